@@ -1,0 +1,56 @@
+"""Send a message to a channel group from plain synchronous code: one PUBLISH, no event loop.
+
+Speaks the wire format of `channels_redis.pubsub` (msgpack on a prefixed channel name), so that consumers in any server
+process receive it as if `group_send` had been called. tests/agents/test_broadcast.py holds the two together.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import msgpack
+import redis
+from django.conf import settings
+
+
+@lru_cache(maxsize=1)
+def connection() -> redis.Redis:
+    """One pooled client a process; safe to use from many threads."""
+    return redis.Redis.from_url(settings.CHANNEL_URL, socket_timeout=5, health_check_interval=30)
+
+
+def group_channel(group: str) -> str:
+    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'asgi')}__group__{group}"
+
+
+def publish(group: str, message: dict[str, Any]) -> bool:
+    """Send one message to a group. False when the layer is down: rows are the truth, the message only a nudge."""
+    return publish_many([(group, message)])
+
+
+def publish_many(messages: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Send several in one round trip."""
+    if not is_shared():
+        return publish_locally(messages)
+    try:
+        pipeline = connection().pipeline(transaction=False)
+        for group, message in messages:
+            pipeline.publish(group_channel(group), msgpack.packb(message))
+        pipeline.execute()
+    except redis.RedisError:
+        return False
+    return True
+
+
+def is_shared() -> bool:
+    return "pubsub" in settings.CHANNEL_LAYERS["default"]["BACKEND"]
+
+
+def publish_locally(messages: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Tests without a broker use the in-memory layer."""
+    from asgiref.sync import async_to_sync
+    from channels.layers import get_channel_layer
+
+    layer = get_channel_layer()
+    for group, message in messages:
+        async_to_sync(layer.group_send)(group, message)
+    return True

@@ -1,0 +1,42 @@
+"""A text column that is encrypted at rest (Fernet; keys from settings.FIELD_KEYS, newest first)."""
+
+import base64
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+
+@lru_cache(maxsize=4)
+def cipher(keys: tuple[str, ...]) -> MultiFernet:
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest())) for key in keys])
+
+
+def encrypt(text: str) -> str:
+    return cipher(tuple(settings.FIELD_KEYS)).encrypt(text.encode()).decode()
+
+
+def decrypt(token: str) -> str:
+    try:
+        return cipher(tuple(settings.FIELD_KEYS)).decrypt(token.encode()).decode()
+    except InvalidToken:
+        raise ImproperlyConfigured("A secret cannot be decrypted: MUSTER_FIELD_KEYS lacks the key it was saved under.")
+
+
+def rotate(token: str) -> str:
+    """The same secret under the newest key."""
+    return cipher(tuple(settings.FIELD_KEYS)).rotate(token.encode()).decode()
+
+
+class EncryptedTextField(models.TextField):
+    """Plain text in Python, a Fernet token in the database; empty stays empty. Not searchable."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        return decrypt(value) if value else value
+
+    def get_prep_value(self, value: str | None) -> str | None:
+        return encrypt(value) if value else value

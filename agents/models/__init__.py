@@ -1,0 +1,24 @@
+from .agent import Agent, AgentVersion
+from .audit import AuditEvent
+from .chain import Chain, ChainStep, ChainVersion
+from .key import ApiKey
+from .provider import Provider
+from .secret import Secret
+from .team import Membership, Team
+from .tool import Tool, ToolGrant
+
+__all__ = [
+    "Agent",
+    "AgentVersion",
+    "ApiKey",
+    "AuditEvent",
+    "Chain",
+    "ChainStep",
+    "ChainVersion",
+    "Membership",
+    "Provider",
+    "Secret",
+    "Team",
+    "Tool",
+    "ToolGrant",
+]

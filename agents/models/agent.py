@@ -1,0 +1,189 @@
+"""Agent: the row an author edits. AgentVersion: what publish froze."""
+
+from typing import Any
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models, transaction
+from django.db.models import F
+
+from agents.exceptions import Invalid
+from agents.schema import sha256_of
+from agents.spec import AgentSpec, GrantSpec, ModelParams
+
+from .provider import Provider
+from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .version import Version
+
+
+class AgentQuerySet(OwnedQuerySet):
+    def published(self) -> "AgentQuerySet":
+        return self.filter(published__isnull=False, enabled=True)
+
+    def refresh_live_hashes(self) -> int:
+        """Recompute `live_hash` of these agents; called by whatever changes a spec, a tool or a provider."""
+        agents = list(self.select_related("published", "provider").prefetch_related("grants__tool"))
+        changed = [agent for agent in agents if agent.set_live_hash()]
+        self.model.objects.bulk_update(changed, ["live_hash"], batch_size=500)
+        return len(changed)
+
+
+class Agent(Owned):
+    class SessionContext(models.TextChoices):
+        NONE = "none", "Nothing: every message stands alone"
+        LAST_N = "last_n", "The last messages"
+        SUMMARY = "summary", "A running summary and the last messages"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    description = models.TextField(blank=True, help_text="What it is for, in a sentence: the router reads this.")
+    system_prompt = models.TextField(blank=True, help_text="Its instructions.")
+    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="agents")
+    model_name = models.CharField(
+        max_length=100, blank=True, help_text="Such as gpt-5-mini; the offline provider needs none."
+    )
+    model_params = models.JSONField(
+        default=dict, blank=True, help_text="temperature, top_p, presence_penalty, frequency_penalty, max_tokens."
+    )
+    fallback_models = models.JSONField(
+        default=list, blank=True, help_text="Model names of the same provider to try when the first fails."
+    )
+    input_schema = models.JSONField(null=True, blank=True)
+    output_schema = models.JSONField(null=True, blank=True, help_text="The reply must be JSON of this schema.")
+    capabilities = models.JSONField(
+        default=list, blank=True, help_text="Words for what it can do; the router matches them."
+    )
+    examples = models.JSONField(default=list, blank=True, help_text="Messages it should get; the router compares.")
+    delegates_to = models.JSONField(default=list, blank=True, help_text="Capabilities it may delegate to.")
+    max_steps = models.PositiveSmallIntegerField(default=12, validators=[MinValueValidator(1), MaxValueValidator(200)])
+    timeout = models.FloatField(default=300.0, validators=[MinValueValidator(0.1)], help_text="Seconds a run may take.")
+    max_chain_depth = models.PositiveSmallIntegerField(default=3, validators=[MaxValueValidator(10)])
+    max_agent_depth = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(10)])
+    session_context = models.CharField(max_length=8, choices=SessionContext.choices, default=SessionContext.LAST_N)
+    context_messages = models.PositiveSmallIntegerField(
+        default=20, validators=[MinValueValidator(1), MaxValueValidator(500)]
+    )
+    context_tokens = models.PositiveIntegerField(default=8000, validators=[MinValueValidator(100)])
+    enabled = models.BooleanField(default=True)
+    published = models.ForeignKey(
+        "AgentVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
+    )
+    live_hash = models.CharField(max_length=64, blank=True, db_index=True, editable=False)
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("agent")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def draft_spec(self) -> AgentSpec:
+        """The working row as a spec. Raises pydantic.ValidationError where a field is out of range."""
+        return AgentSpec(
+            name=self.name,
+            description=self.description,
+            system_prompt=self.system_prompt,
+            provider=self.provider.name,
+            provider_id=self.provider.pk,
+            model_name=self.model_name,
+            model_params=ModelParams(**self.model_params),
+            fallback_models=self.fallback_models,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            capabilities=self.capabilities,
+            examples=self.examples,
+            delegates_to=self.delegates_to,
+            grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
+            max_steps=self.max_steps,
+            timeout_s=self.timeout,
+            max_chain_depth=self.max_chain_depth,
+            max_agent_depth=self.max_agent_depth,
+            session_context=self.session_context,
+            context_messages=self.context_messages,
+            context_tokens=self.context_tokens,
+        )
+
+    @transaction.atomic
+    def publish(self, *, author: Any = None, note: str = "") -> "AgentVersion":
+        """Freeze the working row; equal content is the same version again."""
+        locked = Agent.objects.select_for_update().get(pk=self.pk)
+        spec = locked.draft_spec()
+        version = locked.versions.filter(sha256=spec.sha256()).first() or AgentVersion.objects.create(
+            agent=locked,
+            number=next_number(locked.versions),
+            sha256=spec.sha256(),
+            spec=spec.model_dump(mode="json"),
+            author=author,
+            note=note,
+        )
+        self.point_to(version)
+        return version
+
+    def rollback(self, number: int) -> "AgentVersion":
+        """Point at an earlier version again."""
+        version = self.versions.filter(number=number).first()
+        if version is None:
+            raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
+        self.point_to(version)
+        return version
+
+    def point_to(self, version: "AgentVersion") -> None:
+        self.published = version
+        self.set_live_hash()
+        self.save(update_fields=["published", "live_hash", "updated_at"])
+
+    def set_live_hash(self) -> bool:
+        """Content of all that a live agent is built from; True when it changed."""
+        before = self.live_hash
+        if self.published is None:
+            self.live_hash = ""
+        else:
+            grants = AgentSpec.model_validate(self.published.spec).grants
+            current = {grant.tool_id: grant.tool.definition_hash for grant in self.grants.all()}
+            hashes = [[grant.tool_id, current.get(grant.tool_id, grant.definition_hash)] for grant in grants]
+            self.live_hash = sha256_of([self.published.sha256, hashes, self.provider_id, self.provider.revision])
+        return self.live_hash != before
+
+
+class AgentVersion(Version):
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
+    spec = models.JSONField()
+
+    class Meta(Version.Meta):
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "number"], name="agent_version_number"),
+            models.UniqueConstraint(fields=["agent", "sha256"], name="agent_version_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent.name} v{self.number}"
+
+    def read_spec(self) -> AgentSpec:
+        return AgentSpec.model_validate(self.spec)
+
+
+def grant_spec(grant: Any) -> GrantSpec:
+    return GrantSpec(
+        tool=grant.tool.name,
+        tool_id=grant.tool_id,
+        mode=grant.mode,
+        pinned_version=grant.pinned_version,
+        deadline_s=grant.deadline_s,
+        offline=grant.offline,
+        definition_hash=grant.tool.definition_hash,
+    )
+
+
+def next_number(versions: Any) -> int:
+    return (versions.aggregate(last=models.Max("number"))["last"] or 0) + 1
+
+
+def provider_changed(provider: Provider) -> None:
+    """Count the revision up and refresh the agents that use it."""
+    Provider.objects.filter(pk=provider.pk).update(revision=F("revision") + 1)
+    Agent.objects.filter(provider=provider).refresh_live_hashes()
+
+
+def tool_changed(tool: Any) -> None:
+    """Refresh the agents that are granted this tool."""
+    Agent.objects.filter(grants__tool=tool).refresh_live_hashes()

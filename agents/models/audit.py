@@ -1,0 +1,43 @@
+"""Who did what to what, from where. Rows are only ever added."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+
+
+class AuditEvent(models.Model):
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    actor_name = models.CharField(max_length=150, blank=True)
+    action = models.CharField(max_length=64, db_index=True)
+    subject_kind = models.CharField(max_length=64)
+    subject_id = models.CharField(max_length=64, blank=True)
+    subject_name = models.CharField(max_length=200, blank=True)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    details = models.JSONField(default=dict, blank=True)
+    source = models.CharField(max_length=64, blank=True, help_text="Address, or the command that did it.")
+
+    class Meta:
+        ordering = ["-at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.actor_name or 'system'} {self.action} {self.subject_kind} {self.subject_name}"
+
+    @classmethod
+    def record(
+        cls, action: str, subject: models.Model, *, actor: Any = None, source: str = "", **details: Any
+    ) -> "AuditEvent":
+        """Add one line. `subject` is the row it happened to; details must hold no secret."""
+        person = actor if getattr(actor, "pk", None) else None
+        return cls.objects.create(
+            action=action,
+            actor=person,
+            actor_name=person.get_username() if person else "",
+            subject_kind=subject._meta.model_name or "",
+            subject_id=str(subject.pk),
+            subject_name=str(subject)[:200],
+            owner_id=getattr(subject, "owner_id", None) or getattr(subject, "user_id", None),
+            details=details,
+            source=source,
+        )

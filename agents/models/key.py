@@ -1,0 +1,89 @@
+"""API keys: a prefix to find the row, a sha256 to check the secret, scopes that narrow what it may do."""
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+RESOURCES = (
+    "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices",
+    "connections", "providers", "budgets", "teams", "secrets", "audit", "triggers", "webhooks", "workers", "keys",
+)  # fmt: skip
+DECIDE = "approvals:decide"
+SCOPES = frozenset(
+    {f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")}
+    | {"approvals:read", DECIDE, "functions:execute"}
+)
+EVERYTHING = "*"  # every scope but DECIDE, which is only ever given by name
+
+
+class ApiKey(models.Model):
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys")
+    name = models.CharField(max_length=100, blank=True, help_text="What this key is for.")
+    prefix = models.CharField(max_length=12, unique=True, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    scopes = models.JSONField(
+        default=list, help_text='Such as ["messages:write", "runs:read"]; ["*"] is all but approvals:decide.'
+    )
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name or 'key'} ({self.prefix}…)"
+
+    @classmethod
+    def make(
+        cls, user: Any, scopes: list[str], *, name: str = "", expires_at: datetime | None = None
+    ) -> tuple["ApiKey", str]:
+        """A new key and its secret, which is shown once and kept only as a hash."""
+        prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
+        key = cls.objects.create(
+            user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at
+        )
+        return key, f"{prefix}.{secret}"
+
+    @classmethod
+    def find(cls, presented: str) -> "ApiKey | None":
+        """The live key for what a caller presented, or None. The comparison takes constant time."""
+        prefix, _, secret = presented.partition(".")
+        key = cls.objects.select_related("user").filter(prefix=prefix, revoked_at=None).first()
+        if key is None or not hmac.compare_digest(key.digest, digest_of(secret)):
+            return None
+        if not key.user.is_active or (key.expires_at and key.expires_at <= timezone.now()):
+            return None
+        return key
+
+    def allows(self, scope: str) -> bool:
+        resource = scope.partition(":")[0]
+        if scope in self.scopes:
+            return True
+        return scope != DECIDE and (EVERYTHING in self.scopes or f"{resource}:*" in self.scopes)
+
+    def mark_used(self) -> None:
+        """Once a minute is often enough; a write for each request would cost more than the request."""
+        now = timezone.now()
+        if self.last_used_at is None or now - self.last_used_at > timedelta(minutes=1):
+            ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
+
+    def revoke(self) -> None:
+        self.revoked_at = self.revoked_at or timezone.now()
+        self.save(update_fields=["revoked_at"])
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def unknown_scopes(scopes: list[str]) -> list[str]:
+    known = SCOPES | {EVERYTHING} | {f"{resource}:*" for resource in RESOURCES}
+    return [scope for scope in scopes if scope not in known]

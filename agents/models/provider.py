@@ -1,0 +1,55 @@
+"""An LLM account: where it is, its key, what it costs."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.db import models
+
+from agents.fields import EncryptedTextField
+
+from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+
+MILLION = Decimal(1_000_000)
+
+
+class Provider(Owned):
+    class Kind(models.TextChoices):
+        OPENAI = "openai", "OpenAI"
+        ANTHROPIC = "anthropic", "Anthropic"
+        GOOGLE = "google", "Google Gemini"
+        OLLAMA = "ollama", "Ollama"
+        COMPATIBLE = "openai-compatible", "OpenAI-compatible server"
+        OFFLINE = "offline", "Offline (no language model)"
+
+    class ToolCalling(models.TextChoices):
+        NATIVE = "native", "Native tool calls"
+        SCHEMA = "schema", "JSON-Schema-constrained (small local models)"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    base_url = models.URLField(blank=True, help_text="Empty: the provider's own. Changing it clears the key.")
+    api_key = EncryptedTextField(blank=True, help_text="Write-only.")
+    enabled = models.BooleanField(default=True)
+    tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)
+    prices = models.JSONField(
+        default=dict, blank=True,
+        help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.',
+    )  # fmt: skip
+    revision = models.PositiveIntegerField(default=1, editable=False)
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("provider")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
+        """US dollars for that many tokens; 0 where no price is set."""
+        price: dict[str, Any] = self.prices.get(model_name) or self.prices.get("*") or {}
+        spent = (
+            Decimal(str(price.get("input", 0))) * input_tokens + Decimal(str(price.get("output", 0))) * output_tokens
+        )
+        return spent / MILLION

@@ -1,0 +1,34 @@
+"""Secrets by name. A function names one; the host adds it to a request for a bound host; nobody reads it back."""
+
+from django.db import models
+
+from agents.fields import EncryptedTextField
+
+from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+
+
+class Secret(Owned):
+    name = models.CharField(max_length=64, validators=[check_name])
+    value = EncryptedTextField(help_text="Write-only: it is never shown again.")
+    hosts = models.JSONField(
+        default=list, blank=True, help_text='Hosts it may be sent to, such as ["api.example.com"].'
+    )
+    header = models.CharField(max_length=64, default="Authorization", help_text="The request header that carries it.")
+    template = models.CharField(
+        max_length=100, default="Bearer {secret}", help_text="The header's value; {secret} is replaced."
+    )
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("secret")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def header_for(self, host: str) -> tuple[str, str] | None:
+        """(header, value) when this host is bound to the secret, else None."""
+        if host.lower() not in {str(bound).lower() for bound in self.hosts}:
+            return None
+        return self.header, self.template.replace("{secret}", self.value)

@@ -1,0 +1,105 @@
+"""The catalogue of tools, and which agent or chain may use which."""
+
+from django.db import models
+from django.db.models import Q
+
+from agents.schema import sha256_of
+
+from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+
+
+class Tool(Owned):
+    class Kind(models.TextChoices):
+        FUNCTION = "function", "Stored function"
+        CONNECTOR = "connector", "Cloud connector"
+        DEVICE = "device", "On the person's device"
+        AGENT = "agent", "Another agent (minion)"
+        MCP = "mcp", "MCP server"
+        HTTP = "http", "HTTP operation"
+        BUILTIN = "builtin", "Built in"
+
+    class Effect(models.TextChoices):
+        READ = "read", "Reads only"
+        IDEMPOTENT = "idempotent", "Safe to repeat"
+        WRITE = "write", "Changes something"
+        SENDS_OUT = "sends_out", "Sends something out"
+        DESTRUCTIVE = "destructive", "Cannot be undone"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    description = models.TextField(blank=True)
+    input_schema = models.JSONField(default=dict, blank=True)
+    output_schema = models.JSONField(null=True, blank=True)
+    effect = models.CharField(max_length=12, choices=Effect.choices, default=Effect.WRITE)
+    source = models.JSONField(
+        default=dict, blank=True, help_text='What its toolset needs to find it, such as {"function": 12, "version": 3}.'
+    )
+    definition_hash = models.CharField(max_length=64, editable=False, blank=True)
+    enabled = models.BooleanField(default=True)
+    untrusted = models.BooleanField(
+        default=False, help_text="What it returns was written by strangers (mail, web, files)."
+    )
+    deadline_s = models.FloatField(default=30.0, help_text="Seconds a call may take.")
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("tool")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def definition(self) -> dict:
+        """What a model is told and what a call is checked against."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "effect": self.effect,
+            "source": self.source,
+        }
+
+    def freeze_hash(self) -> str:
+        """Set `definition_hash` from the definition; whoever changes a tool calls this before saving."""
+        self.definition_hash = sha256_of(self.definition())
+        return self.definition_hash
+
+
+class ToolGrant(models.Model):
+    class Mode(models.TextChoices):
+        ALLOW = "allow"
+        ASK = "ask", "ask a person"
+        DENY = "deny"
+
+    class Offline(models.TextChoices):
+        FAIL = "fail", "fail with a clear error"
+        WAIT = "wait", "wait for the device"
+        ANY = "any", "any device that offers the tool"
+
+    agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
+    chain = models.ForeignKey("agents.Chain", on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="grants")
+    mode = models.CharField(max_length=5, choices=Mode.choices, default=Mode.ALLOW)
+    pinned_version = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: follow what is published.")
+    deadline_s = models.FloatField(null=True, blank=True, help_text="Seconds; empty: the tool's own.")
+    offline = models.CharField(max_length=4, choices=Offline.choices, default=Offline.FAIL)
+    allow_after_untrusted = models.BooleanField(
+        default=False, help_text="Let it send or destroy without asking although the run has read strangers' content."
+    )
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(agent=None, chain__isnull=False) | Q(agent__isnull=False, chain=None),
+                name="grant_has_one_subject",
+            ),
+            models.UniqueConstraint(fields=["agent", "tool"], condition=Q(chain=None), name="grant_once_per_agent"),
+            models.UniqueConstraint(fields=["chain", "tool"], condition=Q(agent=None), name="grant_once_per_chain"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent or self.chain} may use {self.tool}: {self.mode}"

@@ -1,0 +1,25 @@
+"""The pattern every published thing shares: a working row, immutable versions, a pointer that moves."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+
+
+class Version(models.Model):
+    """An immutable snapshot. Subclasses name their parent; (parent, number) and (parent, sha256) are unique."""
+
+    number = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    note = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+        ordering = ["-number"]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk and not self._state.adding:
+            raise TypeError("A version is immutable; publish another.")
+        super().save(*args, **kwargs)

@@ -1,0 +1,50 @@
+"""What drf-spectacular cannot see: the error answers that every path shares, and the key scheme."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from rest_framework import serializers
+
+
+class ErrorBodySerializer(serializers.Serializer):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+    details = serializers.ListField(child=serializers.JSONField())
+    request_id = serializers.CharField(allow_blank=True)
+
+
+class ErrorSerializer(serializers.Serializer):
+    error = ErrorBodySerializer()
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):
+    target_class = "agents.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mk_….…`"}
+
+
+class Schema(AutoSchema):
+    """Adds to every operation the 4xx it can answer."""
+
+    def get_response_serializers(self) -> Any:
+        declared = super().get_response_serializers()
+        answers = declared if isinstance(declared, dict) else self.with_success(declared)
+        return {**dict.fromkeys(self.error_statuses(), ErrorSerializer), **answers}
+
+    def with_success(self, serializer: Any) -> dict[Any, Any]:
+        if self.method == "DELETE":
+            return {204: None}
+        created = self.method == "POST" and getattr(self.view, "action", "") == "create"
+        return {201 if created else 200: serializer}
+
+    def error_statuses(self) -> list[int]:
+        statuses = [400, 401, 403, 404, 406, 429]
+        if self.method in ("POST", "PUT", "PATCH", "DELETE"):
+            statuses += [409]
+        if self.method in ("POST", "PUT", "PATCH"):
+            statuses += [413, 415, 422, 503]
+        return statuses

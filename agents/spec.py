@@ -1,0 +1,124 @@
+"""What a version holds: typed, frozen, and equal content gives an equal hash."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .schema import canonical_json, sha256_of
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def canonical(self) -> str:
+        return canonical_json(self.model_dump(mode="json"))
+
+    def sha256(self) -> str:
+        return sha256_of(self.model_dump(mode="json"))
+
+
+class ModelParams(Frozen):
+    """What is sent to the model; None leaves it to the provider."""
+
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class GrantSpec(Frozen):
+    """One granted tool as it was when the version was published. The mode in force is read live."""
+
+    tool: str
+    tool_id: int
+    mode: Literal["allow", "ask", "deny"] = "allow"
+    pinned_version: int | None = None
+    deadline_s: float | None = None
+    offline: Literal["fail", "wait", "any"] = "fail"
+    definition_hash: str = ""
+
+
+class AgentSpec(Frozen):
+    """An agent version: instructions, model, granted tools, limits."""
+
+    name: str
+    description: str = ""
+    system_prompt: str = ""
+    provider: str = ""
+    provider_id: int | None = None
+    model_name: str = ""
+    model_params: ModelParams = ModelParams()
+    fallback_models: list[str] = []
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    capabilities: list[str] = []
+    examples: list[str] = []
+    delegates_to: list[str] = []
+    grants: list[GrantSpec] = []
+    max_steps: int = Field(12, ge=1, le=200)
+    timeout_s: float = Field(300.0, gt=0)
+    max_chain_depth: int = Field(3, ge=0, le=10)
+    max_agent_depth: int = Field(1, ge=0, le=10)
+    session_context: Literal["none", "last_n", "summary"] = "last_n"
+    context_messages: int = Field(20, ge=1, le=500)
+    context_tokens: int = Field(8000, ge=100, le=2_000_000)
+
+
+class ToolPolicy(Frozen):
+    """What a step may use; only ever narrows a grant. Blocked wins; `allowed` None means all that is granted."""
+
+    allowed: list[str] | None = None
+    blocked: list[str] = []
+
+
+class Retry(Frozen):
+    attempts: int = Field(1, ge=1, le=20)
+    backoff_s: float = Field(1.0, ge=0, le=3600)
+    max_backoff_s: float = Field(60.0, ge=0, le=86400)
+
+
+class RepeatUntil(Frozen):
+    """Run the step again until `condition` (JMESPath over the step's output) holds, at most `limit` times."""
+
+    condition: str
+    limit: int = Field(5, ge=1, le=100)
+
+
+class StepSpec(Frozen):
+    """One step of a chain. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}."""
+
+    key: str
+    target_kind: Literal["agent", "tool", "chain", "router"] = "tool"
+    target: str = ""
+    target_version: int | None = None
+    needs: list[str] = []
+    input: dict[str, Any] = {}
+    when: str = ""
+    for_each: str = ""
+    max_parallel: int = Field(8, ge=1, le=256)
+    repeat_until: RepeatUntil | None = None
+    retry: Retry = Retry()
+    on_error: Literal["stop", "continue", "fallback"] = "stop"
+    fallback: str = ""
+    timeout_s: float = Field(300.0, gt=0)
+    approval: bool = False
+    policy: ToolPolicy = ToolPolicy()
+    max_turns: int | None = None
+    output_schema: dict[str, Any] | None = None
+
+
+class ChainSpec(Frozen):
+    """A chain version: a graph of steps over agents, tools and chains."""
+
+    name: str
+    description: str = ""
+    strategy: Literal["graph", "sequential", "parallel", "router"] = "graph"
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    output: str = ""
+    max_chain_depth: int = Field(3, ge=0, le=10)
+    timeout_s: float = Field(3600.0, gt=0)
+    max_parallel: int = Field(16, ge=1, le=256)
+    steps: list[StepSpec] = []
+    grants: list[GrantSpec] = []

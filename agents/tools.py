@@ -1,0 +1,146 @@
+"""The bargain between the runner and whatever executes tools. Plain Python.
+
+A toolset gets a `ToolCall`, the `ToolSpec` it names and a `ToolContext`; it answers with a `ToolResult` or raises one of
+the errors below, each of which says what the runner should do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One catalogue row as a live agent holds it. `source` is what its toolset needs to find the code."""
+
+    id: int
+    name: str
+    kind: str
+    description: str
+    input_schema: dict[str, JSON]
+    output_schema: dict[str, JSON] | None
+    effect: str
+    source: dict[str, JSON]
+    definition_hash: str
+    untrusted: bool = False
+    deadline_s: float = 30.0
+    pinned_version: int | None = None
+    offline: str = "fail"
+
+    @property
+    def is_repeatable(self) -> bool:
+        """May be made again with the same call id when its outcome is unknown."""
+        return self.effect in ("read", "idempotent")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What the model asked for. `id` is ours (a UUID string), unique and stable over retries."""
+
+    id: str
+    name: str
+    arguments: dict[str, JSON]
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came back. `value` is JSON; `counts` may hold processed, created, updated."""
+
+    ok: bool
+    value: JSON = None
+    error: dict[str, JSON] | None = None
+    printed: str = ""
+    untrusted: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    details: dict[str, JSON] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, code: str, message: str, **more: JSON) -> "ToolResult":
+        return cls(ok=False, error={"code": code, "message": message, **more})
+
+
+def never() -> bool:
+    return False
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a tool may know and do. Everything is the principal's: devices, connections, secrets, budgets.
+
+    `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or raises ToolFailed.
+    `spawn(agent, text, input)` starts a child run and raises CallPending. `emit(type, data)` adds a run event.
+    """
+
+    user_id: int
+    run_id: str | None = None
+    agent: str = ""
+    session_id: str | None = None
+    device_id: str | None = None
+    chain: str = ""
+    step: str = ""
+    deadline: datetime | None = None
+    metadata: dict[str, JSON] = field(default_factory=dict)
+    is_cancelled: Callable[[], bool] = never
+    call_tool: Callable[[str, dict[str, JSON]], JSON] | None = None
+    tool_names: tuple[str, ...] = ()
+    spawn: Callable[..., JSON] | None = None
+    delegate: Callable[..., JSON] | None = None
+    emit: Callable[[str, dict[str, JSON]], None] | None = None
+    values: Any = None  # per-run key-value store: get(key), set(key, value)
+
+
+class Toolset(Protocol):
+    """Code that executes one kind of tool."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult: ...
+
+
+class ToolError(Exception):
+    """A tool call did not end in a result."""
+
+    code = "tool_error"
+
+    def __init__(self, message: str = "", *, code: str = "", details: JSON = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+        self.code = code or self.code
+        self.details = details
+
+
+class RetryTool(ToolError):
+    """The model may try again with other arguments."""
+
+    code = "invalid_arguments"
+
+
+class ToolFailed(ToolError):
+    """The tool cannot do it; carry on without."""
+
+    code = "tool_failed"
+
+
+class ApprovalNeeded(ToolError):
+    """A person must say yes first; stop and ask."""
+
+    code = "approval_needed"
+
+
+class CallPending(ToolError):
+    """The answer will come later; free the worker. `waiting_for` is device, child, timer or input."""
+
+    code = "pending"
+
+    def __init__(self, waiting_for: str, *, until: datetime | None = None, reference: str = "") -> None:
+        super().__init__(f"waiting for {waiting_for}")
+        self.waiting_for = waiting_for
+        self.until = until
+        self.reference = reference
+
+
+class OutcomeUnknown(ToolError):
+    """The call was sent, and nobody knows whether it was done."""
+
+    code = "outcome_unknown"

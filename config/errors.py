@@ -1,0 +1,95 @@
+"""One answer for every error of the API: {"error": {"code", "message", "hint", "details", "request_id"}}."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import ValidationError as ModelValidationError
+from django.http import Http404
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+
+from agents.exceptions import MusterError
+
+WORDS = {
+    drf.ParseError: ("malformed", "Send a JSON body that matches the schema at /api/docs/."),
+    drf.NotAuthenticated: ("not_authenticated", "Send `Authorization: Bearer <api key>`."),
+    drf.AuthenticationFailed: (
+        "not_authenticated",
+        "The key is unknown, expired or revoked; make one with `create_key`.",
+    ),
+    drf.PermissionDenied: ("forbidden", "Ask the owner for access, or use a key with the scope this needs."),
+    drf.NotFound: ("not_found", "Check the name; what is not yours is not shown."),
+    drf.MethodNotAllowed: ("method_not_allowed", "The Allow header names the methods this path takes."),
+    drf.NotAcceptable: ("not_acceptable", "Ask for application/json."),
+    drf.UnsupportedMediaType: ("unsupported_media_type", "Send Content-Type: application/json."),
+    drf.Throttled: ("rate_limited", "Wait for the seconds in Retry-After."),
+}
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Turn an exception of a view into a response; None lets Django answer 500 without a stack trace."""
+    if isinstance(error, MusterError):
+        return answer(context, error.status, error.code, str(error), error.hint, error.details, error.headers)
+    if isinstance(error, Http404):
+        error = drf.NotFound()
+    if isinstance(error, PermissionDenied):
+        error = drf.PermissionDenied()
+    if isinstance(error, RequestDataTooBig):
+        return answer(context, 413, "too_large", "The body is larger than this site takes.", "Send less at a time.")
+    if isinstance(error, ModelValidationError):
+        details = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(details))
+    if isinstance(error, drf.ValidationError):
+        return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
+    if isinstance(error, drf.APIException):
+        return from_drf(error, context)
+    return None
+
+
+def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
+    code, hint = next((words for kind, words in WORDS.items() if isinstance(error, kind)), ("error", ""))
+    headers = {}
+    if auth_header := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = auth_header
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait) + 1)
+    return answer(context, error.status_code, code, str(error.detail), hint, headers=headers)
+
+
+def listed(detail: Any, path: str = "") -> list[dict[str, str]]:
+    """Flatten DRF's nested detail into one entry an error: {"field": "grants.0.tool", "code", "message"}."""
+    if isinstance(detail, dict):
+        return [entry for key, value in detail.items() for entry in listed(value, join(path, key))]
+    if isinstance(detail, list | tuple):
+        nested = any(isinstance(value, dict | list) for value in detail)
+        return [
+            entry
+            for index, value in enumerate(detail)
+            for entry in listed(value, join(path, index) if nested else path)
+        ]
+    return [{"field": path, "code": getattr(detail, "code", "invalid"), "message": str(detail)}]
+
+
+def join(path: str, key: Any) -> str:
+    return path if key == "non_field_errors" else f"{path}.{key}".strip(".")
+
+
+def answer(
+    context: dict[str, Any],
+    status: int,
+    code: str,
+    message: str,
+    hint: str = "",
+    details: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    request = context.get("request")
+    body = {
+        "code": code,
+        "message": message,
+        "hint": hint,
+        "details": details or [],
+        "request_id": getattr(request, "request_id", None)
+        or getattr(getattr(request, "_request", None), "request_id", ""),
+    }
+    return Response({"error": body}, status=status, headers=headers)

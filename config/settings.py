@@ -1,0 +1,192 @@
+"""Every setting of Muster, read once from the environment; docs/reference/settings.md lists them.
+
+`manage.py serve` fills in what a laptop lacks (a broker, keys, a data directory); nothing here differs between the
+embedded and the grown-up set-up but the addresses.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+DATA_DIR = Path(env.str("MUSTER_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
+DEBUG = env.bool("DEBUG", default=False)
+
+
+def kept_secret(name: str) -> str:
+    """The environment's value, else one made once and kept in the data directory (mode 0600)."""
+    if value := env.str(name, default=""):
+        return value
+    path = DATA_DIR / "secrets" / name.lower()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = path.with_suffix(f".{os.getpid()}")
+        made.touch(mode=0o600)
+        made.write_text(secrets.token_urlsafe(48))
+        try:
+            os.link(made, path)  # the first of two starting processes wins; both read the same file
+        except FileExistsError:
+            pass
+        made.unlink()
+    return path.read_text().strip()
+
+
+SECRET_KEY = kept_secret("SECRET_KEY")
+# Comma-separated, newest first: the first encrypts, all decrypt (`rotate_secrets`).
+FIELD_KEYS = kept_secret("MUSTER_FIELD_KEYS").split(",")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://127.0.0.1:{env.int('MUSTER_PORT', default=8000)}")
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_celery_beat",
+    "agents",
+    "functions",
+    "connectors",
+    "devices",
+    "registry",
+    "runs",
+    "gateway",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+def database() -> dict:
+    url = env.str("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'muster.sqlite3'}")
+    try:
+        settings = environ.Env.db_url_config(url)
+    except Exception as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read ({error}); write postgres://user:password@host/name")
+    if settings["ENGINE"].endswith("sqlite3"):
+        settings["OPTIONS"] = {
+            "transaction_mode": "IMMEDIATE",  # deferred writers collide: 72 % "database is locked" under four of them
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
+        }
+        settings["CONN_MAX_AGE"] = None
+        settings["TEST"] = {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")}
+    elif settings["ENGINE"].endswith("postgresql"):
+        options = settings.setdefault("OPTIONS", {})
+        options["pool"] = {"min_size": 1, "max_size": env.int("DATABASE_POOL", default=20), "timeout": 20}
+    return settings
+
+
+DATABASES = {"default": database()}
+
+# One embedded Valkey serves as broker, channel layer and cache; real servers are named by their own URLs.
+BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{DATA_DIR / 'valkey.sock'}?virtual_host=0")
+CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{DATA_DIR / 'valkey.sock'}?db=1")
+CACHE_URL = env.str("CACHE_URL", default=f"unix://{DATA_DIR / 'valkey.sock'}?db=2")
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [{"address": CHANNEL_URL, "socket_timeout": None}], "prefix": "muster"},
+    }
+}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": CACHE_URL}}
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_TIMEZONE = "UTC"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/admin/login/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("MUSTER_MAX_BODY", default=1_048_576)  # bytes; larger bodies answer 413
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "agents.authentication.ApiKeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["agents.authentication.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "agents.pagination.Cursor",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "agents.openapi.Schema",
+    "EXCEPTION_HANDLER": "config.errors.handle",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Muster",
+    "DESCRIPTION": "Agents, tools, stored functions and chains as rows; runs that can be watched, approved and resumed.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# Limits of the whole site. A function or agent may ask for less, never for more.
+MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
+MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
+MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
+LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
+# Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
+PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
+
+os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked

@@ -1,0 +1,141 @@
+"""Stored functions: the working row, its immutable versions, its tests, and every execution."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from uuid_utils.compat import uuid7
+
+from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from agents.models.version import Version
+
+
+class StoredFunction(Owned):
+    class Reuse(models.TextChoices):
+        NEVER = "never", "A new child for every call"
+        RUN = "run", "One child for the calls of one run"
+
+    class Isolation(models.TextChoices):
+        REDUCED = "reduced", "Whatever this machine offers, the core layers at least"
+        FULL = "full", "Every layer, else refuse"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    description = models.TextField(blank=True, help_text="Empty: the docstring's first paragraph.")
+    source = models.TextField(help_text="Python. The last top-level def is the entry unless you name one.")
+    entry = models.CharField(max_length=100, blank=True)
+    is_async = models.BooleanField(default=False)
+    requires_context = models.BooleanField(default=False, help_text="The entry takes `ctx` first.")
+    safe_mode = models.BooleanField(default=True, help_text="Off: without the language layer (needs a permission).")
+    is_pure = models.BooleanField(default=False, help_text="Same input, same output, no effect: results may be cached.")
+    cache_ttl = models.PositiveIntegerField(
+        default=0, help_text="Seconds a pure function's result is kept; 0: not at all."
+    )
+    effect = models.CharField(
+        max_length=12, default="read", help_text="read, idempotent, write, sends_out or destructive."
+    )
+    timeout = models.FloatField(default=30.0, validators=[MinValueValidator(0.05)], help_text="Seconds.")
+    memory_limit = models.PositiveIntegerField(default=512, validators=[MinValueValidator(16)], help_text="MB.")
+    max_concurrency = models.PositiveIntegerField(
+        default=0, validators=[MaxValueValidator(1000)], help_text="Calls at once; 0: no limit."
+    )
+    allowed_imports = models.JSONField(default=list, blank=True)
+    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts ctx.http may reach.")
+    secrets = models.JSONField(default=list, blank=True, help_text="Names of secrets ctx.http may send.")
+    reuse = models.CharField(max_length=5, choices=Reuse.choices, default=Reuse.NEVER)
+    min_isolation = models.CharField(max_length=7, choices=Isolation.choices, default=Isolation.REDUCED)
+    input_schema = models.JSONField(default=dict, blank=True, help_text="Empty: derived from the signature.")
+    output_schema = models.JSONField(null=True, blank=True)
+    is_deprecated = models.BooleanField(default=False)
+    published = models.ForeignKey(
+        "FunctionVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
+    )
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("function")
+        permissions = [
+            ("run_unsafe", "Can switch the language layer off (safe_mode)"),
+            ("raise_limits", "Can raise a function's limits"),
+            ("publish_red", "Can publish although a test fails"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class FunctionVersion(Version):
+    function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, related_name="versions")
+    source = models.TextField()
+    spec = models.JSONField(help_text="Entry, flags, limits, imports, hosts, schemas: all but the source.")
+
+    class Meta(Version.Meta):
+        constraints = [
+            models.UniqueConstraint(fields=["function", "number"], name="function_version_number"),
+            models.UniqueConstraint(fields=["function", "sha256"], name="function_version_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.function.name} v{self.number}"
+
+
+class FunctionTest(models.Model):
+    class Expects(models.TextChoices):
+        VALUE = "value"
+        SCHEMA = "schema"
+        ERROR = "error"
+
+    function = models.ForeignKey(StoredFunction, on_delete=models.CASCADE, related_name="tests")
+    name = models.CharField(max_length=100)
+    arguments = models.JSONField(default=dict, blank=True)
+    expects = models.CharField(max_length=6, choices=Expects.choices, default=Expects.VALUE)
+    expected = models.JSONField(null=True, blank=True, help_text="The value, a JSON Schema, or the error's type.")
+    tolerance = models.FloatField(default=0.0, help_text="Allowed difference of numbers.")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["function", "name"], name="function_test_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ExecutionQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> "ExecutionQuerySet":
+        """One's own calls: what others put into a shared function stays theirs."""
+        return self.filter(principal_id=user.pk)
+
+
+class Execution(models.Model):
+    """One call of a function version; a fact, only ever added. `run` is a plain id: runs stand above."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, null=True, related_name="executions")
+    version = models.ForeignKey(FunctionVersion, on_delete=models.PROTECT, null=True, related_name="executions")
+    principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    run = models.UUIDField(null=True, db_index=True)
+    call = models.UUIDField(null=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    status = models.CharField(
+        max_length=10, help_text="ok, error, timeout, memory, cpu, violation, crash, refused, busy, cancelled."
+    )
+    arguments = models.JSONField(default=dict)
+    result = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+    printed = models.TextField(blank=True)
+    wall_ms = models.FloatField(default=0)
+    cpu_ms = models.FloatField(default=0)
+    peak_kb = models.PositiveIntegerField(default=0)
+    isolation = models.CharField(max_length=8, blank=True)
+    is_cached = models.BooleanField(default=False)
+
+    objects = ExecutionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["function", "-id"]), models.Index(fields=["principal", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.function} {self.status}"

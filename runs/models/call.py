@@ -1,0 +1,114 @@
+"""What a run did: steps, model calls, tool calls. A call is recorded before it is made."""
+
+from django.db import models
+from django.db.models import Q
+from uuid_utils.compat import uuid7
+
+from .run import Run
+
+
+class StepRun(models.Model):
+    """One step (or one item of it) of a chain run; a plain message is one implied step and has none."""
+
+    class Status(models.TextChoices):
+        READY = "ready"
+        RUNNING = "running"
+        WAITING = "waiting"
+        SUCCEEDED = "succeeded"
+        PARTIAL = "partial"
+        FAILED = "failed"
+        SKIPPED = "skipped"
+        CANCELLED = "cancelled"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    key = models.CharField(max_length=64)
+    item = models.IntegerField(default=-1, help_text="Index of the for_each item; -1: the step itself.")
+    status = models.CharField(max_length=9, choices=Status.choices, default=Status.READY)
+    child = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="as_step")
+    attempt = models.PositiveIntegerField(default=0)
+    repeat = models.PositiveIntegerField(default=0)
+    lease_owner = models.CharField(max_length=64, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    wake_at = models.DateTimeField(null=True, blank=True)
+    input = models.JSONField(null=True, blank=True)
+    output = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["run", "key", "item"], name="step_run_once")]
+        indexes = [models.Index(fields=["run", "status"])]
+
+    def __str__(self) -> str:
+        return f"{self.key}[{self.item}] {self.status}" if self.item >= 0 else f"{self.key} {self.status}"
+
+
+class ModelCall(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="model_calls")
+    turn = models.PositiveIntegerField()
+    provider = models.CharField(max_length=64)
+    model_name = models.CharField(max_length=100, blank=True)
+    started_at = models.DateTimeField()
+    first_token_ms = models.FloatField(null=True)
+    wall_ms = models.FloatField(default=0)
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    attempts = models.PositiveSmallIntegerField(default=1)
+    request = models.JSONField(null=True, blank=True)
+    response = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        permissions = [("read_raw", "Can read raw requests and responses of the model")]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model_name} turn {self.turn}"
+
+
+class ToolCallRecord(models.Model):
+    class Outcome(models.TextChoices):
+        PENDING = "", "not answered yet"
+        OK = "ok"
+        FAILED = "failed"
+        DENIED = "denied"
+        UNKNOWN = "unknown", "outcome unknown"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    parent_call = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="callbacks")
+    turn = models.PositiveIntegerField(default=0)
+    model_call_id = models.CharField(max_length=128, blank=True, help_text="The id the model gave its request.")
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=12, blank=True)
+    effect = models.CharField(max_length=12, blank=True)
+    arguments = models.JSONField(default=dict)
+    attempt = models.PositiveIntegerField(default=0, help_text="0: recorded, not started.")
+    outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING, blank=True)
+    waiting_for = models.CharField(max_length=8, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    printed = models.TextField(blank=True)
+    untrusted = models.BooleanField(default=False)
+    details = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    wall_ms = models.FloatField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["run", "id"])]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(outcome__in=["", "ok", "failed", "denied", "unknown"]), name="call_outcome_known"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.outcome or 'pending'}"

@@ -1,0 +1,191 @@
+"""Run: one piece of work. Its rows are its whole state."""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
+
+from .session import Session
+
+
+class RunQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(principal_id=user.pk)
+
+    def live(self) -> Self:
+        return self.filter(status__in=Run.LIVE)
+
+    def claimable(self, now: datetime) -> Self:
+        """Queued, or in work under a lease that ran out."""
+        return self.filter(Q(status=Run.Status.QUEUED) | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+
+    def claim(self, run_id: Any, worker: str, *, now: datetime | None = None) -> "Run | None":
+        """Take the run for this worker, or None: of two claims one wins (a conditional update decides)."""
+        now = now or timezone.now()
+        won = (
+            self.filter(pk=run_id)
+            .claimable(now)
+            .update(
+                status=Run.Status.RUNNING,
+                waiting_for="",
+                wake_at=None,
+                lease_owner=worker,
+                lease_expires_at=now + timedelta(seconds=settings.LEASE_S),
+                attempt=models.F("attempt") + 1,
+                started_at=models.functions.Coalesce("started_at", models.Value(now)),
+            )
+        )
+        return self.select_related("agent", "version", "session", "principal").get(pk=run_id) if won else None
+
+
+class Run(models.Model):
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        WAITING = "waiting"
+        SUCCEEDED = "succeeded"
+        PARTIAL = "partial"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        EXPIRED = "expired"
+
+    class Trigger(models.TextChoices):
+        MESSAGE = "message"
+        SCHEDULE = "schedule"
+        EVENT = "event"
+        AGENT = "agent"
+        CHAIN = "chain"
+        DEVICE = "device"
+        MANUAL = "manual"
+        EXTERNAL = "external"
+
+    LIVE = (Status.QUEUED, Status.RUNNING, Status.WAITING)
+    DONE = (Status.SUCCEEDED, Status.PARTIAL, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
+    version = models.ForeignKey(AgentVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
+    chain_version = models.ForeignKey(
+        ChainVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
+    )
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    root = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    depth = models.PositiveSmallIntegerField(default=0)
+    trigger = models.CharField(max_length=8, choices=Trigger.choices, default=Trigger.MESSAGE)
+    status = models.CharField(max_length=9, choices=Status.choices, default=Status.QUEUED)
+    waiting_for = models.CharField(max_length=8, blank=True, help_text="approval, device, child, timer or input.")
+    wake_at = models.DateTimeField(null=True, blank=True)
+    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    idempotency_key = models.CharField(max_length=255, null=True, blank=True)
+    request_hash = models.CharField(max_length=64, blank=True)
+    lease_owner = models.CharField(max_length=64, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    deadline = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    cancel_reason = models.CharField(max_length=200, blank=True)
+    input = models.JSONField(null=True, blank=True)
+    policy = models.JSONField(default=dict, blank=True, help_text="Step tool policy: allowed, blocked, max_turns.")
+    output = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True, help_text='{"code", "message"}')
+    turns = models.PositiveIntegerField(default=0)
+    last_event = models.PositiveIntegerField(default=0)
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    processed = models.PositiveIntegerField(default=0)
+    created = models.PositiveIntegerField(default=0)
+    updated = models.PositiveIntegerField(default=0)
+    has_untrusted = models.BooleanField(default=False)
+    metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    queued_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["principal", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="run_idempotency",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    status__in=[
+                        "queued",
+                        "running",
+                        "waiting",
+                        "succeeded",
+                        "partial",
+                        "failed",
+                        "cancelled",
+                        "expired",
+                    ]
+                ),
+                name="run_status_known",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["principal", "-id"]),
+            models.Index(fields=["session", "-id"]),
+            models.Index(fields=["agent", "-id"]),
+            models.Index(
+                fields=["status", "lease_expires_at"],
+                condition=Q(status__in=["queued", "running", "waiting"]),
+                name="run_live",
+            ),
+            models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_wake"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.id} ({self.status})"
+
+    @property
+    def is_done(self) -> bool:
+        return self.status in Run.DONE
+
+    @property
+    def root_pk(self) -> uuid.UUID:
+        return self.root_id or self.pk
+
+
+class RunValue(models.Model):
+    """One entry of a run's key-value store, which its functions share."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="values")
+    key = models.CharField(max_length=200)
+    value = models.JSONField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "key"], name="run_value_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class RunFile(models.Model):
+    """A file given to or made by a run; `file:<id>` names it, never a server path."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="files")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=200)
+    media_type = models.CharField(max_length=100, default="text/plain")
+    content = models.BinaryField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name

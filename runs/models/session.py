@@ -1,0 +1,91 @@
+"""Session: one conversation. Message: one entry in it, one row each."""
+
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models
+from uuid_utils.compat import uuid7
+
+from agents.models import Agent
+
+
+class SessionQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(owner_id=user.pk)
+
+    def active(self) -> Self:
+        return self.filter(status=Session.Status.ACTIVE)
+
+
+class Session(models.Model):
+    class Status(models.TextChoices):
+        ACTIVE = "active"
+        CLOSED = "closed"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, blank=True, related_name="sessions")
+    title = models.CharField(max_length=200, blank=True)
+    device = models.UUIDField(
+        null=True, blank=True, help_text="The device that tool calls go to; empty: any of the owner's."
+    )
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    depth = models.PositiveSmallIntegerField(default=0)
+    status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
+    variables = models.JSONField(default=dict, blank=True)
+    summary = models.TextField(blank=True)
+    summarised_to = models.PositiveIntegerField(default=0, help_text="Messages up to this seq are in the summary.")
+    has_untrusted = models.BooleanField(default=False, help_text="Content written by strangers was read in it.")
+    last_seq = models.PositiveIntegerField(default=0)
+    metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["owner", "-id"])]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(status__in=["active", "closed"]), name="session_status_known")
+        ]
+
+    def __str__(self) -> str:
+        return self.title or f"session {self.id}"
+
+
+class Message(models.Model):
+    class Role(models.TextChoices):
+        USER = "user"
+        ASSISTANT = "assistant"
+        TOOL = "tool"
+        SYSTEM = "system"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages")
+    seq = models.PositiveIntegerField()
+    run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="messages")
+    role = models.CharField(max_length=9, choices=Role.choices)
+    content = models.JSONField(
+        default=list, help_text='Parts: {"type": "text", "text"}, {"type": "image", …}, {"type": "file", …}.'
+    )
+    tool_calls = models.JSONField(default=list, blank=True)
+    tool_call_id = models.CharField(max_length=64, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="message_seq_once")]
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.text[:60]}"
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return text_of(self.content)
+
+
+def text_of(parts: list[dict[str, Any]]) -> str:
+    return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
