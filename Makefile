@@ -1,0 +1,52 @@
+# `make run` and `make test` work on a fresh clone: each installs what it lacks into .venv, once.
+# PYTHON names an interpreter; MUSTER_PORT, MUSTER_DATA_DIR and DB=postgres are read by `manage.py serve`.
+
+BIN := .venv/bin
+RUN := .venv/.stamp-run
+DEV := .venv/.stamp-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-fast test-sqlite test-postgres check format types bench demo soak ci
+
+help:  ## show what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
+	@exec $(BIN)/python manage.py serve
+
+test: test-sqlite test-postgres  ## every test, on SQLite and on the embedded PostgreSQL
+
+test-sqlite: $(DEV)
+	$(BIN)/pytest --db=sqlite
+
+test-postgres: $(DEV)
+	$(BIN)/pytest --db=postgres
+
+test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
+	$(BIN)/pytest --db=sqlite -m "not slow and not browser"
+
+check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy .
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check
+
+format: $(DEV)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(DEV)  ## mypy alone
+	$(BIN)/mypy .
+
+bench: $(DEV)  ## measure, side by side, and print the tables of docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+ci: check test  ## what .ci/run runs
+
+$(RUN): requirements.txt
+	@.ci/install requirements.txt $(RUN)
+
+$(DEV): $(RUN) requirements-dev.txt
+	@.ci/install requirements-dev.txt $(DEV)
