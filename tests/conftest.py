@@ -1,0 +1,75 @@
+"""The test environment: a data directory of its own, an embedded Valkey, and either database.
+
+`pytest` runs on SQLite, `pytest --db=postgres` (or DB=postgres) on the embedded PostgreSQL. The people are in people.py.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import django
+import pytest
+
+from runs.supervisor import postgres, processes, valkey
+
+SHARED_MEMORY = Path("/dev/shm")
+FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+children: list[int] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--db", choices=["sqlite", "postgres"], default=os.environ.get("DB") or "sqlite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
+    data_dir = Path(tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None))
+    data_dir.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
+    for name in ("DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG", "MUSTER_PORT"):
+        os.environ.pop(name, None)
+    os.environ["MUSTER_DATA_DIR"] = str(data_dir)
+    start_valkey(data_dir)
+    if config.getoption("db") == "postgres":
+        start_postgres(data_dir)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+    django.setup()
+    config.pluginmanager.import_plugin("tests.people")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    for child in children:
+        os.kill(child, signal.SIGINT)
+    for child in children:
+        os.waitpid(child, 0)
+    if data_dir := os.environ.get("MUSTER_DATA_DIR"):
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"database: {config.getoption('db')}"
+
+
+def start_valkey(data_dir: Path) -> None:
+    at = data_dir / "valkey.sock"
+    child = start(valkey.command(data_dir / "valkey", at), data_dir / "valkey.log")
+    if not valkey.wait_until(lambda: valkey.is_ready(at), valkey.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)):
+        raise pytest.UsageError((data_dir / "valkey.log").read_text())
+
+
+def start_postgres(data_dir: Path) -> None:
+    cluster = postgres.prepare(data_dir, **FOR_TESTS)
+    child = start(postgres.command(cluster), data_dir / "postgres.log")
+    if not valkey.wait_until(
+        lambda: postgres.is_ready(cluster), postgres.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)
+    ):
+        raise pytest.UsageError((data_dir / "postgres.log").read_text())
+    os.environ["DATABASE_URL"] = postgres.url(cluster)
+
+
+def start(work, log: Path) -> int:
+    with log.open("wb") as output:
+        child = processes.fork(work, output=output.fileno(), death_signal=signal.SIGINT)
+    children.append(child)
+    return child

@@ -1,0 +1,95 @@
+"""Who appears in tests: Alice owns, Bob is in her team, Charlie is a stranger; each with an API client of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from agents.models import ApiKey, Membership, Team
+
+EVERYTHING = ["*", "approvals:decide"]
+
+
+class ApiClient(Client):
+    """Django's test client speaking JSON with an API key: `api.post("/api/v1/agents/", {...}).json()`."""
+
+    def __init__(self, user: Any, secret: str) -> None:
+        super().__init__(headers={"Authorization": f"Bearer {secret}"}, raise_request_exception=False)
+        self.user = user
+        self.secret = secret
+
+    def post(self, path: str, data: Any = None, content_type: str = "application/json", **more: Any) -> Any:
+        return super().post(path, {} if data is None else data, content_type=content_type, **more)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cheap_passwords() -> None:
+    """A slow hash protects people, not fixtures."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def alice(db: None) -> Any:
+    """Owns what a test makes; author in her team."""
+    return make_person("alice")
+
+
+@pytest.fixture
+def team(alice: Any) -> Team:
+    """Alice's team."""
+    made = Team.objects.create(name="alice-and-bob")
+    Membership.objects.create(team=made, user=alice, role=Membership.Role.ADMINISTRATOR)
+    return made
+
+
+@pytest.fixture
+def bob(team: Team) -> Any:
+    """In Alice's team, as an author."""
+    person = make_person("bob")
+    Membership.objects.create(team=team, user=person, role=Membership.Role.AUTHOR)
+    return person
+
+
+@pytest.fixture
+def charlie(db: None) -> Any:
+    """A stranger: what is Alice's or her team's does not exist for him."""
+    return make_person("charlie")
+
+
+@pytest.fixture
+def site_admin(db: None) -> Any:
+    """The superuser, who may change what belongs to the site."""
+    return get_user_model().objects.create_superuser("site-admin", "admin@example.org", "correct horse battery")
+
+
+@pytest.fixture
+def api(db: None) -> Callable[..., ApiClient]:
+    """`api(alice)` is a client with every scope, `api(alice, "runs:read")` one with that scope alone."""
+
+    def client_for(user: Any, *scopes: str) -> ApiClient:
+        _, secret = ApiKey.make(user, list(scopes) or EVERYTHING, name="test")
+        return ApiClient(user, secret)
+
+    return client_for
+
+
+@pytest.fixture
+def alice_api(api: Callable[..., ApiClient], alice: Any) -> ApiClient:
+    return api(alice)
+
+
+@pytest.fixture
+def bob_api(api: Callable[..., ApiClient], bob: Any) -> ApiClient:
+    return api(bob)
+
+
+@pytest.fixture
+def charlie_api(api: Callable[..., ApiClient], charlie: Any) -> ApiClient:
+    return api(charlie)
+
+
+def make_person(name: str) -> Any:
+    return get_user_model().objects.create_user(name, f"{name}@example.org", "correct horse battery")
