@@ -1,0 +1,242 @@
+"""Source → entry, documentation and JSON Schema, by reading the syntax tree. Plain Python; nothing is run.
+
+Types come from annotations, else from the docstring (Google, NumPy or reST style), else from the default.
+"""
+
+import ast
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import docstring_parser
+
+from functions.annotations import Annotations, Schema
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+CONTEXT = "ctx"
+MAX_DOCUMENTATION = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a source says about its entry.
+
+    `output_schema` is what the return annotation claims (None: nothing); it is a proposal, not enforced by itself.
+    `imports` are the modules the source imports, dotted as written.
+    """
+
+    entry: str
+    line: int
+    summary: str
+    description: str
+    is_async: bool
+    requires_context: bool
+    input_schema: Schema
+    output_schema: Schema | None
+    imports: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+class SourceProblem(ValueError):
+    """The source has no signature to read. `code`, `hint`, `line` and `column` say why and where."""
+
+    def __init__(self, code: str, message: str, hint: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.code, self.hint, self.line, self.column = code, hint, line, column
+
+    def as_refusal(self) -> dict[str, Any]:
+        place = {"line": self.line, "column": self.column, "end_line": self.line, "end_column": self.column}
+        return {"severity": "error", "code": self.code, "message": str(self), "hint": self.hint, **place}
+
+
+def read(source: str, entry: str = "") -> Signature:
+    """The signature of `entry`, or of the last top-level def. Raises SourceProblem."""
+    module = parse(source)
+    functions = {node.name: node for node in module.body if isinstance(node, Function)}
+    node = entry_of(functions, entry)
+    doc = documentation(node)
+    parameters = Parameters(node, module, doc)
+    returns = Annotations(module).schema(node.returns)
+    return Signature(
+        entry=node.name,
+        line=node.lineno,
+        summary=(doc.short_description or "").strip() if doc else "",
+        description=described(doc),
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+        requires_context=parameters.takes_context,
+        input_schema=parameters.schema(),
+        output_schema=returns if returns and returns != {"type": "null"} else None,
+        imports=imports_of(module),
+        functions=tuple(functions),
+        defaults=parameters.defaults(),
+    )
+
+
+def parse(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        hint = "Mend the line; what follows it was not read."
+        raise SourceProblem("syntax", f"{error.msg}.", hint, error.lineno or 1, error.offset or 1)
+    except (RecursionError, MemoryError):
+        raise SourceProblem(
+            "too_complex", "The source nests too deeply to be read.", "Split long expressions into several lines."
+        )
+    except ValueError as error:
+        raise SourceProblem(
+            "syntax", f"The source cannot be read: {error}.", "Remove null characters and bad encodings."
+        )
+
+
+def entry_of(functions: dict[str, Function], entry: str) -> Function:
+    if entry and entry not in functions:
+        known = ", ".join(functions) or "none"
+        raise SourceProblem(
+            "no_entry", f"There is no top-level function “{entry}”.", f"Name one of these as the entry: {known}."
+        )
+    if not functions:
+        raise SourceProblem("no_entry", "There is no top-level function.", "Write one: def main(text: str) -> str: …")
+    return functions[entry] if entry else list(functions.values())[-1]
+
+
+def documentation(node: Function) -> docstring_parser.Docstring | None:
+    text = ast.get_docstring(node) or ""
+    try:
+        return docstring_parser.parse(text[:MAX_DOCUMENTATION]) if text else None
+    except (docstring_parser.ParseError, RecursionError, ValueError):
+        return docstring_parser.parse(text.split("\n\n")[0].split("\n")[0])
+
+
+def described(doc: docstring_parser.Docstring | None) -> str:
+    """What a reader or a model is told: the text above the sections, and what comes back."""
+    if doc is None:
+        return ""
+    parts = [doc.short_description, doc.long_description]
+    if doc.returns and doc.returns.description:
+        parts.append(f"Returns: {one_line(doc.returns.description)}")
+    return "\n\n".join(part.strip() for part in parts if part)
+
+
+def imports_of(module: ast.Module) -> tuple[str, ...]:
+    names = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+    return tuple(dict.fromkeys(name for name in names if name != "__future__"))
+
+
+class Parameters:
+    """The entry's parameters, as the keywords it will be called with."""
+
+    def __init__(self, node: Function, module: ast.Module, doc: docstring_parser.Docstring | None) -> None:
+        self.annotations = Annotations(module)
+        self.constants = self.annotations.aliases
+        self.documented = {param.arg_name.lstrip("*"): param for param in doc.params} if doc else {}
+        self.refuse_positional(node)
+        taken = [*node.args.args, *node.args.kwonlyargs]
+        self.takes_context = any(arg.arg == CONTEXT for arg in taken)
+        self.arguments = [arg for arg in taken if arg.arg != CONTEXT]
+        self.takes_more = node.args.kwarg is not None
+        self.default_of = defaults_of(node)
+
+    def refuse_positional(self, node: Function) -> None:
+        """Arguments arrive by name: what has none could never be given."""
+        hint = "Give every parameter a name: arguments are passed as keywords."
+        for arg in node.args.posonlyargs:
+            message = f"“{arg.arg}” is positional-only."
+            raise SourceProblem("positional_only", message, hint + " Remove the “/”.", arg.lineno, arg.col_offset + 1)
+
+    def schema(self) -> Schema:
+        properties = {arg.arg: self.property_of(arg) for arg in self.arguments}
+        required = [arg.arg for arg in self.arguments if arg.arg not in self.default_of]
+        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": self.takes_more}
+        return {**schema, "required": required} if required else schema
+
+    def property_of(self, arg: ast.arg) -> Schema:
+        schema = self.annotations.schema(arg.annotation)
+        param = self.documented.get(arg.arg)
+        if arg.annotation is None and param and param.type_name:
+            schema = self.documented_type(param.type_name)
+        found = self.defaults_with(arg.arg)
+        if arg.annotation is None and not schema and found:
+            schema = guessed(found[0])
+        if found and found[0] is None and schema:
+            schema = allow_null(schema)
+        if found:
+            schema = {**schema, "default": found[0]}
+        if param and param.description:
+            schema = {**schema, "description": one_line(param.description)}
+        return schema
+
+    def documented_type(self, text: str) -> Schema:
+        """`int`, `list of str`, `{'a', 'b'}`, `str or None`, `int, optional`."""
+        text = text.removesuffix("optional").strip().rstrip(",").replace(" or ", " | ")
+        if text.startswith("{") and text.endswith("}"):
+            text = f"Literal[{text[1:-1]}]"
+        if " of " in text:
+            outer, _, inner = text.partition(" of ")
+            text = f"{outer}[{inner.rstrip('s') if inner not in ('class',) else inner}]"
+        words = {
+            "string": "str",
+            "integer": "int",
+            "boolean": "bool",
+            "number": "float",
+            "object": "dict",
+            "array": "list",
+        }
+        try:
+            return self.annotations.schema(ast.parse(words.get(text, text), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return {}
+
+    def defaults(self) -> dict[str, Any]:
+        return {arg.arg: found[0] for arg in self.arguments if (found := self.defaults_with(arg.arg))}
+
+    def defaults_with(self, name: str) -> list[Any]:
+        """[value] where the default is plain JSON data, else []: the function itself applies the others."""
+        node = self.default_of.get(name)
+        if isinstance(node, ast.Name) and node.id in self.constants:
+            node = self.constants[node.id]
+        return json_value(node) if node is not None else []
+
+
+def defaults_of(node: Function) -> dict[str, ast.expr]:
+    positional = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+    named = {arg.arg: value for arg, value in zip(positional, node.args.defaults, strict=True)}
+    by_name = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    return named | {arg.arg: value for arg, value in by_name if value is not None}
+
+
+def json_value(node: ast.expr) -> list[Any]:
+    try:
+        value = ast.literal_eval(node)
+        return [json.loads(json.dumps(value, allow_nan=False))]
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return []
+
+
+def guessed(default: Any) -> Schema:
+    """The type of an unannotated parameter, from its default."""
+    if isinstance(default, bool):
+        return {"type": "boolean"}
+    kinds: list[tuple[Any, str]] = [((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")]
+    return next(({"type": word} for kind, word in kinds if isinstance(default, kind)), {})
+
+
+def allow_null(schema: Schema) -> Schema:
+    """`limit: int = None` means that None may be given."""
+    kinds = schema.get("type")
+    if "anyOf" in schema:
+        known = schema["anyOf"]
+        return schema if {"type": "null"} in known else {**schema, "anyOf": [*known, {"type": "null"}]}
+    if kinds is None or "enum" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    listed = kinds if isinstance(kinds, list) else [kinds]
+    return schema if "null" in listed else {**schema, "type": [*listed, "null"]}
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
