@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.test import Client
 
-from agents.models import ApiKey, Membership, Team
+from agents.models import Agent, ApiKey, Membership, Provider, Team
 
 EVERYTHING = ["*", "approvals:decide"]
 
@@ -89,6 +90,42 @@ def bob_api(api: Callable[..., ApiClient], bob: Any) -> ApiClient:
 @pytest.fixture
 def charlie_api(api: Callable[..., ApiClient], charlie: Any) -> ApiClient:
     return api(charlie)
+
+
+@pytest.fixture
+def staff() -> Any:
+    """Let somebody into the admin with every model permission, but not as a superuser."""
+
+    def make(user: Any) -> Any:
+        user.is_staff = True
+        user.save()
+        user.user_permissions.set(Permission.objects.all())
+        return user
+
+    return make
+
+
+@pytest.fixture
+def signed_in() -> Any:
+    """A browser (Django's test client) that is signed in as somebody."""
+
+    def make(user: Any) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return make
+
+
+@pytest.fixture
+def offline(db: None) -> Provider:
+    """The site's offline provider."""
+    return Provider.objects.get_or_create(name="offline", owner=None, defaults={"kind": Provider.Kind.OFFLINE})[0]
+
+
+@pytest.fixture
+def agent(alice: Any, offline: Provider) -> Agent:
+    return Agent.objects.create(name="librarian", description="Finds books.", owner=alice, provider=offline)
 
 
 def make_person(name: str) -> Any:

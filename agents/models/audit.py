@@ -1,9 +1,16 @@
 """Who did what to what, from where. Rows are only ever added."""
 
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
+
+
+class AuditQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        """What this person did, and what happened to what is theirs; everything for a superuser."""
+        return self if user.is_superuser else self.filter(Q(actor_id=user.pk) | Q(owner_id=user.pk))
 
 
 class AuditEvent(models.Model):
@@ -17,6 +24,8 @@ class AuditEvent(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     details = models.JSONField(default=dict, blank=True)
     source = models.CharField(max_length=64, blank=True, help_text="Address, or the command that did it.")
+
+    objects = AuditQuerySet.as_manager()
 
     class Meta:
         ordering = ["-at", "-id"]

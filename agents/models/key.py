@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
@@ -22,6 +22,11 @@ SCOPES = frozenset(
 EVERYTHING = "*"  # every scope but DECIDE, which is only ever given by name
 
 
+class KeyQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(user_id=user.pk)
+
+
 class ApiKey(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100, blank=True, help_text="What this key is for.")
@@ -34,6 +39,8 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = KeyQuerySet.as_manager()
 
     class Meta:
         ordering = ["-created_at"]

@@ -12,7 +12,29 @@ from agents.exceptions import Forbidden, NotFound
 
 # Words that are paths of the API or verbs of the product; a row with such a name could not be addressed.
 RESERVED = frozenset(
-    ["admin", "all", "any", "api", "complete", "delegate", "diff", "execute", "me", "messages", "new", "none", "publish", "rollback", "route", "runs", "site", "standalone", "try", "validate", "versions"]
+    [
+        "admin",
+        "all",
+        "any",
+        "api",
+        "complete",
+        "delegate",
+        "diff",
+        "execute",
+        "me",
+        "messages",
+        "new",
+        "none",
+        "publish",
+        "rollback",
+        "route",
+        "runs",
+        "site",
+        "standalone",
+        "try",
+        "validate",
+        "versions",
+    ]
 )
 SLUG = RegexValidator(
     r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
@@ -27,10 +49,24 @@ def check_name(value: str) -> None:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")
 
 
+class TeamQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(pk__in=Membership.objects.filter(user_id=user.pk).values("team_id"))
+
+    def editable_by(self, user: Any) -> Self:
+        """Teams this person administers."""
+        if user.is_superuser:
+            return self
+        mine = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR)
+        return self.filter(pk__in=mine.values("team_id"))
+
+
 class Team(models.Model):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TeamQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

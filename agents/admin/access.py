@@ -1,0 +1,167 @@
+"""People, teams, keys, secrets and the audit log."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import action, display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
+
+from agents.models import ApiKey, AuditEvent, Membership, Secret, Team
+from agents.models.key import DECIDE, EVERYTHING, SCOPES
+
+from .authored import OWNER_FILTERS, SHARING
+from .fields import LinesField
+from .owned import OwnedAdmin, VisibleChoices
+
+User = get_user_model()
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    """Roles: groups of model permissions."""
+
+
+class MembershipInline(VisibleChoices, TabularInline):
+    model = Membership
+    extra = 1
+
+
+@admin.register(Team)
+class TeamAdmin(OwnedAdmin):
+    owner_field = ""
+    list_display = ["name", "member_count", "created_at"]
+    search_fields = ["name"]
+    inlines = [MembershipInline]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(member_total=Count("memberships"))
+
+    @display(description="Members", ordering="member_total")
+    def member_count(self, team: Any) -> int:
+        return team.member_total
+
+
+class KeyForm(forms.ModelForm):
+    scopes = forms.MultipleChoiceField(
+        choices=[(EVERYTHING, "everything but deciding approvals"), *((scope, scope) for scope in sorted(SCOPES))],
+        initial=[EVERYTHING],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=f"What it may do. {DECIDE} is only ever given by name.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ["user", "name", "scopes", "expires_at"]
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(OwnedAdmin):
+    owner_field = "user"
+    form = KeyForm
+    list_display = ["name", "prefix", "user", "scope_words", "state", "last_used_at", "expires_at"]
+    list_filter = [("user", admin.RelatedOnlyFieldListFilter)]
+    search_fields = ["name", "prefix"]
+    actions = ["revoke_selected"]
+    fields = ["user", "name", "scopes", "expires_at"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A key is made and revoked, never edited: what it may do is part of what was handed out."""
+        return obj is None and super().has_change_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        owner = obj.user if request.user.is_superuser else request.user
+        made, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
+        obj.pk, obj._state.adding = made.pk, False
+        self.audit(request, "created", made, scopes=made.scopes)
+        messages.warning(request, format_html("Copy the key now, it is shown once: <code>{}</code>", secret))
+
+    @display(description="Scopes")
+    def scope_words(self, key: ApiKey) -> str:
+        return ", ".join(key.scopes)[:60]
+
+    @display(description="State", label={"live": "success", "expired": "warning", "revoked": "danger"})
+    def state(self, key: ApiKey) -> str:
+        if key.revoked_at:
+            return "revoked"
+        return "expired" if key.expires_at and key.expires_at <= timezone.now() else "live"
+
+    @action(description="Revoke", permissions=["delete"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for key in queryset:
+            key.revoke()
+            self.audit(request, "revoked", key)
+
+
+class SecretForm(forms.ModelForm):
+    value = forms.CharField(
+        required=False, widget=UnfoldAdminPasswordWidget(render_value=False),
+        help_text="Write-only: leave empty to keep what is stored.",
+    )  # fmt: skip
+    hosts = LinesField(help_text="Hosts it may be sent to, one a line, such as api.example.com.")
+
+    class Meta:
+        model = Secret
+        fields = ["name", "value", "hosts", "header", "template", "owner", "team"]
+
+    def clean_value(self) -> str:
+        value = self.cleaned_data["value"] or self.instance.value
+        if not value:
+            raise forms.ValidationError("Enter the secret.")
+        return value
+
+
+@admin.register(Secret)
+class SecretAdmin(OwnedAdmin):
+    form = SecretForm
+    list_display = ["name", "bound_hosts", "header", "owner", "updated_at"]
+    list_filter = OWNER_FILTERS
+    search_fields = ["name"]
+    fieldsets = [
+        (None, {"fields": ["name", "value", "hosts"]}),
+        ("Sending", {"fields": ["header", "template"]}),
+        SHARING,
+    ]
+
+    @display(description="Hosts")
+    def bound_hosts(self, secret: Secret) -> str:
+        return ", ".join(secret.hosts)
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(OwnedAdmin):
+    """Only ever read."""
+
+    owner_field = ""
+    list_display = ["at", "actor_name", "action", "subject_kind", "subject_name", "source"]
+    list_filter = ["action", "subject_kind"]
+    search_fields = ["actor_name", "subject_name"]
+    date_hierarchy = "at"
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

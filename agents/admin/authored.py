@@ -1,0 +1,237 @@
+"""Providers, agents and tools."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from unfold.admin import TabularInline
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from agents.models import Agent, Provider, Tool, ToolGrant
+from agents.models.agent import provider_changed
+from agents.spec import ModelParams
+
+from .fields import JsonField, LinesField, SchemaField
+from .owned import OwnedAdmin, VisibleChoices
+from .versioned import VersionedAdmin, VersionedForm
+
+OWNER_FILTERS = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
+SHARING = ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]})
+
+
+class ProviderForm(forms.ModelForm):
+    api_key = forms.CharField(
+        required=False, strip=True, label="API key", widget=UnfoldAdminPasswordWidget(render_value=False),
+        help_text="Write-only: leave empty to keep the key that is stored.",
+    )  # fmt: skip
+    prices = JsonField(rows=4, help_text=Provider._meta.get_field("prices").help_text)
+
+    class Meta:
+        model = Provider
+        fields = ["name", "kind", "base_url", "api_key", "enabled", "tool_calling", "prices", "owner", "team"]
+
+    def clean_api_key(self) -> str:
+        """A new key, else the stored one: it never travels to the page and back."""
+        return self.cleaned_data["api_key"] or self.instance.api_key
+
+    def clean_prices(self) -> dict:
+        return self.cleaned_data["prices"] or {}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        moved = bool({"kind", "base_url"} & set(self.changed_data))
+        if self.instance.pk and moved and not self.data.get("api_key"):
+            cleaned["api_key"] = ""  # a key must not follow to another address
+        return cleaned
+
+
+@admin.register(Provider)
+class ProviderAdmin(OwnedAdmin):
+    form = ProviderForm
+    list_display = ["name", "kind", "base_url", "has_key", "enabled", "agent_count", "owner"]
+    list_filter = ["kind", "enabled", *OWNER_FILTERS]
+    search_fields = ["name", "base_url"]
+    fieldsets = [
+        (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
+        ("Models and prices", {"fields": ["tool_calling", "prices"]}),
+        SHARING,
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(agent_total=Count("agents"))
+
+    @display(description="Key", boolean=True)
+    def has_key(self, provider: Provider) -> bool:
+        return bool(provider.api_key)
+
+    @display(description="Agents", ordering="agent_total")
+    def agent_count(self, provider: Any) -> int:
+        return provider.agent_total
+
+    def save_model(self, request: HttpRequest, obj: Provider, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and "api_key" in form.initial and form.changed_data:
+            provider_changed(obj)
+        if change and {"kind", "base_url"} & set(form.changed_data) and not obj.api_key:
+            messages.info(request, "The address changed, so the stored key was cleared. Enter the key for the new one.")
+
+
+class GrantInline(VisibleChoices, TabularInline):
+    model = ToolGrant
+    fk_name = "agent"
+    fields = ["tool", "mode", "pinned_version", "deadline_s", "offline", "allow_after_untrusted"]
+    autocomplete_fields = ["tool"]
+    extra = 0
+    verbose_name = "tool"
+    verbose_name_plural = "Tools it may use"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).select_related("tool", "agent")
+
+
+class AgentForm(VersionedForm):
+    temperature = forms.FloatField(
+        required=False, min_value=0, max_value=2, help_text="0 to 2; empty: the model's own."
+    )
+    top_p = forms.FloatField(required=False, min_value=0, max_value=1)
+    presence_penalty = forms.FloatField(required=False, min_value=-2, max_value=2)
+    frequency_penalty = forms.FloatField(required=False, min_value=-2, max_value=2)
+    max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000)
+    capabilities = LinesField(help_text="Words for what it can do, one a line; the router matches them.")
+    examples = LinesField(help_text="Messages it should get, one a line; the router compares.")
+    fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one a line.")
+    delegates_to = LinesField(help_text="Capabilities it may delegate to, one a line.")
+    input_schema = SchemaField(help_text="JSON Schema of the structured input; empty: plain text only.")
+    output_schema = SchemaField(help_text="The reply must be JSON of this schema; empty: plain text.")
+
+    class Meta:
+        model = Agent
+        exclude = ["model_params"]  # noqa: DJ006  (asked for as five separate fields)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ModelParams.model_fields:
+            if name in self.fields:
+                self.fields[name].initial = self.instance.model_params.get(name)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        given = {name: cleaned.get(name) for name in ModelParams.model_fields}
+        self.instance.model_params = {name: value for name, value in given.items() if value is not None}
+        return cleaned
+
+
+@admin.register(Agent)
+class AgentAdmin(VersionedAdmin):
+    form = AgentForm
+    list_display = [
+        "name",
+        "short_description",
+        "provider",
+        "model_name",
+        "live_version",
+        "enabled",
+        "tool_count",
+        "owner",
+    ]
+    list_filter = ["enabled", ("provider", admin.RelatedOnlyFieldListFilter), *OWNER_FILTERS]
+    search_fields = ["name", "description"]
+    actions_detail = ["show_versions", "duplicate"]
+    inlines = [GrantInline]
+    fieldsets = [
+        (None, {"fields": ["name", "description", "enabled"]}),
+        ("Instructions", {"fields": ["system_prompt"]}),
+        ("Model", {"fields": ["provider", "model_name", *ModelParams.model_fields, "fallback_models"]}),
+        ("Routing", {"fields": ["capabilities", "examples", "delegates_to"]}),
+        ("Input and output", {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
+        ("Memory", {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]}),
+        ("Limits", {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]}),
+        SHARING,
+    ]  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).select_related("provider").annotate(tool_total=Count("grants"))
+
+    def has_copy_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self.has_add_permission(request)
+
+    @display(description="What it is for")
+    def short_description(self, agent: Agent) -> str:
+        return agent.description[:80]
+
+    @display(description="Tools", ordering="tool_total")
+    def tool_count(self, agent: Any) -> int:
+        return agent.tool_total
+
+    @action(
+        description="Duplicate",
+        url_path="duplicate",
+        permissions=["copy"],
+        icon="content_copy",
+        dialog={
+            "title": "Duplicate this agent?",
+            "description": "You get a draft of your own.",
+            "form_submit_text": "Duplicate",
+        },
+    )
+    def duplicate(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        """A draft copy of one's own."""
+        copy = copy_agent(self.row_or_404(request, object_id), request.user)
+        self.audit(request, "created", copy, copied_from=object_id)
+        messages.success(request, f"“{copy}” is your copy; it is a draft until you save it.")
+        return redirect(reverse("admin:agents_agent_change", args=[copy.pk]))
+
+
+def copy_agent(agent: Agent, user: Any) -> Agent:
+    """A copy with its grants under a free name."""
+    grants = list(agent.grants.all())
+    copy = Agent.objects.get(pk=agent.pk)
+    copy.pk, copy._state.adding = None, True
+    copy.owner, copy.team, copy.published, copy.live_hash = user, None, None, ""
+    copy.name = free_name(agent.name, user)
+    copy.save()
+    for grant in grants:
+        grant.pk, grant._state.adding, grant.agent = None, True, copy
+    ToolGrant.objects.bulk_create(grants)
+    return copy
+
+
+def free_name(name: str, user: Any) -> str:
+    taken = set(Agent.objects.filter(owner=user, name__startswith=name[:50]).values_list("name", flat=True))
+    names = [f"{name[:56]}-copy", *(f"{name[:56]}-copy{number}" for number in range(2, 1000))]
+    return next(candidate for candidate in names if candidate not in taken)
+
+
+@admin.register(Tool)
+class ToolAdmin(OwnedAdmin):
+    """The catalogue follows functions, devices and connections; people only switch a tool off or mark it."""
+
+    list_display = ["name", "kind", "effect", "short_description", "enabled", "untrusted", "grant_count", "owner"]
+    list_filter = ["kind", "effect", "enabled", "untrusted", *OWNER_FILTERS]
+    search_fields = ["name", "description"]
+    readonly_fields = ["name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash"]
+    fieldsets = [
+        (None, {"fields": ["name", "kind", "description"]}),
+        ("How it may be used", {"fields": ["enabled", "untrusted", "deadline_s"]}),
+        ("Definition", {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
+        SHARING,
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(grant_total=Count("grants"))
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @display(description="What it does")
+    def short_description(self, tool: Tool) -> str:
+        return tool.description[:80]
+
+    @display(description="Grants", ordering="grant_total")
+    def grant_count(self, tool: Any) -> int:
+        return tool.grant_total

@@ -1,0 +1,59 @@
+"""Form fields for the JSON columns that people would rather not write as JSON."""
+
+import json
+from typing import Any
+
+from django import forms
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from agents.schema import check_schema
+
+
+class LinesField(forms.CharField):
+    """A list of texts, one a line."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("required", False)
+        kwargs.setdefault("widget", UnfoldAdminTextareaWidget(attrs={"rows": 3}))
+        super().__init__(**kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(str(item) for item in value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
+        if isinstance(value, list):
+            return value
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial or []) != self.to_python(data)
+
+
+class JsonField(forms.JSONField):
+    """JSON in a roomy, indented text area; empty means none."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("required", False)
+        rows = kwargs.pop("rows", 8)
+        kwargs.setdefault(
+            "widget", UnfoldAdminTextareaWidget(attrs={"rows": rows, "class": "font-mono", "spellcheck": "false"})
+        )
+        super().__init__(**kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        if value is None or isinstance(value, forms.fields.InvalidJSONInput):
+            return "" if value is None else value
+        return json.dumps(value, indent=2, ensure_ascii=False) if not isinstance(value, str) else value
+
+
+class SchemaField(JsonField):
+    """A JSON Schema: refused with its reasons when it cannot be used as one."""
+
+    def clean(self, value: Any) -> Any:
+        schema = super().clean(value)
+        if schema in (None, ""):
+            return None
+        problems = check_schema(schema)
+        if problems:
+            raise forms.ValidationError([f"{problem['path'] or '/'}: {problem['message']}" for problem in problems])
+        return schema

@@ -1,0 +1,112 @@
+"""OwnedAdmin: people see and choose only what is visible to them, and change only what is theirs."""
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Field, Model, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from agents.models import AuditEvent
+
+
+class VisibleChoices:
+    """Foreign-key choices start from the person too; for an admin and for its inlines."""
+
+    def formfield_for_foreignkey(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
+        if "queryset" not in kwargs:
+            rows = db_field.related_model._default_manager.all()
+            kwargs["queryset"] = choosable(rows, request.user)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
+
+
+class OwnedAdmin(VisibleChoices, ModelAdmin):
+    """Base of every admin whose rows belong to somebody.
+
+    `owner_field` names the column that says whose a row is ("owner", "user", "principal"); "" where it is reached
+    through a relation. Rows are narrowed by the QuerySet's `visible_to`, changes by its `editable_by` if there is one.
+    """
+
+    owner_field = "owner"
+    list_per_page = 50
+    show_full_result_count = False  # a second COUNT(*) over a large table for one number nobody reads
+    warn_unsaved_form = True
+    list_filter_submit = False
+    compressed_fields = True
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        rows = choosable(super().get_queryset(request), request.user)
+        return rows.select_related(self.owner_field) if self.owner_field else rows
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return super().has_view_permission(request, obj) and (not is_row(obj) or self.is_visible(request, obj))
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (not is_row(obj) or self.is_editable(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and (not is_row(obj) or self.is_editable(request, obj))
+
+    def is_visible(self, request: HttpRequest, row: Any) -> bool:
+        return self.get_queryset(request).filter(pk=row.pk).exists()
+
+    def is_editable(self, request: HttpRequest, row: Any) -> bool:
+        if request.user.is_superuser:
+            return True
+        rows = self.model._default_manager.all()
+        if hasattr(rows, "editable_by"):
+            return rows.editable_by(request.user).filter(pk=row.pk).exists()
+        return self.is_visible(request, row)
+
+    def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Only a superuser says whose a row is; everyone else makes their own."""
+        excluded = list(super().get_exclude(request, obj) or [])
+        return excluded if request.user.is_superuser or not self.owner_field else [*excluded, self.owner_field]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        hidden = set(self.get_exclude(request, obj))
+        return [
+            (title, {**options, "fields": [field for field in options["fields"] if field not in hidden]})
+            for title, options in super().get_fieldsets(request, obj)
+        ]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial = super().get_changeform_initial_data(request)
+        return {self.owner_field: request.user.pk, **initial} if self.owner_field else initial
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if not change and self.owner_field and not request.user.is_superuser:
+            setattr(obj, self.owner_field, request.user)
+        super().save_model(request, obj, form, change)
+        self.audit(request, "changed" if change else "created", obj, fields=sorted(form.changed_data))
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        self.audit(request, "deleted", obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        """One by one, so that each deletion is checked and audited."""
+        for row in queryset:
+            if self.is_editable(request, row):
+                self.delete_model(request, row)
+
+    def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
+        """One line in the audit log; `details` must hold no secret."""
+        action = f"{row._meta.model_name}.{verb}"
+        AuditEvent.record(action, row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""), **details)
+
+
+def is_row(value: Any) -> bool:
+    """Unfold asks some permissions with an id in the place of the row; such a question is about the model."""
+    return isinstance(value, Model)
+
+
+def choosable(rows: QuerySet, user: Any) -> QuerySet:
+    """The rows of a model that this person may see: all for a superuser, none of other people for anyone else."""
+    if user.is_superuser:
+        return rows
+    if hasattr(rows, "visible_to"):
+        return rows.visible_to(user)
+    if rows.model is get_user_model():
+        return rows.filter(pk=user.pk)
+    return rows

@@ -1,0 +1,178 @@
+"""Save publishes unless "keep as draft" is ticked; versions can be read, compared and rolled back to."""
+
+from typing import Any
+
+import pydantic
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+
+from agents.diff import as_text, side_by_side
+from agents.exceptions import MusterError
+
+from .owned import OwnedAdmin
+
+
+class VersionedForm(forms.ModelForm):
+    """A model form that also asks whether, and with what note, to publish."""
+
+    version_note = forms.CharField(
+        required=False, max_length=500, label="What changed", widget=UnfoldAdminTextInputWidget,
+        help_text="Kept with the version, for whoever reads the history.",
+    )  # fmt: skip
+    keep_as_draft = forms.BooleanField(
+        required=False, label="Keep as draft", widget=UnfoldBooleanSwitchWidget,
+        help_text="Save without publishing: what is live stays as it is.",
+    )  # fmt: skip
+
+
+class VersionedAdmin(OwnedAdmin):
+    """Base of the admins of agents, functions and chains: rows with `versions`, `published`, `publish`, `rollback`."""
+
+    form = VersionedForm
+    actions_detail = ["show_versions"]
+    actions = ["publish_selected"]
+
+    # What a subclass may replace ----------------------------------------------------------------------------------
+
+    def publish_row(self, request: HttpRequest, row: Any, note: str) -> Any:
+        """Publish and return the version. Raises MusterError or pydantic.ValidationError when it is refused."""
+        return row.publish(author=request.user, note=note)
+
+    def rollback_row(self, request: HttpRequest, row: Any, number: int) -> Any:
+        return row.rollback(number)
+
+    def version_text(self, version: Any) -> str:
+        """What a diff compares."""
+        return as_text(version.spec)
+
+    def draft_text(self, row: Any) -> str:
+        """The working row as the same text; "" where it cannot be read."""
+        try:
+            return as_text(row.draft_spec().model_dump(mode="json"))
+        except (AttributeError, MusterError, pydantic.ValidationError):
+            return ""
+
+    # Save publishes -----------------------------------------------------------------------------------------------
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = [clean for clean in super().get_fieldsets(request, obj) if clean[1]["fields"]]
+        asked = [field for _, options in fieldsets for field in options["fields"]]
+        if "keep_as_draft" in asked or not self.may_save(request, obj):
+            return fieldsets
+        return [*fieldsets, ("Publish", {"fields": ["version_note", "keep_as_draft"]})]
+
+    def may_save(self, request: HttpRequest, obj: Any) -> bool:
+        return self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Publish last: the version must hold the inlines as well."""
+        super().save_related(request, form, formsets, change)
+        if not form.cleaned_data.get("keep_as_draft"):
+            self.publish_and_tell(request, form.instance, form.cleaned_data.get("version_note", ""))
+
+    def publish_and_tell(self, request: HttpRequest, row: Any, note: str = "") -> None:
+        row.refresh_from_db()
+        before = row.published_id
+        try:
+            version = self.publish_row(request, row, note)
+        except (MusterError, pydantic.ValidationError) as error:
+            text = "Saved as a draft; “{}” was not published: {}"
+            messages.error(request, format_html(text, row, reason_of(error)))
+            return
+        if version.pk != before:
+            self.audit(request, "published", row, version=version.number)
+        word = "is unchanged; version" if version.pk == before else "is live as version"
+        messages.success(request, format_html("“{}” {} {}.", row, word, version.number))
+
+    @action(description="Publish", permissions=["change"])
+    def publish_selected(self, request: HttpRequest, queryset: Any) -> None:
+        for row in queryset:
+            if self.is_editable(request, row):
+                self.publish_and_tell(request, row)
+
+    # Versions -----------------------------------------------------------------------------------------------------
+
+    @display(description="Live", label={"draft": "warning", "changed": "info"})
+    def live_version(self, row: Any) -> str:
+        """For list_display; the list selects `published` along."""
+        return f"v{row.published.number}" if row.published else "draft"
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).select_related("published")
+
+    @action(description="Versions", url_path="versions", permissions=["view"], icon="history")
+    def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row = self.row_or_404(request, object_id)
+        versions = list(row.versions.select_related("author").order_by("-number")[:500])
+        older, newer = self.chosen(request, versions)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Versions of {row}",
+            "opts": self.model._meta,
+            "original": row,
+            "versions": versions,
+            "older": older,
+            "newer": newer,
+            "rows": side_by_side(self.text_of(row, older), self.text_of(row, newer)),
+            "may_change": self.has_change_permission(request, row),
+            "rollback_name": f"admin:{self.url_name('rollback')}",
+        }
+        return TemplateResponse(request, "admin/muster/versions.html", context)
+
+    def chosen(self, request: HttpRequest, versions: list[Any]) -> tuple[Any, Any]:
+        """Which two to compare: ?from&to, else the live version with the working row. None is the working row."""
+        by_number = {str(version.number): version for version in versions}
+        newer = by_number.get(request.GET.get("to", ""))
+        older = by_number.get(request.GET.get("from", ""))
+        if older is None:
+            older = next((version for version in versions if newer is None or version.number < newer.number), None)
+        return older, newer
+
+    def text_of(self, row: Any, version: Any) -> str:
+        return self.draft_text(row) if version is None else self.version_text(version)
+
+    def roll_back(self, request: HttpRequest, object_id: str, number: int) -> HttpResponse:
+        row = self.row_or_404(request, object_id)
+        if request.method != "POST" or not self.has_change_permission(request, row):
+            raise PermissionDenied
+        try:
+            version = self.rollback_row(request, row, number)
+        except MusterError as error:
+            messages.error(request, str(error))
+        else:
+            self.audit(request, "rolled_back", row, version=version.number)
+            messages.success(request, f"“{row}” is live as version {version.number} again.")
+        return redirect(reverse(f"admin:{self.url_name('show_versions')}", args=[row.pk]))
+
+    def row_or_404(self, request: HttpRequest, object_id: str) -> Any:
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            raise Http404
+        return row
+
+    def url_name(self, verb: str) -> str:
+        return f"{self.model._meta.app_label}_{self.model._meta.model_name}_{verb}"
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.roll_back)
+        name = self.url_name("rollback")
+        return [path("<path:object_id>/versions/<int:number>/rollback/", view, name=name), *super().get_urls()]
+
+
+def reason_of(error: Exception) -> str:
+    """One sentence for a person."""
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    details = [
+        str(detail.get("message", detail)) for detail in getattr(error, "details", []) if isinstance(detail, dict)
+    ]
+    return " ".join([str(error), *details[:3], getattr(error, "hint", "")]).strip()

@@ -1,0 +1,82 @@
+"""What changed between two texts, or between two specs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher, unified_diff
+from typing import Any, Literal
+
+import yaml
+
+CONTEXT = 3  # unchanged lines kept around a change
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a side-by-side view; a side without a line has number None."""
+
+    kind: Literal["same", "changed", "added", "removed", "skipped"]
+    left_number: int | None
+    left: str
+    right_number: int | None
+    right: str
+
+
+def side_by_side(old: str, new: str) -> list[Row]:
+    """Rows of both texts beside each other; long unchanged stretches become one `skipped` row."""
+    left, right = old.splitlines(), new.splitlines()
+    rows: list[Row] = []
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag == "equal":
+            rows += fold([Row("same", i + 1, left[i], i - i1 + j1 + 1, right[i - i1 + j1]) for i in range(i1, i2)])
+        else:
+            rows += changed_rows(left, right, range(i1, i2), range(j1, j2))
+    return rows
+
+
+def changed_rows(left: list[str], right: list[str], i: range, j: range) -> Iterator[Row]:
+    for step in range(max(len(i), len(j))):
+        has_left, has_right = step < len(i), step < len(j)
+        kind = "changed" if has_left and has_right else "removed" if has_left else "added"
+        yield Row(
+            kind,  # type: ignore[arg-type]
+            i[step] + 1 if has_left else None,
+            left[i[step]] if has_left else "",
+            j[step] + 1 if has_right else None,
+            right[j[step]] if has_right else "",
+        )
+
+
+def fold(rows: list[Row]) -> list[Row]:
+    if len(rows) <= 2 * CONTEXT + 1:
+        return rows
+    hidden = len(rows) - 2 * CONTEXT
+    return [*rows[:CONTEXT], Row("skipped", None, f"{hidden} unchanged lines", None, ""), *rows[-CONTEXT:]]
+
+
+def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+    return "\n".join(unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
+
+
+def as_text(spec: dict[str, Any]) -> str:
+    """A spec as people read it: YAML, keys sorted, long texts as blocks."""
+    return yaml.dump(spec, Dumper=BlockDumper, sort_keys=True, allow_unicode=True, width=100)
+
+
+class BlockDumper(yaml.SafeDumper):
+    """Texts of several lines are written as `|` blocks, so that a diff shows the line that changed."""
+
+
+def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+BlockDumper.add_representer(str, represent_text)
+
+
+def changes(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
+    """Every leaf that differs: {"path": "model_params.temperature", "from": 0.2, "to": 0.7}, in order of path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted(set(old) | set(new))
+        return [change for key in keys for change in changes(old.get(key), new.get(key), f"{path}.{key}".strip("."))]
+    return [] if old == new else [{"path": path, "from": old, "to": new}]
