@@ -1,0 +1,53 @@
+"""Runs stored functions: other people's code, each call in a locked-down process of its own. Knows no Django.
+
+    refusals = sandbox.check(source, allowed_imports=("re",))
+    outcome = sandbox.execute(source, {"a": 1}, limits=sandbox.Limits(timeout_s=5))
+
+Only the names below are public. See docs/security.md for what is promised.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import Any
+
+from .forkserver import SandboxUnavailable
+from .limits import Limits
+from .outcome import FunctionError, Outcome, Refusal
+from .pool import Pool
+
+__all__ = ["FunctionError", "Limits", "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute"]
+
+_lock = threading.Lock()
+_pool: Pool | None = None
+
+
+def check(source: str, allowed_imports: Any = (), entry: str = "main", **expectations: Any) -> list[Refusal]:
+    """What is wrong with a source; empty when it is accepted. See Pool.check."""
+    return _shared().check(source, allowed_imports, entry, **expectations)
+
+
+def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
+    """Run a source's entry function once. See Pool.execute."""
+    return _shared().execute(source, arguments, **options)
+
+
+def close() -> None:
+    """End the shared pool's processes; the next call starts new ones."""
+    global _pool
+    with _lock:
+        pool, _pool = _pool, None
+    if pool is not None:
+        pool.close()
+
+
+def _shared() -> Pool:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = Pool()
+        return _pool
+
+
+atexit.register(close)

@@ -1,0 +1,233 @@
+"""One call, from the job frame to the child's end: reading frames, serving callbacks, keeping the time, telling endings apart."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from . import wire
+from .callbacks import Callbacks
+from .forkserver import Child
+from .limits import GRACE_S, Limits
+from .outcome import FunctionError, Outcome, Status
+
+_USAGE = struct.Struct("<iddQ")
+_REPORT_S = 0.5
+_NEAR_LIMIT = 0.8
+_KINDS: dict[str, Status] = {
+    "memory": "memory",
+    "timeout": "timeout",
+    "cpu": "cpu",
+    "error": "error",
+    "output": "error",
+}
+
+
+@dataclass(slots=True)
+class Usage:
+    """The kernel's figures of a process that has ended."""
+
+    status: int
+    cpu_s: float
+    peak_kb: int
+
+
+class Conversation:
+    """Talks with one child until it has replied, died, or been killed."""
+
+    def __init__(self, child: Child, limits: Limits, callbacks: Callbacks) -> None:
+        self._child = child
+        self._limits = limits
+        self._callbacks = callbacks
+        self._frames = wire.Frames(
+            child.sock,
+            largest_reply=(limits.output_kb + limits.printed_kb * 8 + 64) * 1024,
+            largest_call=limits.call_kb * 1024,
+        )
+        self._killed_for: Status | None = None
+        self._note = ""
+
+    def run(self, bytecode: bytes, order: bytes, *, keep: bool = False) -> Outcome:
+        """Send the job, and say how it ended. The child has ended too, unless it is kept."""
+        job = wire.job_frame(bytecode, order)
+        began = time.monotonic()
+        deadline = began + self._limits.timeout_s + GRACE_S
+        reply = self._exchange(job, deadline)
+        wall_ms = (time.monotonic() - began) * 1000
+        if reply is not None and keep:
+            return _from_reply(reply, wall_ms, None, self._callbacks.count)
+        usage = self._end()
+        if reply is not None:
+            return _from_reply(reply, wall_ms, usage, self._callbacks.count)
+        return self._without_reply(wall_ms, usage)
+
+    def cancel(self) -> None:
+        """From another thread: end the call now."""
+        self._killed_for = "cancelled"
+        self._child.kill()
+
+    # The exchange of frames
+
+    def _exchange(self, job: bytes, deadline: float) -> dict[str, Any] | None:
+        poller = select.poll()
+        poller.register(self._child.sock, select.POLLIN)
+        if self._callbacks.wakeup is not None:
+            poller.register(self._callbacks.wakeup, select.POLLIN)
+        try:
+            if not self._send(job, deadline):
+                return None
+            return self._listen(poller, deadline)
+        except wire.HostileFrame as error:
+            self._kill("violation", str(error))
+            return None
+
+    def _send(self, job: bytes, deadline: float) -> bool:
+        self._child.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            self._child.sock.sendall(job)
+        except TimeoutError:
+            self._kill("timeout")
+            return False
+        except OSError:
+            return False  # it died before the job arrived; its ending says how
+        return True
+
+    def _listen(self, poller: Any, deadline: float) -> dict[str, Any] | None:
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not (events := poller.poll(left * 1000)):
+                self._kill("timeout")
+                return None
+            for descriptor, _ in events:
+                if descriptor == self._callbacks.wakeup:
+                    self._answer(self._callbacks.finished())
+                    continue
+                reply = self._read()
+                if reply is not None:
+                    return reply
+                if self._frames.ended:
+                    return None
+
+    def _read(self) -> dict[str, Any] | None:
+        for kind, payload in self._frames.read():
+            if kind == wire.REPLY:
+                return _checked_reply(payload, self._limits.max_depth + 6)
+            message = wire.read_json(payload, self._limits.max_depth + 6)
+            if kind == wire.NOTICE:
+                self._callbacks.notice(message)
+            else:
+                self._answer(self._callbacks.serve(message))
+        return None
+
+    def _answer(self, answers: bytes | None) -> None:
+        if answers is None:
+            return
+        try:
+            self._child.sock.sendall(wire.frame(wire.ANSWERS, answers))
+        except OSError:
+            pass  # it is gone or reads nothing: the clock or its ending decides
+
+    # Its end
+
+    def _kill(self, why: Status, note: str = "") -> None:
+        if self._killed_for is None:
+            self._killed_for, self._note = why, note
+        self._child.kill()
+
+    def _end(self) -> Usage | None:
+        """Wait for the zygote's report; a child that lingers after its reply is killed."""
+        for patience in (0.05, _REPORT_S):
+            poller = select.poll()
+            poller.register(self._child.report, select.POLLIN)
+            if poller.poll(patience * 1000):
+                data = os.read(self._child.report, _USAGE.size)
+                if len(data) < _USAGE.size:
+                    return None  # the zygote died with it
+                status, user, system, peak_kb = _USAGE.unpack(data)
+                return Usage(status, user + system, peak_kb)
+            self._child.kill()
+        return None
+
+    def _without_reply(self, wall_ms: float, usage: Usage | None) -> Outcome:
+        status, error = self._ending(usage)
+        return Outcome(
+            status=status, error=error, wall_ms=round(wall_ms, 3), calls=self._callbacks.count,
+            cpu_ms=round(usage.cpu_s * 1000, 3) if usage else 0.0, peak_kb=usage.peak_kb if usage else 0,
+        )  # fmt: skip
+
+    def _ending(self, usage: Usage | None) -> tuple[Status, FunctionError]:
+        """Did we kill it; if not, which signal or exit code; near the memory limit a crash is a memory breach."""
+        if self._killed_for is not None:
+            return self._killed_for, FunctionError(*_KILLED[self._killed_for](self._limits, self._note))
+        if usage is None:
+            return "crash", FunctionError("SandboxLost", "the sandbox's fork server died during the call")
+        if not os.WIFSIGNALED(usage.status):
+            code = os.waitstatus_to_exitcode(usage.status)
+            return "crash", FunctionError("Exited", f"the function ended its process with exit code {code}")
+        return self._signalled(os.WTERMSIG(usage.status), usage)
+
+    def _signalled(self, number: int, usage: Usage) -> tuple[Status, FunctionError]:
+        name = signal.Signals(number).name
+        if number == signal.SIGSYS:
+            return "violation", FunctionError("SystemCall", "the function made a system call that is never allowed")
+        if number == signal.SIGXCPU or usage.cpu_s >= self._limits.cpu_seconds:
+            return "cpu", FunctionError("CpuLimit", f"used {usage.cpu_s:.1f} s of CPU time")
+        if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+            if usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
+                return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
+            return "crash", FunctionError(
+                "Crash", f"the interpreter crashed ({name}), as endless recursion in C code does"
+            )
+        if number == signal.SIGKILL:
+            return "memory", FunctionError("OutOfMemory", "the system ran out of memory and ended the function")
+        return "crash", FunctionError("Signal", f"the function's process was ended by {name}")
+
+
+_KILLED: dict[str, Any] = {
+    "timeout": lambda limits, note: ("TimeLimit", f"ran longer than {limits.timeout_s:g} s"),
+    "violation": lambda limits, note: ("Protocol", f"the function's process broke the protocol: {note}"),
+    "cancelled": lambda limits, note: ("Cancelled", "the call was cancelled"),
+}
+
+
+def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
+    """The reply in the shape that the protocol promises. Raises HostileFrame."""
+    reply = wire.read_json(payload, max_depth)
+    if not isinstance(reply, dict) or type(reply.get("ok")) is not bool or not isinstance(reply.get("printed"), str):
+        raise wire.HostileFrame("not a reply")
+    if reply["ok"]:
+        return reply
+    error = reply.get("error")
+    if reply.get("kind") not in _KINDS or not isinstance(error, dict):
+        raise wire.HostileFrame("not a reply")
+    if not isinstance(error.get("type"), str) or not isinstance(error.get("message"), str):
+        raise wire.HostileFrame("not an error")
+    if type(error.get("line")) is not int:
+        raise wire.HostileFrame("not a line")
+    return reply
+
+
+def _from_reply(reply: dict[str, Any], wall_ms: float, usage: Usage | None, calls: int) -> Outcome:
+    figures: dict[str, Any] = {
+        "printed": reply["printed"], "printed_cut": reply.get("cut") is True, "wall_ms": round(wall_ms, 3),
+        "cpu_ms": round(usage.cpu_s * 1000, 3) if usage else 0.0, "peak_kb": usage.peak_kb if usage else 0,
+        "calls": calls,
+    }  # fmt: skip
+    if reply["ok"]:
+        return Outcome(status="ok", result=reply.get("result"), **figures)
+    told = reply["error"]
+    message = told["message"] or _SAID.get(reply["kind"], "")
+    error = FunctionError(told["type"][:200], message, told["line"] or None)
+    return Outcome(status=_KINDS[reply["kind"]], error=error, **figures)
+
+
+_SAID = {
+    "memory": "used more memory than its limit",
+    "timeout": "ran longer than its time limit",
+    "cpu": "used more CPU time than its limit",
+}

@@ -1,0 +1,198 @@
+"""The host's end of a zygote: starting it, ordering children, taking them, letting it go."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_START_S = 20.0
+_DESCRIPTORS = array.array("i", [0, 0, 0]).itemsize * 3
+_START = (
+    "import sys; sys.path[:0] = {paths!r}; sys.dont_write_bytecode = True; "
+    "from inside.zygote import main; main(sys.argv[1:])"
+)
+
+
+class SandboxUnavailable(Exception):
+    """The sandbox cannot run on this machine, or its fork server did not start. The message says why."""
+
+
+class NoChild(Exception):
+    """No child could be had in time."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One locked-down process waiting for a job: its socket, the zygote's report on its end, a handle to kill it."""
+
+    sock: socket.socket
+    report: int
+    pidfd: int
+
+    def kill(self) -> None:
+        """SIGKILL through the pidfd: never hits another process."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Let go of the three descriptors. A child that still waits for a job then ends by itself."""
+        self.sock.close()
+        os.close(self.report)
+        os.close(self.pidfd)
+
+
+class ForkServer:
+    """One zygote process of one profile. Any thread may take children from it."""
+
+    def __init__(self, profile: str, *, without: frozenset[str] = frozenset()) -> None:
+        self.profile = profile
+        self.started_at = time.monotonic()
+        self.taken = 0
+        self.running = 0
+        self._ordered = 0  # children asked for and not yet taken
+        self._lock = threading.Lock()
+        self._retired = False
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = _launch(theirs, profile, without)
+        finally:
+            theirs.close()
+        self.layers, self.isolation = self._greeting()
+
+    def _greeting(self) -> tuple[tuple[str, ...], str]:
+        self._control.settimeout(_START_S)
+        try:
+            hello = json.loads(self._control.recv(65536) or b'{"error": "it ended at once"}')
+        except (OSError, ValueError) as error:
+            hello = {"error": f"no answer ({type(error).__name__})"}
+        self._control.settimeout(None)
+        if "error" in hello:
+            self._end()
+            raise SandboxUnavailable(f"the {self.profile} fork server did not start: {hello['error']}")
+        return tuple(hello["layers"]), hello["isolation"]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the zygote process is there."""
+        return self._process.poll() is None
+
+    def order(self, spares: int) -> None:
+        """Have children made until so many are ready or on their way."""
+        with self._lock:
+            missing = spares - self._ordered
+            for _ in range(max(missing, 0)):
+                self._send_order()
+
+    def take(self, timeout_s: float) -> Child:
+        """A child that is ready, or one made now. Raises NoChild, SandboxUnavailable."""
+        with self._lock:
+            self._ordered -= 1
+            if self._ordered < 0:
+                self._send_order()
+            self.taken += 1
+        if not select_readable(self._control.fileno(), timeout_s):
+            with self._lock:
+                self._ordered += 1
+            raise NoChild("no child process became ready in time")
+        return self._receive()
+
+    def _send_order(self) -> None:
+        try:
+            self._control.send(b"S")
+        except OSError as error:
+            raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
+        self._ordered += 1
+
+    def _receive(self) -> Child:
+        try:
+            message, ancillary, _, _ = self._control.recvmsg(
+                256, socket.CMSG_SPACE(_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
+        if not message:
+            raise SandboxUnavailable(f"the {self.profile} fork server has gone")
+        if not ancillary:
+            raise NoChild(f"the kernel refused another process: {message[1:].decode(errors='replace')}")
+        descriptors = array.array("i")
+        descriptors.frombytes(ancillary[0][2])
+        return Child(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2])
+
+    def enter(self) -> None:
+        """A call begins on one of its children."""
+        with self._lock:
+            self.running += 1
+
+    def leave(self) -> None:
+        """A call has ended; the last one of a retired server closes it."""
+        with self._lock:
+            self.running -= 1
+            is_last = self._retired and self.running <= 0
+        if is_last:
+            self._end()
+
+    def retire(self) -> None:
+        """Take no more calls; end when the running ones have."""
+        with self._lock:
+            if self._retired:
+                return
+            self._retired = True
+            is_idle = self.running <= 0
+        if is_idle:
+            self._end()
+
+    def close(self) -> None:
+        """End now, running calls included."""
+        self._retired = True
+        self._end()
+
+    def forget(self) -> None:
+        """After a fork of the host: these belong to the parent."""
+        self._control.close()
+
+    def _end(self) -> None:
+        self._control.close()  # the zygote sees it and takes all its children along
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def select_readable(descriptor: int, timeout_s: float) -> bool:
+    """Whether there is something to read within the time."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(max(timeout_s, 0) * 1000))
+
+
+def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> subprocess.Popen[bytes]:
+    if sys.platform != "linux":
+        raise SandboxUnavailable("the sandbox needs Linux")
+    paths = [str(_HERE)]
+    if profile == "compiler":
+        import RestrictedPython  # only to learn where it is
+
+        paths.append(str(Path(RestrictedPython.__file__).parent.parent))
+    program = _START.format(paths=paths)
+    arguments = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", program]
+    arguments += [str(control.fileno()), profile, ",".join(sorted(without))]
+    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8"}
+    # Its own session: Ctrl-C reaches the host alone, which then drains.
+    return subprocess.Popen(
+        arguments, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, pass_fds=(control.fileno(),), start_new_session=True,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Source in, refusals or bytecode out. Runs in a limited child: a kilobyte of source can ask for gigabytes to compile."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import marshal
+from typing import Any
+
+from . import modules, policy
+from .refusals import Refusals
+
+FILENAME = "<function>"
+MAX_SOURCE_BYTES = 64 * 1024
+
+
+def answer(order: dict[str, Any]) -> bytes:
+    """The reply frame for one compile job: refusals, and when there are none the bytecode and what was learnt."""
+    source: str = order["source"]
+    refusals = Refusals()
+    tree = _parse(source, refusals)
+    if tree is None:
+        return json.dumps({"refusals": refusals.rows}).encode()
+    try:
+        facts = _facts(tree, order, refusals)
+        if order["safe_mode"]:
+            tree = policy.apply(tree, frozenset(order["imports"]), refusals)
+        return _finish(tree, facts, refusals)
+    except RecursionError:
+        refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
+    except MemoryError:
+        refusals.add(None, "too-large", "the source needs too much memory to compile", "Split it up.")
+    return json.dumps({"refusals": refusals.rows}).encode()
+
+
+def warm_up() -> None:
+    """Compile one of everything that matters, so that the first real compile finds all of it loaded."""
+    source = "import re\nclass A:\n    x: int = 1\nasync def main(a, *, b=2):\n    return [f'{i!r:>3}' for i in a]\n"
+    for safe in (True, False):
+        answer({"source": source, "entry": "main", "imports": ["re"], "safe_mode": safe, "expect": {}})
+
+
+def _parse(source: str, refusals: Refusals) -> ast.Module | None:
+    size = len(source.encode("utf-8", "replace"))
+    if size > MAX_SOURCE_BYTES:
+        hint = f"At most {MAX_SOURCE_BYTES} bytes. Split it into functions that call each other with ctx.call()."
+        refusals.add(None, "too-large", f"the source is {size} bytes", hint)
+        return None
+    try:
+        return ast.parse(source, FILENAME)
+    except SyntaxError as error:
+        refusals.add_syntax_error(error)
+    except (ValueError, UnicodeError) as error:
+        refusals.add(None, "syntax", str(error), "Remove NUL characters and broken surrogates.")
+    except (RecursionError, MemoryError):
+        refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
+    return None
+
+
+def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[str, Any]:
+    """The entry function's kind and the profile that its imports ask for; wrong expectations become refusals."""
+    entry = _entry(tree, order["entry"])
+    if entry is None:
+        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        hint = (
+            f"Defined here: {', '.join(defined)}." if defined else f"Write `def {order['entry']}(…):` at the top level."
+        )
+        refusals.add(None, "no-entry", f"there is no top-level function named {order['entry']}", hint)
+        return {}
+    names = [argument.arg for argument in (*entry.args.posonlyargs, *entry.args.args, *entry.args.kwonlyargs)]
+    is_async = isinstance(entry, ast.AsyncFunctionDef)
+    if entry.args.posonlyargs:
+        refusals.add(entry, "positional-only", "the arguments are passed by name", "Remove the `/`.")
+    _compare(entry, order.get("expect") or {}, is_async, names, refusals)
+    has_async = any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree))
+    profile = modules.EXTENDED if has_async or not order["safe_mode"] else modules.profile_of(_imported(tree))
+    return {"is_async": is_async, "takes_ctx": "ctx" in names, "profile": profile}
+
+
+def _entry(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    for node in reversed(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def _compare(entry: Any, expect: dict[str, Any], is_async: bool, names: list[str], refusals: Refusals) -> None:
+    if expect.get("is_async") is not None and expect["is_async"] != is_async:
+        word = "async" if is_async else "not async"
+        refusals.add(entry, "async-flag", f"{entry.name} is {word}, but the function is marked otherwise",
+                     "Change the flag or the `def`.")  # fmt: skip
+    if expect.get("requires_context") is not None and expect["requires_context"] != ("ctx" in names):
+        if expect["requires_context"]:
+            refusals.add(entry, "no-ctx", f"{entry.name} has no parameter `ctx`, but requires_context is set",
+                         f"Write `def {entry.name}(…, ctx):` or clear requires_context.")  # fmt: skip
+        else:
+            refusals.add(entry, "ctx-not-required", f"{entry.name} takes `ctx`, but requires_context is not set",
+                         "Set requires_context or remove the parameter.")  # fmt: skip
+    _compare_schema(entry, expect.get("input_schema"), names, refusals)
+
+
+def _compare_schema(entry: Any, schema: Any, names: list[str], refusals: Refusals) -> None:
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
+        return
+    properties = set(schema.get("properties", {}))
+    if entry.args.kwarg is None:
+        for extra in sorted(properties - set(names)):
+            refusals.add(entry, "signature", f"the input schema has {extra!r}, but {entry.name} does not take it",
+                         f"Add the parameter {extra}, or remove it from the schema.")  # fmt: skip
+    required = schema.get("required")
+    always_given = set(required) if isinstance(required, list) else set()
+    for missing in sorted(_needed(entry) - always_given - {"ctx"}):
+        refusals.add(entry, "signature", f"{entry.name} needs {missing!r}, but the input schema does not require it",
+                     f"Give {missing} a default, or list it under `required`.")  # fmt: skip
+
+
+def _needed(entry: Any) -> set[str]:
+    positional = [*entry.args.posonlyargs, *entry.args.args]
+    needed = positional[: len(positional) - len(entry.args.defaults)]
+    needed += [
+        arg for arg, default in zip(entry.args.kwonlyargs, entry.args.kw_defaults, strict=True) if default is None
+    ]
+    return {argument.arg for argument in needed}
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _finish(tree: ast.Module, facts: dict[str, Any], refusals: Refusals) -> bytes:
+    if refusals.rows:
+        return json.dumps({"refusals": refusals.sorted_rows()}).encode()
+    try:
+        code = compile(tree, FILENAME, "exec", dont_inherit=True)
+    except SyntaxError as error:  # found by the symbol table, such as `return` outside a function
+        refusals.add_syntax_error(error)
+    except ValueError as error:
+        refusals.add(None, "syntax", str(error), "Simplify the source.")
+    if refusals.rows:
+        return json.dumps({"refusals": refusals.rows}).encode()
+    bytecode = base64.b64encode(marshal.dumps(code)).decode()
+    return json.dumps({"refusals": [], "bytecode": bytecode} | facts).encode()

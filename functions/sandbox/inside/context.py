@@ -1,0 +1,133 @@
+"""`ctx`: what a function can ask of the host. Data is read-only; everything else is a call over the job socket."""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from .channel import NOTICE, Channel
+
+
+class CallFailed(Exception):
+    """The host refused a call, or the tool that was called failed."""
+
+
+class HttpResponse:
+    """What ctx.http returns."""
+
+    __slots__ = ("status", "headers", "text", "url")
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.status: int = answer.get("status", 0)
+        self.headers = MappingProxyType(dict(answer.get("headers") or {}))
+        self.text: str = answer.get("text") or ""
+        self.url: str = answer.get("url") or ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status says success."""
+        return 200 <= self.status < 400
+
+    def json(self) -> Any:
+        """The body read as JSON. Raises ValueError."""
+        return _json.loads(self.text)
+
+
+class Requester:
+    """Sends one request and waits for its answer; the descriptor-free loop puts its own in place of this."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._count = 0
+
+    def ask(self, operation: str, payload: dict[str, Any], shape: Any) -> Any:
+        """The answer, put into shape. Raises CallFailed."""
+        self._count += 1
+        self._channel.call([[self._count, operation, payload]])
+        _, succeeded, value = self._channel.answers()[0]
+        if not succeeded:
+            raise CallFailed(str(value))
+        return shape(value)
+
+    def tell(self, operation: str, payload: dict[str, Any]) -> None:
+        """One way: nothing comes back."""
+        self._channel.send(NOTICE, _json.dumps([operation, payload]).encode())
+
+
+class Context:
+    """In an `async def` the four that answer (call, http, kv_get, kv_set) are awaited; in a plain `def` they are not."""
+
+    __slots__ = ("_data", "_requester")
+
+    def __init__(self, data: Mapping[str, Any], requester: Any) -> None:
+        object.__setattr__(self, "_data", _frozen(data))
+        object.__setattr__(self, "_requester", requester)
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None, /, **keywords: Any) -> Any:
+        """Call a granted function or tool by name."""
+        payload = {"name": name, "arguments": {**(arguments or {}), **keywords}}
+        return self._requester.ask("call", payload, _as_it_is)
+
+    def http(
+        self, url: str, method: str = "GET", *, headers: Any = None, params: Any = None, json: Any = None,
+        body: str | None = None, auth: str | None = None, timeout: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Ask the host to fetch an address on this function's list. `auth` names a secret that the host adds."""
+        request = {"url": url, "method": method, "headers": headers, "params": params, "json": json, "body": body,
+                   "auth": auth, "timeout": timeout}  # fmt: skip
+        return self._requester.ask("http", request, HttpResponse)
+
+    def kv_get(self, key: str, default: Any = None) -> Any:
+        """A value that an earlier function of this run left."""
+        return self._requester.ask("kv_get", {"key": key}, lambda value: default if value is None else value)
+
+    def kv_set(self, key: str, value: Any) -> Any:
+        """Leave a JSON value for later functions of this run."""
+        return self._requester.ask("kv_set", {"key": key, "value": value}, _as_it_is)
+
+    def log(self, message: object, level: str = "info", **fields: Any) -> None:
+        """A line in the run's record."""
+        self._requester.tell("log", {"message": str(message), "level": level, "fields": fields})
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """How far the work is."""
+        self._requester.tell("progress", {"done": done, "total": total, "message": message})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A value of the context's data."""
+        return self._data.get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._data
+
+    def __iter__(self) -> Any:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._data[name]
+        except KeyError:
+            raise AttributeError(f"the context has no {name}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("the context is read-only")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({key: _frozen(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value

@@ -1,0 +1,109 @@
+"""Raw system calls through ctypes. Every C symbol is looked up here, once, before anything is locked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from .calls import NUMBERS
+
+MACHINE = os.uname().machine
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
+MS_REC, MS_PRIVATE, MNT_DETACH = 16384, 1 << 18, 2
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+_LANDLOCK_VERSION_FLAG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_prctl = _libc.prctl
+_unshare = _libc.unshare
+_mount = _libc.mount
+_umount2 = _libc.umount2
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class Filter:
+    """A seccomp program in the form the kernel wants, prepared once and installed in each child."""
+
+    def __init__(self, code: bytes) -> None:
+        self._code = code
+        self._program = _Program(len(code) // 8, self._code)
+
+    def install(self) -> None:
+        number = NUMBERS[MACHINE]["seccomp"]
+        _check(_syscall(number, _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(self._program)), "seccomp")
+
+
+def prctl(option: int, value: int = 0, third: int = 0) -> None:
+    _check(_prctl(option, value, third, 0, 0), f"prctl {option}")
+
+
+def unshare(flags: int) -> None:
+    _check(_unshare(flags), "unshare")
+
+
+def mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes = b"") -> None:
+    _check(_mount(source, target, kind, ctypes.c_ulong(flags), data), "mount")
+
+
+def pivot_root_here() -> None:
+    """Make the current directory the root and let go of the old one."""
+    _check(_syscall(NUMBERS[MACHINE]["pivot_root"], b".", b"."), "pivot_root")
+    _check(_umount2(b".", MNT_DETACH), "umount2")
+    os.chdir("/")
+
+
+def close_from(first: int) -> None:
+    _check(_syscall(NUMBERS[MACHINE]["close_range"], first, 0xFFFFFFFF, 0), "close_range")
+
+
+def drop_capabilities() -> None:
+    """Empty all five capability sets; a later exec could not bring one back."""
+    for capability in range(64):
+        if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break  # past the last capability, or not permitted: then there is nothing to keep either
+    _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _check(_syscall(NUMBERS[MACHINE]["capset"], header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def landlock_version() -> int:
+    """The kernel's Landlock version, 0 where there is none."""
+    version: int = _syscall(NUMBERS[MACHINE]["landlock_create_ruleset"], None, 0, _LANDLOCK_VERSION_FLAG)
+    return max(version, 0)
+
+
+def landlock_deny_all() -> None:
+    """Forbid every file, network and cross-process action that this kernel's Landlock knows of."""
+    version = landlock_version()
+    if not version:
+        raise OSError("no Landlock in this kernel")
+    rules = _Ruleset((1 << _file_rights(version)) - 1, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    numbers = NUMBERS[MACHINE]
+    descriptor = _check(_syscall(numbers["landlock_create_ruleset"], ctypes.byref(rules), size, 0), "landlock")
+    _check(_syscall(numbers["landlock_restrict_self"], descriptor, 0), "landlock")
+    os.close(descriptor)
+
+
+def _file_rights(version: int) -> int:
+    return {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result

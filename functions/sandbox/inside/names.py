@@ -1,0 +1,106 @@
+"""Which names stored code may write, decided once for the compiler and for the run-time guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def words(text: str) -> list[str]:
+    """The words of a table written as prose."""
+    return text.split()
+
+
+HOOK = "<getattr>"  # a name that source cannot spell, so nothing can shadow it
+RISKY_ATTRIBUTES = frozenset({"format", "format_map", "mro", "vformat", "get_field", "get_value", "convert_field"})
+
+METHODS = frozenset(words("""
+    __init__ __new__ __repr__ __str__ __bytes__ __format__ __lt__ __le__ __eq__ __ne__ __gt__ __ge__ __hash__
+    __bool__ __len__ __length_hint__ __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__
+    __delitem__ __missing__ __call__ __enter__ __exit__ __aenter__ __aexit__ __aiter__ __anext__ __await__
+    __post_init__ __init_subclass__ __set_name__ __get__ __class_getitem__ __getattr__ __del__ __add__ __radd__
+    __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __matmul__ __rmatmul__ __imatmul__ __truediv__
+    __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ __divmod__
+    __rdivmod__ __pow__ __rpow__ __ipow__ __lshift__ __rlshift__ __ilshift__ __rshift__ __rrshift__ __irshift__
+    __and__ __rand__ __iand__ __xor__ __rxor__ __ixor__ __or__ __ror__ __ior__ __neg__ __pos__ __abs__
+    __invert__ __complex__ __int__ __float__ __index__ __round__ __trunc__ __floor__ __ceil__
+"""))
+READABLE = frozenset(words("""
+    __name__ __qualname__ __doc__ __class__ __version__ __members__
+"""))
+CLASS_VARIABLES = frozenset(words("""
+    __slots__ __match_args__ __hash__ __doc__
+"""))
+MODULE_VARIABLES = frozenset(words("""
+    __all__ __version__ __author__ __doc__ __license__ __date__
+"""))
+MODULE_NAMES = frozenset(words("""
+    __name__ __doc__ __debug__
+"""))
+
+# The hooks of stock RestrictedPython. Ours cannot be written at all; these are refused so that nobody believes otherwise.
+STOCK_HOOKS = frozenset(words("""
+    _getattr_ _getitem_ _getiter_ _write_ _print_ _inplacevar_ _unpack_sequence_ _iter_unpack_sequence_ _apply_
+    __metaclass__ __import__ __builtins__ __build_class__ __loader__ __spec__
+"""))
+
+FRAME_ATTRIBUTES = frozenset(words("""
+    tb_frame tb_next tb_lasti tb_lineno f_back f_builtins f_code f_generator f_globals f_lasti f_lineno f_locals
+    f_trace f_trace_lines f_trace_opcodes co_code co_consts co_names co_varnames co_freevars co_cellvars
+    co_filename co_positions co_lines gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code cr_origin ag_await
+    ag_frame ag_code func_globals func_code
+"""))
+_NAMEDTUPLE = frozenset(words("""
+    _asdict _replace _make _fields _field_defaults
+"""))
+
+
+@dataclass(frozen=True, slots=True)
+class NameRefusal:
+    """Why a name may not be used, and what to write instead."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def attribute_refusal(name: str, *, storing: bool = False) -> NameRefusal | None:
+    """Whether `.name` may be read (or set). Single underscores are the author's own business."""
+    if name in FRAME_ATTRIBUTES:
+        return NameRefusal("frame-attribute", f"{name} reaches into the interpreter's frames",
+                           "Functions cannot look at frames, code objects or tracebacks.")  # fmt: skip
+    if name in STOCK_HOOKS or name.endswith("__roles__"):
+        return NameRefusal("reserved-name", f"{name} is reserved", "Choose another name.")
+    if not (name.startswith("__") and name.endswith("__")):
+        return None
+    if name in METHODS and not (storing and name in ("__init_subclass__", "__getattr__")):
+        return None
+    if name in READABLE and (not storing or name in ("__doc__", "__name__", "__qualname__")):
+        return None
+    return NameRefusal("dunder-attribute", f"{name} is not available in a function", _instead_of(name))
+
+
+def variable_refusal(name: str, *, in_class: bool = False) -> NameRefusal | None:
+    """Whether `name` may be used as a variable, a parameter, a function or a class."""
+    if name in STOCK_HOOKS or name.endswith("__roles__"):
+        return NameRefusal("reserved-name", f"{name} is reserved", "Choose another name.")
+    if name in FRAME_ATTRIBUTES:
+        return NameRefusal("frame-attribute", f"{name} is a name of the interpreter's frames", "Choose another name.")
+    if not (name.startswith("__") and name.endswith("__")) or name == "__":
+        return None
+    known = METHODS | CLASS_VARIABLES if in_class else MODULE_VARIABLES | MODULE_NAMES
+    if name in known:
+        return None
+    return NameRefusal("dunder-name", f"{name} cannot be defined or used here",
+                       "Use a name without two leading and trailing underscores.")  # fmt: skip
+
+
+def _instead_of(name: str) -> str:
+    return {
+        "__dict__": "Use vars(x), dataclasses.asdict(x), or name the attributes.",
+        "__bases__": "Use isinstance() or issubclass().",
+        "__mro__": "Use isinstance() or issubclass().",
+        "__subclasses__": "List the classes yourself.",
+        "__import__": "Write an import statement.",
+        "__globals__": "Pass what you need as an argument.",
+        "__getattribute__": "Use getattr(x, name) or define __getattr__.",
+    }.get(name, "Use the operator or builtin function that calls it.")

@@ -1,0 +1,284 @@
+"""The language layer: a RestrictedPython policy that refuses at compile time and leaves accepted code native.
+
+It departs from RestrictedPython's advice, which is written for code inside a trusted process: item access, iteration
+and assignment are not guarded at run time, because there is no shared state behind them. It dies with the child.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
+
+from . import modules
+from .names import HOOK, RISKY_ATTRIBUTES, NameRefusal, attribute_refusal, variable_refusal
+from .refusals import Refusals
+
+_FORBIDDEN_CALLS = {
+    "exec": "Write the code itself, or choose between functions in a dict.",
+    "eval": "Use json.loads() for data, or write the expression itself.",
+    "compile": "Write the code itself.",
+    "open": "Functions have no files. Pass the text as an argument.",
+    "input": "Functions have no console. Take an argument.",
+    "globals": "Pass what you need as an argument.",
+    "locals": "Name the variables.",
+    "breakpoint": "Use print().",
+    "__import__": "Write an import statement.",
+    "exit": "Use return.",
+    "quit": "Use return.",
+    "help": "Use print().",
+}
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def apply(tree: ast.Module, allowed_imports: frozenset[str], refusals: Refusals) -> ast.Module:
+    """The tree with its risky attribute reads guarded; whatever is not allowed goes into refusals."""
+    module: ast.Module = Policy(allowed_imports, refusals).visit(tree)
+    return ast.fix_missing_locations(module)
+
+
+class Policy(RestrictingNodeTransformer):
+    """RestrictedPython's default-deny visitor with another idea of what is dangerous."""
+
+    def __init__(self, allowed_imports: frozenset[str], refusals: Refusals) -> None:
+        super().__init__()
+        self._allowed = allowed_imports
+        self._refusals = refusals
+        self._in_class = False
+
+    # Reporting
+
+    def error(self, node: ast.AST, info: str) -> None:
+        self._refusals.add(node, "not-allowed", info, "Write it another way; see the language policy.")
+
+    def warn(self, node: ast.AST, info: str) -> None:
+        return
+
+    def not_allowed(self, node: ast.AST) -> None:
+        word = type(node).__name__
+        self._refusals.add(node, "not-allowed", f"{word} is not allowed in a function",
+                           {"TryStar": "Use a plain `except`."}.get(word, "Write it another way."))  # fmt: skip
+
+    def _refuse(self, node: ast.AST, refusal: NameRefusal | None) -> None:
+        if refusal is not None:
+            self._refusals.add(node, refusal.code, refusal.message, refusal.hint)
+
+    # Names, in every place where source can bind one
+
+    def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
+        if name is None:
+            return
+        if name in ("exec", "eval", "compile", "__import__"):
+            self._refusals.add(node, "not-allowed", f"{name} is not available in a function", _FORBIDDEN_CALLS[name])
+            return
+        self._refuse(node, variable_refusal(name, in_class=self._in_class))
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if isinstance(node.ctx, ast.Load) and node.id in _FORBIDDEN_CALLS and node.id not in ("help", "exit", "quit"):
+            self._refusals.add(node, "not-allowed", f"{node.id} is not available in a function",
+                               _FORBIDDEN_CALLS[node.id])  # fmt: skip
+            return node
+        if isinstance(node.ctx, ast.Load) and node.id in ("__name__", "__doc__", "__debug__"):
+            return node
+        self.check_name(node, node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> Any:
+        self._outside_class(lambda: self.check_name(node, node.arg))
+        return self.node_contents_visit(node)
+
+    def check_function_argument_names(self, node: Any) -> None:
+        return  # visit_arg sees every kind of parameter
+
+    def _outside_class(self, step: Any) -> Any:
+        was, self._in_class = self._in_class, False
+        try:
+            return step()
+        finally:
+            self._in_class = was
+
+    def visit_keyword(self, node: ast.keyword) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        for name in node.names:
+            self.check_name(node, name)
+        return node
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+        for name in node.names:
+            self.check_name(node, name)
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> Any:
+        self.check_name(node, node.name)
+        return self.node_contents_visit(node)
+
+    # Attributes: the name is a literal, so it is decided here and the access stays native
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        storing = not isinstance(node.ctx, ast.Load)
+        self._refuse(node, attribute_refusal(node.attr, storing=storing))
+        node = self.node_contents_visit(node)
+        if storing or node.attr not in RISKY_ATTRIBUTES:
+            return node
+        guarded = ast.Call(ast.Name(HOOK, ast.Load()), [node.value, ast.Constant(node.attr)], [])
+        copy_locations(guarded, node)
+        return guarded
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        return self.node_contents_visit(node)
+
+    # Statements that stock RestrictedPython rewrites or refuses
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        for target in node.targets:
+            self._check_match_args(target, node.value)
+        return self.node_contents_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self._check_match_args(node.target, None)
+        return self.node_contents_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        self._check_match_args(node.target, node.value)
+        return self.node_contents_visit(node)
+
+    def _check_match_args(self, target: ast.expr, value: ast.expr | None) -> None:
+        """Positional class patterns read the attributes that __match_args__ names, so the names must be literal."""
+        if not any(isinstance(part, ast.Name) and part.id == "__match_args__" for part in ast.walk(target)):
+            return
+        names = value.elts if isinstance(value, ast.Tuple | ast.List) else [None]
+        for name in names:
+            text = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+            if text is None or not isinstance(target, ast.Name):
+                self._refusals.add(target, "match-args", "__match_args__ must be a literal tuple of names",
+                                   'Write __match_args__ = ("x", "y").')  # fmt: skip
+            else:
+                self._refuse(target, attribute_refusal(text))
+
+    def guard_iter(self, node: Any) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_With(self, node: ast.With) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_Await(self, node: ast.Await) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_Module(self, node: ast.Module) -> Any:
+        return self.node_contents_visit(node)
+
+    # Definitions
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        return self._definition(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+        return self._definition(node)
+
+    def _definition(self, node: _FunctionNode) -> Any:
+        self.check_name(node, node.name)
+        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        node.args = self.visit(node.args)
+        node.returns = self.visit(node.returns) if node.returns else None
+        node.body = self._outside_class(lambda: self._visit_all(node.body))
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        return self._outside_class(lambda: self.node_contents_visit(node))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        self.check_name(node, node.name)
+        for keyword in node.keywords:
+            self._refusals.add(keyword.value, "class-keyword", f"the class keyword {keyword.arg or '**'} is not allowed",
+                               "Use plain base classes, or a decorator.")  # fmt: skip
+        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        node.bases = [self.visit(base) for base in node.bases]
+        was, self._in_class = self._in_class, True
+        node.body = self._visit_all(node.body)
+        self._in_class = was
+        return node
+
+    def _visit_all(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(statement) for statement in body]
+
+    # Pattern matching
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_match_case(self, node: ast.match_case) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> Any:
+        return self.node_contents_visit(node)
+
+    visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = visit_MatchValue
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> Any:
+        self.check_name(node, node.name)
+        return self.node_contents_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> Any:
+        self.check_name(node, node.name)
+        return node
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> Any:
+        self.check_name(node, node.rest)
+        return self.node_contents_visit(node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> Any:
+        for name in node.kwd_attrs:
+            self._refuse(node, attribute_refusal(name))
+        return self.node_contents_visit(node)
+
+    # Imports
+
+    def visit_Import(self, node: ast.Import) -> Any:
+        for alias in node.names:
+            self._check_import(alias, alias.name)
+            self.check_name(alias, alias.asname or alias.name.partition(".")[0])
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        module = node.module or ""
+        if node.level:
+            self._refusals.add(node, "import", "there is nothing to import relative to",
+                               "Import a module by its full name.")  # fmt: skip
+            return node
+        if not self._check_import(node, module):
+            return node
+        for alias in node.names:
+            self.check_name(alias, alias.asname or alias.name)
+            self._check_export(alias, module, alias.name)
+        return node
+
+    def _check_import(self, node: ast.AST, name: str) -> bool:
+        if name not in modules.EXPORTS:
+            hint = modules.HINTS.get(name) or modules.HINTS.get(name.partition(".")[0])
+            self._refusals.add(node, "import-unknown", f"{name} cannot be imported in a function",
+                               hint or f"Modules that can: {', '.join(sorted(modules.EXPORTS))}.")  # fmt: skip
+            return False
+        if not modules.allows(self._allowed, name):
+            self._refusals.add(node, "import-not-allowed", f"{name} is not in this function's allowed imports",
+                               f"Add {name} to its allowed imports.")  # fmt: skip
+            return False
+        return True
+
+    def _check_export(self, node: ast.AST, module: str, name: str) -> None:
+        if name == "*":
+            self._refusals.add(node, "import-star", "star imports are not allowed", "Name what you import.")
+        elif name not in modules.EXPORTS[module] and f"{module}.{name}" not in modules.EXPORTS:
+            self._refusals.add(node, "import-name", f"{module}.{name} is not available in a function",
+                               f"Available: {', '.join(modules.EXPORTS[module])}.")  # fmt: skip

@@ -1,0 +1,40 @@
+"""The list of what is wrong with a source: all of it, each with its place and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+MAX_REFUSALS = 100
+
+
+class Refusals:
+    """Rows {severity, code, message, hint, line, column, end_line, end_column}; lines from 1, columns from 1."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def add(self, node: ast.AST | None, code: str, message: str, hint: str) -> None:
+        line = getattr(node, "lineno", None) or 1
+        column = (getattr(node, "col_offset", None) or 0) + 1
+        self._append(code, message, hint, line, column, getattr(node, "end_lineno", None) or line,
+                     (getattr(node, "end_col_offset", None) or 0) + 1)  # fmt: skip
+
+    def add_syntax_error(self, error: SyntaxError) -> None:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        self._append("syntax", error.msg or "invalid syntax", "Correct the Python on this line.", line, column,
+                     error.end_lineno or line, max(error.end_offset or column, column))  # fmt: skip
+
+    def sorted_rows(self) -> list[dict[str, Any]]:
+        return sorted(self.rows, key=lambda row: (row["line"], row["column"]))
+
+    def _append(
+        self, code: str, message: str, hint: str, line: int, column: int, end_line: int, end_column: int
+    ) -> None:
+        key = (code, message, line, column)
+        if key in self._seen or len(self.rows) >= MAX_REFUSALS:
+            return
+        self._seen.add(key)
+        self.rows.append({"severity": "error", "code": code, "message": message, "hint": hint, "line": line,
+                          "column": column, "end_line": end_line, "end_column": end_column})  # fmt: skip

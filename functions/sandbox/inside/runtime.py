@@ -1,0 +1,180 @@
+"""One job: make the globals, call the entry function, tell how it ended."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import marshal
+import os
+import signal
+import sys
+from types import TracebackType
+from typing import Any
+
+from . import values
+from .channel import REPLY, Channel
+from .context import CallFailed, Context, HttpResponse, Requester
+from .facades import importer
+from .guards import SAFE_BUILTINS, guarded_getattr
+from .names import HOOK
+
+FILENAME = "<function>"
+_MESSAGE_CHARS = 2000
+# Kept ready: when memory has run out there may be none left to build an answer with.
+_OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","message":"","line":%d},"printed":""}'
+
+
+class Printed:
+    """Takes the place of standard output, up to a size."""
+
+    def __init__(self, limit_chars: int) -> None:
+        self._parts: list[str] = []
+        self._left = limit_chars
+        self.was_cut = False
+
+    def write(self, text: str) -> int:
+        if type(text) is not str:
+            text = str.__str__(text)
+        if len(text) > self._left:
+            self.was_cut = True
+        if self._left > 0:
+            self._parts.append(text[: self._left])
+            self._left -= len(self._parts[-1])
+        return len(text)
+
+    def flush(self) -> None:
+        return
+
+    def text(self) -> str:
+        return "".join(self._parts).encode("utf-8", "replace").decode()
+
+
+class Job:
+    """Everything the host said about one call."""
+
+    def __init__(self, payload: bytes) -> None:
+        size = int.from_bytes(payload[:4], "little")
+        self.bytecode = payload[4 : 4 + size]
+        self.order: dict[str, Any] = json.loads(payload[4 + size :])
+        self.keep: bool = self.order.get("keep", False)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.order[name]
+
+
+def run(job: Job, channel: Channel) -> None:
+    """Do the job and send one reply, whatever happens in it."""
+    printed = Printed(job["printed_chars"])
+    sys.stdout = printed  # type: ignore[assignment]
+    _set_alarms(channel, printed, job["timeout_s"])
+    try:
+        reply = _done(_call(job, channel), printed, job["output_bytes"])
+    except MemoryError as error:
+        reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
+    except BaseException as error:  # stored code may raise anything at all, SystemExit included
+        reply = _failed(error, printed)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    channel.send(REPLY, reply)
+
+
+def _call(job: Job, channel: Channel) -> Any:
+    namespace = _globals(job)
+    exec(marshal.loads(job.bytecode), namespace)  # noqa: S302 - bytes from the host, and this process is expendable
+    entry = namespace.get(job["entry"])
+    if not callable(entry):
+        raise NameError(f"there is no function named {job['entry']}")
+    if not job["is_async"]:
+        return _call_plainly(entry, job, Requester(channel))
+    from .loop import JobLoop, finish  # loaded already where this profile has asyncio
+
+    loop = JobLoop(channel)
+    return finish(loop, entry(**_arguments(job, loop.requester)))
+
+
+def _call_plainly(entry: Any, job: Job, requester: Requester) -> Any:
+    result = entry(**_arguments(job, requester))
+    if _is_coroutine(result):
+        raise values.BadResult("the result is a coroutine: declare the function with `async def`")
+    return result
+
+
+def _is_coroutine(value: object) -> bool:
+    return type(value) is _COROUTINE
+
+
+async def _nothing() -> None:
+    return
+
+
+_probe = _nothing()
+_COROUTINE = type(_probe)
+_probe.close()
+
+
+def _arguments(job: Job, requester: Any) -> dict[str, Any]:
+    arguments: dict[str, Any] = job["arguments"]
+    if job["takes_ctx"]:
+        arguments["ctx"] = Context(job["context"] or {}, requester)
+    return arguments
+
+
+def _globals(job: Job) -> dict[str, Any]:
+    if not job["safe_mode"]:
+        return {"__builtins__": builtins, "__name__": "stored_function", "CallFailed": CallFailed}
+    names = dict(SAFE_BUILTINS)
+    names["__import__"] = importer(frozenset(job["imports"]))
+    return {"__builtins__": names, "__name__": "stored_function", "__doc__": None, HOOK: guarded_getattr,
+            "CallFailed": CallFailed, "HttpResponse": HttpResponse}  # fmt: skip
+
+
+def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
+    body = values.encode(result)
+    if len(body) > output_bytes:
+        raise values.BadResult(f"the result is {len(body)} bytes of JSON; at most {output_bytes} may be returned")
+    out = json.dumps(printed.text()).encode()
+    return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.was_cut else b"false")
+
+
+def _failed(error: BaseException, printed: Printed) -> bytes:
+    kind = "output" if isinstance(error, values.BadResult) else "error"
+    described = {"type": type(error).__name__, "message": _message(error), "line": _line_of(error.__traceback__)}
+    return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.text(),
+                       "cut": printed.was_cut}).encode()  # fmt: skip
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str.__str__(str(error))
+    except BaseException:  # its __str__ is stored code as well
+        return ""
+    return text[:_MESSAGE_CHARS].encode("utf-8", "replace").decode()
+
+
+def _line_of(trace: TracebackType | None) -> int:
+    """The last line of stored code on the way to the error; 0 when there was none."""
+    line = 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILENAME:
+            line = trace.tb_lineno or line
+        trace = trace.tb_next
+    return line
+
+
+def _set_alarms(channel: Channel, printed: Printed, timeout_s: float) -> None:
+    """At the time limit (and at the CPU limit) say which line was reached, and end; nothing can catch it."""
+
+    def stop(number: int, frame: Any) -> None:
+        if channel.sending:  # never break into a frame that is half-way out
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            return
+        while frame is not None and frame.f_code.co_filename != FILENAME:
+            frame = frame.f_back
+        kind = "cpu" if number == signal.SIGXCPU else "timeout"
+        error = {"type": "TimeLimit", "message": "", "line": frame.f_lineno if frame else 0}
+        channel.send(REPLY, json.dumps({"ok": False, "kind": kind, "error": error, "printed": printed.text(),
+                                        "cut": printed.was_cut}).encode())  # fmt: skip
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGXCPU, stop)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)

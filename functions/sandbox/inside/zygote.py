@@ -1,0 +1,153 @@
+"""The fork server: a clean process that loads what functions may use, locks itself down, and forks children on demand.
+
+    python -I -S … zygote <control descriptor> <profile> [layers to leave out]
+
+On the control socket (SEQPACKET) the host sends `S` for each child it wants. The answer is one message with three
+descriptors: the host's end of the job socket, the pipe on which the zygote reports how the child ended, and a pidfd.
+The host closing the control socket, for whatever reason, ends the zygote and all its children.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from . import confine, kernel, seccomp
+
+USAGE = struct.Struct("<iddQ")  # wait status, user seconds, system seconds, peak resident kB
+_SPAWNED, _FAILED = b"C", b"E"
+
+
+def main(arguments: list[str]) -> None:
+    """Start, or say in one message why not."""
+    control = socket.socket(fileno=int(arguments[0]))
+    try:
+        _start(control, arguments[1], frozenset(filter(None, arguments[2].split(","))))
+    except Exception as error:  # whatever went wrong, the host must hear of it
+        control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        os._exit(1)
+
+
+def _start(control: socket.socket, profile: str, without: frozenset[str]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from . import child  # loads everything that the profile offers; nothing can be loaded later
+
+    child.preload(profile)
+    child.note_size()
+    zygote_filter = kernel.Filter(seccomp.zygote_filter(kernel.MACHINE))
+    child_filter = None if "seccomp" in without else kernel.Filter(seccomp.child_filter(kernel.MACHINE))
+    layers = confine.enter_namespaces(without)
+    parent = os.getpid()
+    first = os.fork()
+    if first != 0:
+        _wait_for(first, control)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if "pid_ns" not in layers and os.getppid() != parent:
+        os._exit(1)
+    layers = confine.confine_zygote(layers, without, zygote_filter)
+    if "rlimits" not in without:
+        layers.add("rlimits")
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
+    _Nursery(control, child_filter, with_limits="rlimits" in layers).serve()
+    os._exit(0)
+
+
+def _wait_for(first: int, control: socket.socket) -> None:
+    """The launcher stays only because process 1 of a namespace needs a parent outside of it."""
+    control.close()
+    _, status = os.waitpid(first, 0)
+    os._exit(0 if status == 0 else 1)
+
+
+class _Nursery:
+    """Forks children, and reports each one's end with the kernel's own figures."""
+
+    def __init__(self, control: socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool) -> None:
+        self.control = control
+        self.child_filter = child_filter
+        self.with_limits = with_limits
+        self.poller = select.poll()
+        self.poller.register(control, select.POLLIN)
+        self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
+
+    def serve(self) -> None:
+        """Until the host goes away."""
+        control = self.control.fileno()
+        while True:
+            for descriptor, _ in self.poller.poll():
+                if descriptor != control:
+                    self._bury(descriptor)
+                elif not self._obey():
+                    self._kill_all()
+                    return
+
+    def _obey(self) -> bool:
+        try:
+            order = self.control.recv(16)
+        except ConnectionError:
+            return False
+        if not order:
+            return False
+        try:
+            self._spawn()
+        except ConnectionError:
+            return False  # the host left while a child was being made: a shutdown, not a crash
+        except OSError as error:
+            self.control.send(_FAILED + str(error).encode())
+        return True
+
+    def _spawn(self) -> None:
+        host_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        report_read, report_write = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_child(child_end.fileno())
+            pidfd = os.pidfd_open(pid)
+            self.children[pidfd] = (pid, report_write)
+            self.poller.register(pidfd, select.POLLIN)
+            descriptors = array.array("i", (host_end.fileno(), report_read, pidfd))
+            self.control.sendmsg([_SPAWNED], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        finally:
+            host_end.close()
+            child_end.close()
+            os.close(report_read)
+
+    def _become_child(self, job_socket: int) -> None:
+        try:
+            os.dup2(job_socket, 3, inheritable=False)
+            kernel.close_from(4)
+            confine.confine_child(self.child_filter, with_limits=self.with_limits)
+            from .child import live
+
+            live()
+        finally:
+            os._exit(70)  # not reached by a child that works
+
+    def _bury(self, pidfd: int) -> None:
+        pid, report = self.children.pop(pidfd)
+        self.poller.unregister(pidfd)
+        _, status, usage = os.wait4(pid, 0)
+        try:
+            os.write(report, USAGE.pack(status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss))
+        except BrokenPipeError:
+            pass  # nobody asked any more
+        os.close(report)
+        os.close(pidfd)
+
+    def _kill_all(self) -> None:
+        for pidfd in self.children:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

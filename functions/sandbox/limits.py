@@ -1,0 +1,33 @@
+"""How much one call may use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
+POLICY_VERSION = 1  # part of every cached compilation; raise it when the language layer changes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, MB (of address space beyond an idle child's) and kB. Compared with nothing: a host may pass any."""
+
+    timeout_s: float = 30.0
+    memory_mb: int = 512
+    output_kb: int = 256
+    cpu_s: float | None = None  # default: as the timeout
+    printed_kb: int = 64
+    input_kb: int = 1024
+    max_calls: int = 1000
+    call_kb: int = 256
+    max_depth: int = 64
+
+    def __post_init__(self) -> None:
+        if self.timeout_s <= 0 or self.memory_mb <= 0 or self.output_kb <= 0:
+            raise ValueError("limits must be positive")
+
+    @property
+    def cpu_seconds(self) -> int:
+        """Whole seconds, as RLIMIT_CPU counts."""
+        return max(1, math.ceil(self.cpu_s if self.cpu_s is not None else self.timeout_s + 1))
