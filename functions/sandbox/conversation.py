@@ -1,4 +1,4 @@
-"""One call, from the job frame to the child's end: reading frames, serving callbacks, keeping the time, telling endings apart."""
+"""One call, from the job frame to the child's end: frames, callbacks, the clock, and telling endings apart."""
 
 from __future__ import annotations
 

@@ -289,8 +289,7 @@ def _compiled(reply: Any) -> Compiled:
 
 def _refusal(row: Any) -> Refusal:
     numbers = {name: max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")}
-    words = {name: str(row[name]) for name in ("code", "message", "hint")}
-    return Refusal(**words, **numbers)
+    return Refusal(str(row["code"]), str(row["message"]), str(row["hint"]), **numbers)
 
 
 def _whole(code: str, message: str, hint: str) -> Refusal:

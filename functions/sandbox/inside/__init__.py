@@ -1,1 +1,1 @@
-"""What runs inside the sandbox's own processes: loaded by a clean interpreter that knows nothing of the rest of Muster."""
+"""What runs inside the sandbox's own processes: loaded by a clean interpreter, nothing else of Muster is."""

@@ -1,4 +1,4 @@
-"""Source in, refusals or bytecode out. Runs in a limited child: a kilobyte of source can ask for gigabytes to compile."""
+"""Source in, refusals or bytecode out. Runs in a limited child: one kilobyte of source can cost gigabytes."""
 
 from __future__ import annotations
 

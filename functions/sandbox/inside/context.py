@@ -57,7 +57,7 @@ class Requester:
 
 
 class Context:
-    """In an `async def` the four that answer (call, http, kv_get, kv_set) are awaited; in a plain `def` they are not."""
+    """In an `async def`, call, http, kv_get and kv_set are awaited; in a plain `def` they answer at once."""
 
     __slots__ = ("_data", "_requester")
 

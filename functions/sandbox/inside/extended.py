@@ -11,15 +11,16 @@ import zoneinfo
 from .channel import Channel
 from .loop import JobLoop, finish
 
-_CODECS = ("utf-8", "utf-16", "utf-32", "latin-1", "ascii", "cp1252", "cp437", "iso8859-15", "idna", "punycode",
-           "unicode-escape", "raw-unicode-escape", "rot13", "hex", "base64", "utf-8-sig", "utf-7", "koi8-r", "shift_jis",
-           "gb18030", "big5", "euc-jp", "euc-kr", "mac-roman", "utf-16-le", "utf-16-be")  # fmt: skip
+_CODECS = """
+    utf-8 utf-16 utf-32 latin-1 ascii cp1252 cp437 iso8859-15 idna punycode unicode-escape raw-unicode-escape rot13 hex
+    base64 utf-8-sig utf-7 koi8-r shift_jis gb18030 big5 euc-jp euc-kr mac-roman utf-16-le utf-16-be
+"""
 zones: dict[str, zoneinfo.ZoneInfo] = {}
 
 
 def warm_up() -> None:
     """Codecs, time zones, and one round of the event loop."""
-    for name in _CODECS:
+    for name in _CODECS.split():
         codecs.lookup(name)
     for name in sorted(zoneinfo.available_timezones()):
         try:

@@ -78,9 +78,6 @@ class JobLoop(base_events.BaseEventLoop):
     def _write_to_self(self) -> None:
         return
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        return
-
 
 def finish(loop: JobLoop, main: Any) -> Any:
     """Run the coroutine to its end and drop what it left behind, as asyncio.run does."""

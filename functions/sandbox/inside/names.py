@@ -13,7 +13,8 @@ def words(text: str) -> list[str]:
 HOOK = "<getattr>"  # a name that source cannot spell, so nothing can shadow it
 RISKY_ATTRIBUTES = frozenset({"format", "format_map", "mro", "vformat", "get_field", "get_value", "convert_field"})
 
-METHODS = frozenset(words("""
+METHODS = frozenset(
+    words("""
     __init__ __new__ __repr__ __str__ __bytes__ __format__ __lt__ __le__ __eq__ __ne__ __gt__ __ge__ __hash__
     __bool__ __len__ __length_hint__ __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__
     __delitem__ __missing__ __call__ __enter__ __exit__ __aenter__ __aexit__ __aiter__ __anext__ __await__
@@ -23,35 +24,50 @@ METHODS = frozenset(words("""
     __rdivmod__ __pow__ __rpow__ __ipow__ __lshift__ __rlshift__ __ilshift__ __rshift__ __rrshift__ __irshift__
     __and__ __rand__ __iand__ __xor__ __rxor__ __ixor__ __or__ __ror__ __ior__ __neg__ __pos__ __abs__
     __invert__ __complex__ __int__ __float__ __index__ __round__ __trunc__ __floor__ __ceil__
-"""))
-READABLE = frozenset(words("""
+""")
+)
+READABLE = frozenset(
+    words("""
     __name__ __qualname__ __doc__ __class__ __version__ __members__
-"""))
-CLASS_VARIABLES = frozenset(words("""
+""")
+)
+CLASS_VARIABLES = frozenset(
+    words("""
     __slots__ __match_args__ __hash__ __doc__
-"""))
-MODULE_VARIABLES = frozenset(words("""
+""")
+)
+MODULE_VARIABLES = frozenset(
+    words("""
     __all__ __version__ __author__ __doc__ __license__ __date__
-"""))
-MODULE_NAMES = frozenset(words("""
+""")
+)
+MODULE_NAMES = frozenset(
+    words("""
     __name__ __doc__ __debug__
-"""))
+""")
+)
 
-# The hooks of stock RestrictedPython. Ours cannot be written at all; these are refused so that nobody believes otherwise.
-STOCK_HOOKS = frozenset(words("""
+# The hooks of stock RestrictedPython: ours cannot be written at all, so these are refused only to say so.
+STOCK_HOOKS = frozenset(
+    words("""
     _getattr_ _getitem_ _getiter_ _write_ _print_ _inplacevar_ _unpack_sequence_ _iter_unpack_sequence_ _apply_
     __metaclass__ __import__ __builtins__ __build_class__ __loader__ __spec__
-"""))
+""")
+)
 
-FRAME_ATTRIBUTES = frozenset(words("""
+FRAME_ATTRIBUTES = frozenset(
+    words("""
     tb_frame tb_next tb_lasti tb_lineno f_back f_builtins f_code f_generator f_globals f_lasti f_lineno f_locals
     f_trace f_trace_lines f_trace_opcodes co_code co_consts co_names co_varnames co_freevars co_cellvars
     co_filename co_positions co_lines gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code cr_origin ag_await
     ag_frame ag_code func_globals func_code
-"""))
-_NAMEDTUPLE = frozenset(words("""
+""")
+)
+_NAMEDTUPLE = frozenset(
+    words("""
     _asdict _replace _make _fields _field_defaults
-"""))
+""")
+)
 
 
 @dataclass(frozen=True, slots=True)

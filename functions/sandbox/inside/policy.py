@@ -201,8 +201,8 @@ class Policy(RestrictingNodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         self.check_name(node, node.name)
         for keyword in node.keywords:
-            self._refusals.add(keyword.value, "class-keyword", f"the class keyword {keyword.arg or '**'} is not allowed",
-                               "Use plain base classes, or a decorator.")  # fmt: skip
+            message = f"the class keyword {keyword.arg or '**'} is not allowed"
+            self._refusals.add(keyword.value, "class-keyword", message, "Use plain base classes, or a decorator.")
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         node.bases = [self.visit(base) for base in node.bases]
         was, self._in_class = self._in_class, True
@@ -224,7 +224,14 @@ class Policy(RestrictingNodeTransformer):
     def visit_MatchValue(self, node: ast.MatchValue) -> Any:
         return self.node_contents_visit(node)
 
-    visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = visit_MatchValue
+    def visit_MatchSingleton(self, node: ast.MatchSingleton) -> Any:
+        return node
+
+    def visit_MatchSequence(self, node: ast.MatchSequence) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_MatchOr(self, node: ast.MatchOr) -> Any:
+        return self.node_contents_visit(node)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> Any:
         self.check_name(node, node.name)

@@ -65,7 +65,7 @@ class Job:
 def run(job: Job, channel: Channel) -> None:
     """Do the job and send one reply, whatever happens in it."""
     printed = Printed(job["printed_chars"])
-    sys.stdout = printed  # type: ignore[assignment]
+    sys.stdout = printed
     _set_alarms(channel, printed, job["timeout_s"])
     try:
         reply = _done(_call(job, channel), printed, job["output_bytes"])
