@@ -5,6 +5,10 @@ BIN := .venv/bin
 RUN := .venv/.stamp-run
 DEV := .venv/.stamp-dev
 
+# Without the compiled files every start would compile a hundred thousand lines anew.
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONPATH
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-sqlite test-postgres check format types bench demo soak ci
 

@@ -4,14 +4,21 @@
 import os
 import sys
 
+from runs.supervisor.options import into_environment
+
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    into_environment(sys.argv)
     try:
+        from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
     except ImportError:
         sys.exit("Django is not installed here. Run `make run`, or activate .venv first.")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"muster: {error}")
 
 
 if __name__ == "__main__":

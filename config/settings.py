@@ -7,13 +7,19 @@ embedded and the grown-up set-up but the addresses.
 import os
 import secrets
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from runs.supervisor import postgres, valkey
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
+HOST = env.str("MUSTER_HOST", default="127.0.0.1")
+PORT = env.int("MUSTER_PORT", default=8000)
 DATA_DIR = Path(env.str("MUSTER_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
 DEBUG = env.bool("DEBUG", default=False)
 
@@ -23,16 +29,24 @@ def kept_secret(name: str) -> str:
     if value := env.str(name, default=""):
         return value
     path = DATA_DIR / "secrets" / name.lower()
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = path.with_suffix(f".{os.getpid()}")
-        made.touch(mode=0o600)
-        made.write_text(secrets.token_urlsafe(48))
-        try:
-            os.link(made, path)  # the first of two starting processes wins; both read the same file
-        except FileExistsError:
-            pass
-        made.unlink()
+    try:
+        return path.read_text().strip() if path.exists() else keep(path)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{error.filename} cannot be used ({error.strerror}): set MUSTER_DATA_DIR."
+        )
+
+
+def keep(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = path.with_suffix(f".{os.getpid()}")
+    made.touch(mode=0o600)
+    made.write_text(secrets.token_urlsafe(48))
+    try:
+        os.link(made, path)  # the first of two starting processes wins; both read the same file
+    except FileExistsError:
+        pass
+    made.unlink()
     return path.read_text().strip()
 
 
@@ -41,10 +55,9 @@ SECRET_KEY = kept_secret("SECRET_KEY")
 FIELD_KEYS = kept_secret("MUSTER_FIELD_KEYS").split(",")
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://127.0.0.1:{env.int('MUSTER_PORT', default=8000)}")
+PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}")
 
 INSTALLED_APPS = [
-    "daphne",
     "unfold",
     "unfold.contrib.filters",
     "unfold.contrib.forms",
@@ -98,32 +111,55 @@ TEMPLATES = [
 ]
 
 
-def database() -> dict:
-    url = env.str("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'muster.sqlite3'}")
+# Without DATABASE_URL: SQLite in the data directory, or with DB=postgres the embedded PostgreSQL.
+EMBEDDED_POSTGRES = env.str("DB", default="sqlite") == "postgres" and "DATABASE_URL" not in os.environ
+
+
+def database() -> dict[str, Any]:
+    if EMBEDDED_POSTGRES:
+        return postgresql(environ.Env.db_url_config(postgres.url(postgres.home(DATA_DIR) / "run")))
+    url = env.str("DATABASE_URL", default="")
+    if not url:
+        return sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(DATA_DIR / "muster.sqlite3")})
+    kinds = {"sqlite": sqlite, "postgres": postgresql, "postgresql": postgresql}
+    kind = kinds.get(url.partition("://")[0])
     try:
-        settings = environ.Env.db_url_config(url)
-    except Exception as error:
-        raise ImproperlyConfigured(f"DATABASE_URL cannot be read ({error}); write postgres://user:password@host/name")
-    if settings["ENGINE"].endswith("sqlite3"):
-        settings["OPTIONS"] = {
+        known = environ.Env.db_url_config(url) if kind else {}
+    except ValueError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read ({error}): write postgres://user:password@host/name.")
+    if kind and known.get("NAME"):
+        return kind(known)
+    raise ImproperlyConfigured(
+        "DATABASE_URL names no database that Muster knows: write postgres://user:password@host/name or sqlite:///path."
+    )
+
+
+def sqlite(known: dict[str, Any]) -> dict[str, Any]:
+    return known | {
+        "OPTIONS": {
             "transaction_mode": "IMMEDIATE",  # deferred writers collide: 72 % "database is locked" under four of them
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
-        }
-        settings["CONN_MAX_AGE"] = None
-        settings["TEST"] = {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")}
-    elif settings["ENGINE"].endswith("postgresql"):
-        options = settings.setdefault("OPTIONS", {})
-        options["pool"] = {"min_size": 1, "max_size": env.int("DATABASE_POOL", default=20), "timeout": 20}
-    return settings
+        },
+        "CONN_MAX_AGE": None,
+        "TEST": {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")},
+    }
+
+
+def postgresql(known: dict[str, Any]) -> dict[str, Any]:
+    size = env.int("DATABASE_POOL", default=20)
+    pool = {"min_size": 1, "max_size": size, "timeout": 20}
+    return known | {"OPTIONS": known.get("OPTIONS", {}) | {"pool": pool}}
 
 
 DATABASES = {"default": database()}
 
 # One embedded Valkey serves as broker, channel layer and cache; real servers are named by their own URLs.
-BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{DATA_DIR / 'valkey.sock'}?virtual_host=0")
-CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{DATA_DIR / 'valkey.sock'}?db=1")
-CACHE_URL = env.str("CACHE_URL", default=f"unix://{DATA_DIR / 'valkey.sock'}?db=2")
+VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
+BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
+CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
+CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
+EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL_URL", "CACHE_URL"))
 
 CHANNEL_LAYERS = {
     "default": {
@@ -136,6 +172,9 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", 
 CELERY_BROKER_URL = BROKER_URL
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
+# A run mostly waits for models and devices, so threads are many; they are made as they are needed.
+WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=128)
+WORKER_QUEUES = ["runs", "default"]
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -171,7 +210,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Muster",
-    "DESCRIPTION": "Agents, tools, stored functions and chains as rows; runs that can be watched, approved and resumed.",
+    "DESCRIPTION": "Agents, tools, stored functions and chains as rows; runs to watch, approve and resume.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,

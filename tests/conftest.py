@@ -69,7 +69,8 @@ def start_postgres(data_dir: Path) -> None:
         lambda: postgres.is_ready(cluster), postgres.STARTS_WITHIN, still_alive=lambda: processes.is_alive(child)
     ):
         raise pytest.UsageError((data_dir / "postgres.log").read_text())
-    os.environ["DATABASE_URL"] = postgres.url(cluster)
+    postgres.make_database(cluster.sockets)
+    os.environ["DB"] = "postgres"
 
 
 def start(work, log: Path) -> int:

@@ -127,10 +127,10 @@ def is_ready(cluster: Cluster) -> bool:
         return False
 
 
-def make_database(cluster: Cluster, name: str = "muster") -> None:
+def make_database(sockets: Path, name: str = "muster") -> None:
     import psycopg  # only where PostgreSQL is asked for
 
-    with psycopg.connect(host=str(cluster.sockets), user="muster", dbname="postgres", autocommit=True) as line:
+    with psycopg.connect(host=str(sockets), user="muster", dbname="postgres", autocommit=True) as line:
         if not line.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
             line.execute(f'CREATE DATABASE "{name}"')
 
@@ -163,6 +163,6 @@ def anyone_reaches(path: Path) -> bool:
     return all(step.stat().st_mode & stat.S_IXOTH for step in existing)
 
 
-def url(cluster: Cluster, name: str = "muster") -> str:
-    """The DATABASE_URL of one database in this cluster."""
-    return f"postgres://muster@/{name}?host={quote(str(cluster.sockets))}"
+def url(sockets: Path, name: str = "muster") -> str:
+    """The DATABASE_URL of one database of the cluster that listens in `sockets`."""
+    return f"postgres://muster@/{name}?host={quote(str(sockets))}"

@@ -11,8 +11,9 @@ import sys
 import traceback
 from collections.abc import Callable
 
+import setproctitle
+
 PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
 RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,8 +58,8 @@ def die_with_parent(death_signal: int = signal.SIGKILL, parent: int | None = Non
 
 
 def name_process(name: str) -> None:
-    """What `ps` and `top` show; at most 15 bytes."""
-    libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    """What `ps` and `top` show instead of the supervisor's own command line."""
+    setproctitle.setproctitle(name)
 
 
 def forget_handlers() -> None:

@@ -1,12 +1,16 @@
 """The embedded Valkey: broker, channel layer and cache on one unix socket."""
 
+import hashlib
 import importlib.util
 import os
 import socket
+import stat
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+LONGEST_PATH = 107
 STARTS_WITHIN = 10.0  # seconds; 60 ms is usual, a long append-only file takes longer
 
 
@@ -16,7 +20,8 @@ def command(directory: Path, at: Path) -> Callable[[], None]:
     Every write goes to an append-only file, so that queued work outlives a restart.
     """
     binary = str(find_binary())
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(directory)
+    make_private(at.parent)
     options = {
         "port": "0",
         "unixsocket": str(at),
@@ -36,6 +41,23 @@ def command(directory: Path, at: Path) -> Callable[[], None]:
         os.execv(binary, argv)  # noqa: S606  (fixed arguments, no shell)
 
     return become_valkey
+
+
+def socket_path(data_dir: Path) -> Path:
+    """In the data directory; for a path longer than a socket's 107 bytes, in a private directory of this user."""
+    inside = data_dir / "valkey.sock"
+    if len(os.fsencode(inside)) <= LONGEST_PATH:
+        return inside
+    name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"muster-{os.geteuid()}-{name}" / "valkey.sock"
+
+
+def make_private(directory: Path) -> None:
+    """A directory that only this user may enter; somebody else's is refused."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = directory.lstat()
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+        raise PermissionError(f"{directory} belongs to somebody else: remove it, or choose another data directory.")
 
 
 def find_binary() -> Path:

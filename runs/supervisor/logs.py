@@ -1,0 +1,61 @@
+"""What the children print: to the terminal with their name before each line, and to a file of their own."""
+
+import os
+import sys
+from collections import deque
+from pathlib import Path
+
+LARGEST = 10_000_000  # bytes of one log file; the one before it is kept as .1
+COLOURS = {"web": 36, "worker": 32, "beat": 35, "valkey": 33, "postgres": 34}
+
+
+class Log:
+    def __init__(self, name: str, directory: Path, *, shown: bool = True) -> None:
+        self.name = name
+        self.shown = shown
+        self.path = directory / f"{name}.log"
+        self.file = self.path.open("ab", buffering=0)
+        self.size = self.path.stat().st_size
+        self.rest = b""
+        self.last: deque[str] = deque(maxlen=20)
+
+    def feed(self, data: bytes) -> None:
+        """Take what came through the pipe; print whole lines, keep the rest for the next time."""
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        if lines:
+            self.write(lines)
+
+    def write(self, lines: list[bytes]) -> None:
+        whole = b"".join(line + b"\n" for line in lines)
+        try:
+            self.file.write(whole)
+        except OSError as error:  # a full disk must not stop the service; the terminal still shows the lines
+            say(f"muster: {self.path} cannot be written ({error.strerror})")
+        self.size += len(whole)
+        if self.size > LARGEST:
+            self.turn()
+        for line in lines:
+            self.last.append(line.decode(errors="replace"))
+            if self.shown:
+                say(labelled(self.name, self.last[-1]))
+
+    def turn(self) -> None:
+        self.file.close()
+        self.path.replace(self.path.with_suffix(".log.1"))
+        self.file = self.path.open("ab", buffering=0)
+        self.size = 0
+
+
+def labelled(name: str, line: str) -> str:
+    label = f"{name:>8}"
+    if sys.stdout.isatty():
+        label = f"\033[{COLOURS.get(name, 37)}m{label}\033[0m"
+    return f"{label} | {line}"
+
+
+def say(line: str) -> None:
+    """To the terminal, if it is still there: the service outlives the window it was started in."""
+    try:
+        print(line, flush=True)  # noqa: T201
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (for the rest of this process)

@@ -1,0 +1,61 @@
+"""Our own programs, each as a function that a forked child runs: web server, worker, beat."""
+
+import os
+import socket
+import warnings
+
+from celery import current_app
+from celery.platforms import SecurityWarning
+from celery.signals import beat_init, worker_ready
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from runs.supervisor.supervision import Notify
+
+
+def serve_web(line: socket.socket, notify: Notify) -> None:
+    """Daphne on a socket that is already listening."""
+    from daphne.server import Server  # Twisted installs its reactor at import: in this process only
+    from twisted.internet import reactor
+
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
+    server = Server(
+        import_string(settings.ASGI_APPLICATION),
+        endpoints=["adopted"],
+        websocket_timeout=-1,  # a device stays for weeks
+        server_name="muster",
+        verbosity=0,
+    )
+    server.endpoints = []  # it wants one at construction; ours is adopted below
+
+    def adopt() -> None:
+        reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
+        notify()
+
+    reactor.callWhenRunning(adopt)  # type: ignore[attr-defined]
+    server.run()
+
+
+def work(notify: Notify) -> None:
+    """The Celery worker: threads, since a run mostly waits; they are made as they are needed."""
+    os.environ.setdefault("C_FORCE_ROOT", "1")  # in a container root is usual; stored functions never run as this user
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    worker_ready.connect(lambda **_: notify(), weak=False)
+    worker = current_app.Worker(
+        pool="threads",
+        concurrency=settings.WORKER_THREADS,
+        queues=settings.WORKER_QUEUES,
+        loglevel="WARNING",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    raise SystemExit(worker.exitcode)
+
+
+def keep_time(notify: Notify) -> None:
+    """The one beat; its schedule is in the database."""
+    beat_init.connect(lambda **_: notify(), weak=False)
+    current_app.Beat(loglevel="WARNING", quiet=True, pidfile=None).run()

@@ -1,0 +1,92 @@
+"""Reasons not to start, each one sentence that says what to do."""
+
+import fcntl
+import ipaddress
+import os
+import platform
+import shutil
+import socket
+import time
+from pathlib import Path
+
+BACKLOG = 1024
+NEEDED_MB = 100
+REAL_SETTINGS = ("SECRET_KEY", "MUSTER_FIELD_KEYS", "ALLOWED_HOSTS")
+
+
+class Refusal(Exception):
+    """Do not start; the message says why and what to do."""
+
+
+def check_machine() -> None:
+    if platform.system() != "Linux":
+        raise Refusal(f"Muster runs on Linux and this is {platform.system()}: use a Linux machine, container or VM.")
+
+
+def check_host(host: str) -> None:
+    """Beyond loopback everybody in the network is a visitor: what a laptop makes up must then be given."""
+    if is_loopback(host):
+        return
+    missing = [name for name in REAL_SETTINGS if not os.environ.get(name)]
+    if missing:
+        raise Refusal(
+            f"{host} can be reached from other machines: set {', '.join(missing)} first "
+            "(docs/howto/production.md), or serve on 127.0.0.1."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_data_dir(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal(
+            f"The data directory {directory} cannot be made ({error.strerror}): choose another with --data-dir."
+        )
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise Refusal(f"The data directory {directory} cannot be written: choose another with --data-dir.")
+    if shutil.disk_usage(directory).free < NEEDED_MB * 1024 * 1024:
+        raise Refusal(f"The disk under {directory} has less than {NEEDED_MB} MB free: make room and start again.")
+
+
+def lock(directory: Path, address: str) -> int:
+    """Keep every other `serve` out of this data directory; the descriptor holds the lock until all who have it end."""
+    descriptor = os.open(directory / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    until = time.monotonic() + 1.0  # the children of one that was killed may need a moment to go
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                os.close(descriptor)
+                raise Refusal(
+                    f"{directory} is already served by {holder}: stop that one, or choose another --data-dir."
+                )
+            time.sleep(0.02)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} at {address}\n".encode(), 0)
+    return descriptor
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The listening socket. The supervisor owns it: while the web server restarts, callers wait instead of failing."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    line = socket.socket(family, socket.SOCK_STREAM)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        line.bind((host, port))
+        line.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        line.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Refusal(f"Port {port} of {host} cannot be used ({reason}): choose another with --port or MUSTER_PORT.")
+    line.setblocking(False)
+    return line
