@@ -1,0 +1,57 @@
+"""Which network addresses people's URLs may lead to: public ones, and the private ones an administrator named."""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def url_refusal(url: str, allowed: Iterable[str]) -> str:
+    """Why this URL may not be called, or "". Resolves the host name."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"“{url}” is not an http or https address."
+    if parts.username or parts.password:
+        return "An address must not carry a user name or password."
+    return host_refusal(parts.hostname, allowed)
+
+
+def host_refusal(host: str, allowed: Iterable[str]) -> str:
+    allowed = list(allowed)
+    if host.lower() in {name.lower() for name in allowed}:
+        return ""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return f"The host “{host}” cannot be found."
+    refused = sorted(str(address) for address in found if not is_allowed(str(address), allowed))
+    if refused:
+        return f"“{host}” leads to the private address {refused[0]}; an administrator may allow it (MUSTER_PRIVATE_HOSTS)."
+    return ""
+
+
+def is_allowed(address: str, allowed: Iterable[str]) -> bool:
+    """Is this IP address public, or inside one of the allowed networks?"""
+    ip = plain(ipaddress.ip_address(address.partition("%")[0]))
+    return is_public(ip) or any(ip in network for network in networks(allowed) if network.version == ip.version)
+
+
+def plain(ip: Address) -> Address:
+    """An IPv4 address that hides in an IPv6 one counts as itself."""
+    return (getattr(ip, "ipv4_mapped", None) or ip) if ip.version == 6 else ip
+
+
+def is_public(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast
+
+
+def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    found = []
+    for entry in allowed:
+        try:
+            found.append(ipaddress.ip_network(entry, strict=False))
+        except ValueError:
+            continue  # a host name, compared as such
+    return found

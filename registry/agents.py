@@ -1,0 +1,135 @@
+"""LiveAgent: a spec with its model and tools in hand, ready to reply. Holds no state of any run."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from time import perf_counter
+from typing import Any
+
+from agents.models import Provider
+from agents.spec import AgentSpec
+from agents.tools import ToolSpec, never
+
+from .attempts import ask
+from .chat import Answer, ChatModel, ModelToolCall, Question
+from .watch import Watch
+
+JSON = Any
+
+__all__ = ["LiveAgent", "ModelReply", "ModelToolCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """One answer of a model. `request` and `response` are what was asked and answered, without keys."""
+
+    text: str
+    tool_calls: tuple[ModelToolCall, ...]
+    input_tokens: int
+    output_tokens: int
+    model_name: str
+    attempts: int
+    first_token_ms: float | None
+    wall_ms: float
+    request: dict[str, JSON]
+    response: dict[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAgent:
+    """`tools` are all granted ones by name; which may run is decided elsewhere, call by call."""
+
+    spec: AgentSpec
+    hash: str
+    tools: dict[str, ToolSpec]
+    provider: Provider = field(repr=False)
+    model: ChatModel = field(repr=False)
+
+    @property
+    def provider_name(self) -> str:
+        return self.provider.name
+
+    def reply(
+        self,
+        messages: list[dict[str, JSON]],
+        *,
+        tool_names: Collection[str] | None = None,
+        output_schema: dict[str, JSON] | None = None,
+        on_delta: Callable[[str], None] | None = None,
+        is_cancelled: Callable[[], bool] = never,
+        deadline: datetime | None = None,
+    ) -> ModelReply:
+        """Ask the model once (retries and fallbacks included). The system prompt is put first unless there is one.
+
+        `tool_names` None offers all granted tools, () none. Streams only where somebody listens (`on_delta`).
+        Raises ModelFailed(code, message, attempts), or ModelCancelled within a second of `is_cancelled()` turning true.
+        """
+        started = perf_counter()
+        stopwatch = Stopwatch(started, on_delta)
+        question = Question(
+            model_name=self.spec.model_name,
+            messages=self._prompted(messages),
+            tools=self._offered(tool_names),
+            output_schema=output_schema,
+            on_delta=stopwatch.hear if on_delta else None,
+            watch=Watch(is_cancelled, deadline),
+        )
+        answer, model_name, attempts = ask(self.model, question, self.spec.fallback_models)
+        return ModelReply(
+            text=answer.text,
+            tool_calls=answer.calls,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            model_name=model_name,
+            attempts=attempts,
+            first_token_ms=stopwatch.first_ms,
+            wall_ms=(perf_counter() - started) * 1000,
+            request=self._request(question),
+            response=response_of(answer),
+        )
+
+    def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
+        """US dollars."""
+        return self.provider.cost(model_name, input_tokens, output_tokens)
+
+    def _prompted(self, messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+        if not self.spec.system_prompt or (messages and messages[0]["role"] == "system"):
+            return messages
+        return [{"role": "system", "content": self.spec.system_prompt}, *messages]
+
+    def _offered(self, names: Collection[str] | None) -> tuple[ToolSpec, ...]:
+        if names is None:
+            return tuple(self.tools.values())
+        return tuple(tool for name, tool in self.tools.items() if name in names)
+
+    def _request(self, question: Question) -> dict[str, JSON]:
+        return {
+            "model": question.model_name,
+            "params": self.spec.model_params.model_dump(exclude_none=True),
+            "messages": question.messages,
+            "tools": [tool.name for tool in question.tools],
+            "output_schema": question.output_schema,
+        }
+
+
+class Stopwatch:
+    """Notes when the first piece of text came."""
+
+    __slots__ = ("_listener", "_started", "first_ms")
+
+    def __init__(self, started: float, listener: Callable[[str], None] | None) -> None:
+        self._started = started
+        self._listener = listener
+        self.first_ms: float | None = None
+
+    def hear(self, text: str) -> None:
+        if self.first_ms is None:
+            self.first_ms = (perf_counter() - self._started) * 1000
+        if self._listener:
+            self._listener(text)
+
+
+def response_of(answer: Answer) -> dict[str, JSON]:
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in answer.calls]
+    return {"text": answer.text, "tool_calls": calls, "finish": answer.finish, **answer.extra}

@@ -1,0 +1,187 @@
+"""Fill a JSON Schema from a message, without a language model. Plain Python, deterministic.
+
+Looks for `name: value` first, then takes numbers, dates, quoted words and expressions in the order they stand.
+"""
+
+import json
+import re
+from typing import Any
+
+JSON = Any
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(?<!\w)'([^']*)'(?!\w)|`([^`]*)`")
+EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
+URL = re.compile(r"https?://[^\s\"'<>]+[^\s\"'<>.,;:!?)]")
+EXPRESSION = re.compile(r"[-(]*\d[\d\s.+\-*/()%^]*[\d)]|\d+")
+LISTED = re.compile(r"[^,;]+")
+NOTHING = object()
+
+
+class Finder:
+    """Takes values out of one message, each at most once. `values` are offered first, by property name."""
+
+    def __init__(self, text: str, values: dict[str, JSON] | None = None) -> None:
+        self.text = text
+        self.values = values or {}
+        plain = DATE.sub(" ", TIME.sub(" ", text))
+        self.numbers = NUMBER.findall(plain)
+        self.dates = DATE.findall(text)
+        self.quoted = [next(filter(None, groups), "") for groups in QUOTED.findall(text)]
+
+    def fill(self, schema: dict[str, JSON], *, optional: bool = True) -> dict[str, JSON]:
+        """Properties that could be found; a required one that could not is absent."""
+        written = self.written_object()
+        properties: dict[str, JSON] = schema.get("properties", {})
+        required = schema.get("required", list(properties))
+        found: dict[str, JSON] = {}
+        for name in sorted(properties, key=lambda name: name not in required):
+            value = written[name] if name in written else self.value(name, properties[name], name in required)
+            if value is not NOTHING:
+                found[name] = value
+        return {name: found[name] for name in properties if name in found}
+
+    def missing(self, schema: dict[str, JSON], found: dict[str, JSON]) -> list[str]:
+        return [name for name in schema.get("required", []) if name not in found]
+
+    def written_object(self) -> dict[str, JSON]:
+        """A JSON object that stands in the message."""
+        start = self.text.find("{")
+        if start < 0:
+            return {}
+        try:
+            value, _ = json.JSONDecoder().raw_decode(self.text[start:])
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def value(self, name: str, rule: JSON, required: bool) -> JSON:
+        if not isinstance(rule, dict):
+            rule = {}
+        if name in self.values:
+            return self.values[name]
+        if "const" in rule:
+            return rule["const"]
+        named = self.named(name)
+        if "enum" in rule:
+            return self.choice(rule, named, required)
+        kind = kind_of(rule)
+        if named is not None and (value := converted(named, kind)) is not NOTHING:
+            return value
+        if not required:
+            return NOTHING
+        return self.unnamed(name, rule, kind)
+
+    def named(self, name: str) -> str | None:
+        """What stands after `name:` or `name=`; quotes are taken off."""
+        said = re.escape(name).replace("_", "[_ ]")
+        match = re.search(rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^\s,;]+)", self.text, re.IGNORECASE)
+        return match.group(1) if match else None
+
+    def choice(self, rule: dict[str, JSON], named: str | None, required: bool) -> JSON:
+        said = (named or self.text).lower()
+        for option in rule["enum"]:
+            if re.search(rf"(?<!\w){re.escape(str(option).lower())}(?!\w)", said):
+                return option
+        if "default" in rule or not required:
+            return NOTHING
+        return rule["enum"][0] if rule["enum"] else NOTHING
+
+    def unnamed(self, name: str, rule: dict[str, JSON], kind: str) -> JSON:
+        if kind in ("number", "integer"):
+            return self.number(rule, kind)
+        if kind == "boolean":
+            return not re.search(r"\b(no|not|false|off)\b", self.text, re.IGNORECASE)
+        if kind == "array":
+            return self.items(rule)
+        if kind == "object":
+            return self.fill(rule)
+        if kind == "null":
+            return None
+        return self.string(name, rule)
+
+    def number(self, rule: dict[str, JSON], kind: str) -> JSON:
+        if not self.numbers:
+            return NOTHING
+        value = converted(self.numbers.pop(0), kind)
+        return value if value is not NOTHING else self.number(rule, kind)
+
+    def items(self, rule: dict[str, JSON]) -> JSON:
+        each = rule.get("items") if isinstance(rule.get("items"), dict) else {}
+        kind = kind_of(each or {})
+        if kind in ("number", "integer"):
+            taken, self.numbers = self.numbers, []
+            return [value for text in taken if (value := converted(text, kind)) is not NOTHING]
+        if kind == "object":
+            return [self.fill(each or {})]
+        if self.quoted:
+            taken, self.quoted = self.quoted, []
+            return taken
+        return [part.strip(" .") for part in LISTED.findall(self.tail()) if part.strip(" .")]
+
+    def string(self, name: str, rule: dict[str, JSON]) -> JSON:
+        form, said = rule.get("format", ""), name.lower()
+        if form == "email" or "email" in said:
+            return first(EMAIL, self.text)
+        if form in ("uri", "url") or said in ("url", "uri", "link"):
+            return first(URL, self.text)
+        if form == "date-time":
+            return first(TIME, self.text)
+        if form == "date" or "date" in said.split("_") or said in ("day", "start", "end", "first", "second") and self.dates:
+            return self.dates.pop(0) if self.dates else NOTHING
+        if self.quoted:
+            return self.quoted.pop(0)
+        if "expression" in said or "formula" in said:
+            return max((text.strip() for text in EXPRESSION.findall(self.text)), key=len, default=NOTHING)
+        return self.preposition(said) or self.tail()
+
+    def preposition(self, name: str) -> str:
+        """`to_unit` is what stands after "to", `from_unit` after "from" or behind the number."""
+        patterns = {
+            "to": r"\b(?:to|into|in)\s+([\w°/%]+)\s*[?.!]?\s*$",
+            "from": r"(?:\bfrom\s+|\d\s*)([a-zA-Z°%/]+)",
+        }
+        head = re.split(r"[_-]", name)[0]
+        match = re.search(patterns[head], self.text) if head in patterns else None
+        return match.group(1) if match else ""
+
+    def tail(self) -> str:
+        """What stands after the first colon, else the whole message."""
+        _, colon, rest = self.text.partition(": ")
+        return (rest if colon and rest.strip() else self.text).strip()
+
+
+def kind_of(rule: dict[str, JSON]) -> str:
+    """The type a rule wants first; of several the first that is not null."""
+    kind = rule.get("type")
+    if kind is None:
+        options = [option for key in ("anyOf", "oneOf") for option in rule.get(key, []) if isinstance(option, dict)]
+        kinds = [found for option in options if (found := kind_of(option)) != "null"]
+        return kinds[0] if kinds else ("object" if "properties" in rule else "string")
+    if isinstance(kind, list):
+        return next((one for one in kind if one != "null"), "null")
+    return str(kind)
+
+
+def converted(text: str, kind: str) -> JSON:
+    """The text as that type, or NOTHING."""
+    text = text.strip("\"'") if kind not in ("array", "object") else text
+    try:
+        if kind == "integer":
+            return int(text)
+        if kind == "number":
+            value = float(text)
+            return int(value) if value.is_integer() and "." not in text and "e" not in text.lower() else value
+        if kind == "boolean":
+            return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}[text.lower()]
+        if kind in ("array", "object"):
+            return json.loads(text)
+    except (ValueError, KeyError):
+        return NOTHING
+    return text.rstrip(".!?") or NOTHING
+
+
+def first(pattern: re.Pattern[str], text: str) -> JSON:
+    match = pattern.search(text)
+    return match.group(0) if match else NOTHING

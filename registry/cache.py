@@ -1,0 +1,47 @@
+"""A bounded cache by content: what it holds cannot be stale, because the key says all that it was built from."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Cache(Generic[Key, Value]):
+    """Least recently used goes first. Safe between threads; a miss is made outside the lock, perhaps twice at once."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        found = self.get(key)
+        return found if found is not None else self._keep(key, make())
+
+    def get(self, key: Key) -> Value | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        return found
+
+    def _keep(self, key: Key, value: Value) -> Value:
+        with self._lock:
+            value = self._kept.setdefault(key, value)
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return value
+
+    def keys(self) -> list[Key]:
+        with self._lock:
+            return list(self._kept)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)

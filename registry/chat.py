@@ -1,0 +1,56 @@
+"""The shape every kind of model answers in, whoever is behind it. Plain Python."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agents.tools import ToolSpec
+
+from .watch import Watch
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelToolCall:
+    """A tool call as the model wrote it. `problem` says why its arguments cannot be read."""
+
+    id: str
+    name: str
+    arguments: dict[str, JSON]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked. `on_delta` gets the text as it comes; without it nothing is streamed."""
+
+    model_name: str
+    messages: Sequence[dict[str, JSON]]
+    tools: Sequence[ToolSpec]
+    output_schema: dict[str, JSON] | None
+    on_delta: Callable[[str], None] | None
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    calls: tuple[ModelToolCall, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    finish: str = ""
+    extra: dict[str, JSON] = field(default_factory=dict)
+
+
+class ChatModel(Protocol):
+    """One account's models. Raises AttemptFailed, ModelFailed or ModelCancelled."""
+
+    def ask(self, question: Question) -> Answer: ...
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content, which is a string or a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content or () if part.get("type") == "text")

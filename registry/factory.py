@@ -1,0 +1,92 @@
+"""Rows → live agents. A hit costs no query; a miss three."""
+
+from agents.models import Agent, AgentVersion, Provider, Tool
+from agents.schema import sha256_of
+from agents.spec import AgentSpec, GrantSpec
+from agents.tools import ToolSpec
+
+from .agents import LiveAgent
+from .cache import Cache
+from .exceptions import CannotBuild
+from .llms import chat_model
+
+KEPT = 2048  # live agents a process keeps; one is 10 to 30 kB
+_live: Cache[str, LiveAgent] = Cache(KEPT)
+
+
+def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
+    """The agent as it is published, or as that version says. Raises CannotBuild.
+
+    The key is all that it is built from (`Agent.live_hash`), so that a kept one cannot be stale in any process.
+    """
+    if version is None or version.pk == agent.published_id:
+        return _published(agent)
+    return _older(agent, version)
+
+
+def loaded_hashes() -> list[str]:
+    """What this process holds built."""
+    return _live.keys()
+
+
+def _published(agent: Agent) -> LiveAgent:
+    if not agent.live_hash or agent.published_id is None:
+        raise CannotBuild("not_published", f"The agent “{agent.name}” is not published.", "Publish it first.")
+    return _live.get_or_make(agent.live_hash, lambda: build_published(agent))
+
+
+def build_published(agent: Agent) -> LiveAgent:
+    version = agent.published
+    assert version is not None
+    return build(version.read_spec(), agent.live_hash, fallback_provider=agent.provider_id)
+
+
+def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
+    spec = version.read_spec()
+    rows = tool_rows(spec.grants)
+    provider = provider_of(spec, agent.provider_id)
+    key = sha256_of([version.sha256, [row.definition_hash for row in rows.values()], provider.pk, provider.revision])
+    return _live.get_or_make(key, lambda: assemble(spec, key, rows, provider))
+
+
+def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = None) -> LiveAgent:
+    """A live agent from a spec, not kept. Raises CannotBuild."""
+    return assemble(spec, key or spec.sha256(), tool_rows(spec.grants), provider_of(spec, fallback_provider))
+
+
+def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provider) -> LiveAgent:
+    specs = (tool_spec(rows[grant.tool_id], grant) for grant in spec.grants if grant.tool_id in rows)
+    model = chat_model(provider, spec.model_params)
+    return LiveAgent(spec=spec, hash=key, tools={tool.name: tool for tool in specs}, provider=provider, model=model)
+
+
+def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
+    """The granted tools that are enabled, by id. One that is gone or disabled is simply not offered."""
+    if not grants:
+        return {}
+    return {row.pk: row for row in Tool.objects.filter(pk__in=[grant.tool_id for grant in grants], enabled=True)}
+
+
+def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
+    row = Provider.objects.filter(pk=spec.provider_id or fallback).first()
+    if row is None:
+        raise CannotBuild("provider_missing", f"The provider “{spec.provider}” is gone.", "Choose another and publish.")
+    return row
+
+
+def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
+    return ToolSpec(
+        id=row.pk,
+        name=row.name,
+        kind=row.kind,
+        description=row.description,
+        input_schema=row.input_schema,
+        output_schema=row.output_schema,
+        effect=row.effect,
+        source=row.source,
+        definition_hash=row.definition_hash,
+        untrusted=row.untrusted,
+        deadline_s=grant.deadline_s or row.deadline_s,
+        pinned_version=grant.pinned_version,
+        offline=grant.offline,
+    )

@@ -1,0 +1,42 @@
+"""A minion: an agent called by another as a tool. It becomes a child run, which the runner starts and waits for."""
+
+from typing import Any
+
+from agents.models import Agent
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+
+JSON = Any
+
+# What a tool of kind agent takes unless its row says more.
+INPUT_SCHEMA: dict[str, JSON] = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string", "description": "What the agent shall do, with all it needs to know."},
+        "input": {"type": "object", "description": "Fields by the agent's input schema, if it has one."},
+    },
+    "required": ["task"],
+}
+
+
+class MinionToolset:
+    """Implements Toolset. `source` names the agent: {"agent": id}."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Starts the child run; `spawn` raises CallPending until it has ended, then gives its result."""
+        agent = self._agent(tool)
+        task = call.arguments.get("task")
+        if not isinstance(task, str) or not task.strip():
+            raise RetryTool("Say in `task` what the agent shall do.")
+        if context.spawn is None:
+            raise ToolFailed("No agent can be started from here.", code="cannot_spawn")
+        return result_of(context.spawn(agent, task, call.arguments.get("input")))
+
+    def _agent(self, tool: ToolSpec) -> Agent:
+        agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent")).first()
+        if agent is None or agent.published is None or not agent.enabled:
+            raise ToolFailed(f"The agent behind “{tool.name}” is gone or not published.", code="agent_missing")
+        return agent
+
+
+def result_of(value: JSON) -> ToolResult:
+    return value if isinstance(value, ToolResult) else ToolResult(ok=True, value=value)

@@ -1,0 +1,17 @@
+"""Kind of tool → the code that executes it. A literal table: a kind that is not in it is refused."""
+
+from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
+
+from .minion import MinionToolset
+
+TOOLSETS: dict[str, Toolset] = {
+    "agent": MinionToolset(),
+}
+
+
+def call(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+    """Execute one call. Raises the errors of agents.tools; the runner decided before that it may run."""
+    toolset = TOOLSETS.get(tool.kind)
+    if toolset is None:
+        raise ToolFailed(f"No toolset executes tools of kind “{tool.kind}”.", code="unknown_tool_kind")
+    return toolset.call(tool, call, context)

@@ -1,0 +1,269 @@
+"""Fakes with the real interface. `StubOpenAI` is a loopback OpenAI server that says what a test tells it to.
+
+Alone: `python -m tests.fakes --port 8159` serves one that calls the first tool it is given, then answers with its result.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import itertools
+import json
+import math
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the stub. `cut_after` pieces the connection breaks; `silent_s` passes before the first byte."""
+
+    text: str = ""
+    calls: tuple[tuple[str, JSON], ...] = ()
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut_after: int | None = None
+    silent_s: float = 0.0
+    pause_s: float = 0.0
+    raw: bytes | None = None
+    usage: tuple[int, int] = (11, 7)
+
+
+def says(text: str, **more: Any) -> Turn:
+    return Turn(text=text, **more)
+
+
+def calls(*wanted: tuple[str, JSON], **more: Any) -> Turn:
+    """Tool calls as (name, arguments); arguments given as a string are sent as they are, broken JSON included."""
+    return Turn(calls=wanted, **more)
+
+
+def fails(status: int, **headers: str) -> Turn:
+    return Turn(status=status, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def cut(text: str, after: int) -> Turn:
+    return Turn(text=text, cut_after=after)
+
+
+def use_first_tool(body: dict[str, JSON]) -> Turn:
+    """What the stub does unscripted: the first tool once, then an answer that quotes its result."""
+    last = body["messages"][-1]
+    if last["role"] == "tool":
+        return says(f"The result is {last['content']}.")
+    if tools := body.get("tools"):
+        return calls((tools[0]["function"]["name"], arguments_from(tools[0]["function"], text_of(last))))
+    return says(f"You said: {text_of(last)}")
+
+
+def arguments_from(function: dict[str, JSON], text: str) -> dict[str, JSON]:
+    numbers = iter(re.findall(r"-?\d+(?:\.\d+)?", text))
+    return {
+        name: json.loads(next(numbers, "0")) if rule.get("type") in ("integer", "number") else text
+        for name, rule in function["parameters"].get("properties", {}).items()
+    }
+
+
+def text_of(message: dict[str, JSON]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+class StubOpenAI:
+    """`with StubOpenAI() as stub: stub.script(says("hi"))`. `stub.requests` holds the bodies it got, in order.
+
+    `only_response_format` refuses `tools` as many small local servers do. Embeddings are hashed bags of words.
+    """
+
+    def __init__(self, *, port: int = 0, only_response_format: bool = False) -> None:
+        self.port = port
+        self.only_response_format = only_response_format
+        self.requests: list[dict[str, JSON]] = []
+        self.headers: list[dict[str, str]] = []
+        self.turns: list[Turn] = []
+        self.otherwise: Callable[[dict[str, JSON]], Turn] = use_first_tool
+        self.open_connections = 0
+        self._ids = itertools.count(1)
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def script(self, *turns: Turn) -> "StubOpenAI":
+        self.turns.extend(turns)
+        return self
+
+    def __enter__(self) -> "StubOpenAI":
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self.serve(),), daemon=True)
+        self._thread.start()
+        self._ready.wait(5)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5)
+
+    async def serve(self) -> None:
+        self._stop = asyncio.Event()
+        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, backlog=1024)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open_connections += 1
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client went away, or the stub is being stopped
+        finally:
+            self.open_connections -= 1
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        lines = head.split("\r\n")
+        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:] if line)}
+        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+        self.headers.append(headers)
+        path = lines[0].split()[1]
+        if path.endswith("/embeddings"):
+            return await self._send(writer, 200, embeddings(body))
+        if path.endswith("/models"):
+            return await self._send(writer, 200, {"object": "list", "data": [{"id": "stub", "object": "model"}]})
+        self.requests.append(body)
+        if self.only_response_format and body.get("tools"):
+            return await self._send(writer, 400, error_body("this server knows no tools"))
+        return await self._answer(writer, body, self.turns.pop(0) if self.turns else self.otherwise(body))
+
+    async def _answer(self, writer: asyncio.StreamWriter, body: dict[str, JSON], turn: Turn) -> bool:
+        if turn.silent_s:
+            await asyncio.sleep(turn.silent_s)
+        if turn.status != 200:
+            return await self._send(writer, turn.status, error_body(f"status {turn.status}"), turn.headers)
+        if turn.raw is not None:
+            writer.write(turn.raw)
+            await writer.drain()
+            return False
+        if body.get("stream"):
+            return await self._stream(writer, body, turn)
+        return await self._send(writer, 200, self._completion(body, turn), turn.headers)
+
+    async def _send(
+        self, writer: asyncio.StreamWriter, status: int, body: JSON, headers: dict[str, str] | None = None
+    ) -> bool:
+        content = json.dumps(body).encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n{more}\r\n"
+        writer.write(head.encode() + content)
+        await writer.drain()
+        return True
+
+    def _completion(self, body: dict[str, JSON], turn: Turn) -> dict[str, JSON]:
+        message: dict[str, JSON] = {"role": "assistant", "content": turn.text or None}
+        if turn.calls:
+            message["tool_calls"] = [self._call(name, arguments) for name, arguments in turn.calls]
+        return {
+            "id": f"chatcmpl-{next(self._ids)}", "object": "chat.completion", "created": 0, "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if turn.calls else "stop"}],
+            "usage": usage_of(turn),
+        }  # fmt: skip
+
+    def _call(self, name: str, arguments: JSON) -> dict[str, JSON]:
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return {
+            "id": f"call_{next(self._ids)}",
+            "type": "function",
+            "function": {"name": name, "arguments": written},
+        }
+
+    async def _stream(self, writer: asyncio.StreamWriter, body: dict[str, JSON], turn: Turn) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number, piece in enumerate(self._pieces(body, turn)):
+            if turn.cut_after is not None and number >= turn.cut_after:
+                return False
+            if turn.pause_s and number:
+                await asyncio.sleep(turn.pause_s)
+            write_chunk(writer, b"data: " + json.dumps(piece).encode() + b"\n\n")
+            await writer.drain()
+        write_chunk(writer, b"data: [DONE]\n\n")
+        write_chunk(writer, b"")
+        await writer.drain()
+        return True
+
+    def _pieces(self, body: dict[str, JSON], turn: Turn) -> list[dict[str, JSON]]:
+        common = {"id": f"chatcmpl-{next(self._ids)}", "object": "chat.completion.chunk", "created": 0}
+        common["model"] = body["model"]
+
+        def piece(delta: dict[str, JSON], finish: str | None = None) -> dict[str, JSON]:
+            return {**common, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+        words = re.findall(r"\S+\s*", turn.text)
+        pieces = [piece({"role": "assistant", "content": ""}), *(piece({"content": word}) for word in words)]
+        for index, (name, arguments) in enumerate(turn.calls):
+            call = self._call(name, arguments)
+            written = call["function"]["arguments"]
+            half = len(written) // 2
+            first = {**call, "index": index, "function": {"name": name, "arguments": written[:half]}}
+            pieces.append(piece({"tool_calls": [first]}))
+            pieces.append(piece({"tool_calls": [{"index": index, "function": {"arguments": written[half:]}}]}))
+        pieces.append(piece({}, "tool_calls" if turn.calls else "stop"))
+        if (body.get("stream_options") or {}).get("include_usage"):
+            pieces.append({**common, "choices": [], "usage": usage_of(turn)})
+        return pieces
+
+
+def write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+def usage_of(turn: Turn) -> dict[str, int]:
+    read, written = turn.usage
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def error_body(message: str) -> dict[str, JSON]:
+    return {"error": {"message": message, "type": "stub", "code": None}}
+
+
+def embeddings(body: dict[str, JSON]) -> dict[str, JSON]:
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    data = [{"object": "embedding", "index": i, "embedding": embed(text)} for i, text in enumerate(texts)]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return {"object": "list", "model": body.get("model", "stub"), "data": data, "usage": usage}
+
+
+def embed(text: str, size: int = 256) -> list[float]:
+    """Word stems hashed into buckets, of length one: texts that share words lie near each other."""
+    vector = [0.0] * size
+    for word in re.findall(r"[a-z]+", text.lower()):
+        vector[int.from_bytes(hashlib.sha256(word[:5].encode()).digest()[:4], "big") % size] += 1.0
+    length = math.sqrt(sum(value * value for value in vector)) or 1.0
+    return [value / length for value in vector]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8159)
+    stub = StubOpenAI(port=parser.parse_args().port)
+    stub.requests = stub.headers = Forgetful()  # a benchmark must not fill the memory
+    asyncio.run(stub.serve())
+
+
+class Forgetful(list):
+    def append(self, _: Any) -> None:
+        return
+
+
+if __name__ == "__main__":
+    main()
