@@ -28,7 +28,9 @@ def host_refusal(host: str, allowed: Iterable[str]) -> str:
         return f"The host “{host}” cannot be found."
     refused = sorted(str(address) for address in found if not is_allowed(str(address), allowed))
     if refused:
-        return f"“{host}” leads to the private address {refused[0]}; an administrator may allow it (MUSTER_PRIVATE_HOSTS)."
+        return (
+            f"“{host}” leads to the private address {refused[0]}; an administrator may allow it (MUSTER_PRIVATE_HOSTS)."
+        )
     return ""
 
 

@@ -228,4 +228,7 @@ LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent fo
 # Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
 PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
 
+MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)  # a model server silent for so long is asked again
+MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the second attempt; doubles for the third
+
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked

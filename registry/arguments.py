@@ -63,20 +63,22 @@ class Finder:
             return self.values[name]
         if "const" in rule:
             return rule["const"]
-        named = self.named(name)
+        kind = kind_of(rule)
+        named = self.named(name, kind)
         if "enum" in rule:
             return self.choice(rule, named, required)
-        kind = kind_of(rule)
         if named is not None and (value := converted(named, kind)) is not NOTHING:
             return value
         if not required:
             return NOTHING
         return self.unnamed(name, rule, kind)
 
-    def named(self, name: str) -> str | None:
-        """What stands after `name:` or `name=`; quotes are taken off."""
+    def named(self, name: str, kind: str) -> str | None:
+        """What stands after `name:` or `name=`: quoted, a list, a word; for strings all up to the next of its like."""
         said = re.escape(name).replace("_", "[_ ]")
-        match = re.search(rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^\s,;]+)", self.text, re.IGNORECASE)
+        bare = r".+?(?=(?: and)?\s*(?:[,;\n]|\b\w+\s*[:=]|$))" if kind == "string" else r"[^\s,;]+"
+        pattern = rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
+        match = re.search(pattern, self.text, re.IGNORECASE)
         return match.group(1) if match else None
 
     def choice(self, rule: dict[str, JSON], named: str | None, required: bool) -> JSON:
@@ -128,7 +130,12 @@ class Finder:
             return first(URL, self.text)
         if form == "date-time":
             return first(TIME, self.text)
-        if form == "date" or "date" in said.split("_") or said in ("day", "start", "end", "first", "second") and self.dates:
+        if (
+            form == "date"
+            or "date" in said.split("_")
+            or said in ("day", "start", "end", "first", "second")
+            and self.dates
+        ):
             return self.dates.pop(0) if self.dates else NOTHING
         if self.quoted:
             return self.quoted.pop(0)

@@ -68,7 +68,7 @@ def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
 
 
 def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
-    row = Provider.objects.filter(pk=spec.provider_id or fallback).first()
+    row = Provider.objects.filter(pk=spec.provider_id or fallback or 0).first()
     if row is None:
         raise CannotBuild("provider_missing", f"The provider “{spec.provider}” is gone.", "Choose another and publish.")
     return row

@@ -1,7 +1,7 @@
 """Models behind LangChain. Messages go in as dicts, an Answer comes out; no callbacks, no tracing.
 
-`_generate` and `_stream` are the extension points that every LangChain chat model implements; calling them leaves out the
-callback manager, which costs 0.2 ms a call and would send nothing anywhere (docs/adr/0071).
+`_generate` and `_stream` are the extension points that every LangChain chat model implements; calling them leaves out
+the callback manager, which costs 0.2 ms a call and would send nothing anywhere (docs/adr/0071).
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,10 @@ class LangChainModel:
         try:
             with watching(question.watch):
                 model = self._make(question.model_name)
-                return self._listen(model, messages, question) if question.on_delta else self._wait(
-                    model, messages, question
+                return (
+                    self._listen(model, messages, question)
+                    if question.on_delta
+                    else self._wait(model, messages, question)
                 )
         except (AttemptFailed, ModelFailed, ModelCancelled):
             raise
@@ -161,9 +163,7 @@ def calls_in(message: Any) -> Iterable[ModelToolCall]:
     for number, call in enumerate(message.tool_calls):
         arguments = call["args"]
         problem = "" if isinstance(arguments, dict) else "The arguments must be a JSON object."
-        yield ModelToolCall(
-            call.get("id") or f"call_{number}", call["name"], arguments if not problem else {}, problem
-        )
+        yield ModelToolCall(call.get("id") or f"call_{number}", call["name"], arguments if not problem else {}, problem)
     for number, broken in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
         problem = f"The arguments are not valid JSON: {str(broken.get('args'))[:200]}"
         yield ModelToolCall(broken.get("id") or f"call_{number}", broken.get("name") or "", {}, problem)

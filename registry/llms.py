@@ -24,7 +24,9 @@ _models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
 def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
     """The provider's models with these parameters; shared by all agents that want the same. Raises CannotBuild."""
     if not provider.enabled:
-        raise CannotBuild("provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another.")
+        raise CannotBuild(
+            "provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another."
+        )
     return _models.get_or_make(
         (provider.pk, provider.revision, params.canonical()), lambda: make_model(provider, params)
     )
@@ -49,7 +51,9 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
         require_key(provider)
     elif not provider.base_url:
         raise CannotBuild(
-            "base_url_missing", f"The provider “{provider.name}” needs a base URL.", "Such as http://127.0.0.1:11434/v1."
+            "base_url_missing",
+            f"The provider “{provider.name}” needs a base URL.",
+            "Such as http://127.0.0.1:11434/v1.",
         )
     from .completions import Completions  # httpcore2, 0.1 s
     from .langchain_models import LangChainModel
@@ -58,7 +62,13 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
     key = provider.api_key or "none"
     client = Completions(Endpoint(f"{base_url}/chat/completions", {"Authorization": f"Bearer {key}"}))
-    shared = {"model_provider": "openai", "api_key": key, "base_url": base_url, "client": client, "async_client": client}
+    shared = {
+        "model_provider": "openai",
+        "api_key": key,
+        "base_url": base_url,
+        "client": client,
+        "async_client": client,
+    }
     shared |= {"use_responses_api": False, "stream_usage": True, **given(params)}
     return LangChainModel(from_langchain(shared), takes_response_format=True)
 
@@ -136,7 +146,9 @@ def require_key(provider: Provider) -> None:
 def require_package(name: str, extra: str) -> None:
     if importlib.util.find_spec(name) is None:
         package = name.replace("_", "-")
-        raise CannotBuild("package_missing", f"The package {package} is not installed.", f"pip install 'muster[{extra}]'")
+        raise CannotBuild(
+            "package_missing", f"The package {package} is not installed.", f"pip install 'muster[{extra}]'"
+        )
 
 
 KINDS: dict[str, Callable[[Provider, ModelParams], ChatModel]] = {

@@ -32,7 +32,7 @@ class MinionToolset:
         return result_of(context.spawn(agent, task, call.arguments.get("input")))
 
     def _agent(self, tool: ToolSpec) -> Agent:
-        agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent")).first()
+        agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent") or 0).first()
         if agent is None or agent.published is None or not agent.enabled:
             raise ToolFailed(f"The agent behind “{tool.name}” is gone or not published.", code="agent_missing")
         return agent

@@ -1,4 +1,4 @@
-"""The offline provider: no language model, and it says so. Deterministic, so that the whole path can be tried and tested.
+"""The offline provider: no language model, and it says so. Deterministic, so that the whole path can be tried.
 
 It matches a granted tool by words (it knows no tool or agent by name), fills its arguments from the message by the
 tool's schema, and quotes what came back. Given an output schema it answers with JSON of that shape.
@@ -46,7 +46,9 @@ class OfflineModel:
 
 def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[str, JSON]]]:
     """The last thing the person said, and the (tool, result) pairs since."""
-    asked, names, results = "", {}, []
+    asked = ""
+    names: dict[str, str] = {}
+    results: list[tuple[str, JSON]] = []
     for message in messages:
         if message["role"] == "user":
             asked, results = text_of(message.get("content") or ""), []
@@ -54,7 +56,7 @@ def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[
             names[call["id"]] = call["name"]
         if message["role"] == "tool":
             value = read_value(text_of(message.get("content") or ""))
-            results.append((names.get(message.get("tool_call_id"), "the tool"), value))
+            results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
     return asked, results
 
 

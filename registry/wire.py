@@ -21,6 +21,7 @@ from .exceptions import AttemptFailed, ModelFailed
 from .watch import GLANCE_S, current
 
 CONNECT_S = 10.0
+TOGETHER = 64 * 1024  # bytes of a request that are sent at once
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
 
@@ -39,7 +40,7 @@ class Endpoint:
             return read_json(b"".join(limited(response.iter_stream())))
 
     def events(self, body: JSON) -> Iterator[JSON]:
-        """The data of a server-sent event stream, one JSON value each. A stream without its end raises AttemptFailed."""
+        """The data of a server-sent event stream, one JSON value each. Without its end it raises AttemptFailed."""
         with Exchange(self, body) as response:
             if b"event-stream" not in header(response, b"content-type"):
                 read_json(b"".join(limited(response.iter_stream())))
@@ -178,8 +179,8 @@ def _has_proxies() -> bool:
 
 @lru_cache(maxsize=8)
 def _pool(proxy: str | None) -> Any:
-    more = {"proxy_url": proxy} if proxy else {}
-    kind = httpcore2.HTTPProxy if proxy else httpcore2.ConnectionPool
+    more: dict[str, Any] = {"proxy_url": proxy} if proxy else {}
+    kind: Any = httpcore2.HTTPProxy if proxy else httpcore2.ConnectionPool
     return kind(
         ssl_context=ssl.create_default_context(),
         max_connections=256,
@@ -221,11 +222,14 @@ class WatchedBackend(httpcore2.NetworkBackend):
 
 
 class WatchedStream(httpcore2.NetworkStream):
+    """Sends head and body in one packet, and glances at this thread's watch while it waits for the answer."""
+
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner
+        self._unsent = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Waits for bytes; while there are none, glances now and then at this thread's watch."""
+        self._flush(timeout)
         watch = current()
         if watch is None:
             return self._inner.read(max_bytes, timeout)
@@ -239,7 +243,14 @@ class WatchedStream(httpcore2.NetworkStream):
                     raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, timeout)
+        self._unsent += buffer
+        if len(self._unsent) > TOGETHER:
+            self._flush(timeout)
+
+    def _flush(self, timeout: float | None) -> None:
+        if self._unsent:
+            unsent, self._unsent = self._unsent, b""
+            self._inner.write(unsent, timeout)
 
     def close(self) -> None:
         self._inner.close()
@@ -251,4 +262,3 @@ class WatchedStream(httpcore2.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
-

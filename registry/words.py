@@ -1,14 +1,16 @@
-"""Words of a text, for matching without a language model: lower case, without endings and little words. Plain Python."""
+"""Words of a text, for matching without a language model: lower case, no endings, no little words. Plain Python."""
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 LITTLE = frozenset(
-    "a an and any are as at be been but by can could did do does for from get give had has have he her him his how i if in"
-    " into is it its just let like me my no not of off on one or our out please shall she should so some tell than that"
-    " the their them then there these they this those to too up us use using want was we were what when where which who"
-    " why will with would you your".split()
+    """
+    a an and any are as at be been but by can could did do does for from get give had has have he her him his how i
+    if in into is it its just let like me my no not of off on one or our out please shall she should so some tell
+    than that the their them then there these they this those to too up us use using want was we were what when
+    where which who why will with would you your
+    """.split()  # noqa: SIM905 (read as a text)
 )
 # What signs say in words, so that "3 + 4" finds a calculator.
 SIGNS = (
@@ -30,7 +32,25 @@ def words_of(text: str) -> list[str]:
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """Crude and steady: plural, -ing, -ed, -ion and the like are cut where four letters stay."""
-    for ending in ("ations", "ation", "ators", "ator", "ings", "ing", "ions", "ion", "ers", "er", "ies", "ed", "es", "ly", "s", "e", "y"):
+    for ending in (
+        "ations",
+        "ation",
+        "ators",
+        "ator",
+        "ings",
+        "ing",
+        "ions",
+        "ion",
+        "ers",
+        "er",
+        "ies",
+        "ed",
+        "es",
+        "ly",
+        "s",
+        "e",
+        "y",
+    ):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
             break

@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
     config.pluginmanager.import_plugin("tests.people")
+    config.pluginmanager.import_plugin("tests.live_agents")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,6 +1,6 @@
 """Fakes with the real interface. `StubOpenAI` is a loopback OpenAI server that says what a test tells it to.
 
-Alone: `python -m tests.fakes --port 8159` serves one that calls the first tool it is given, then answers with its result.
+Alone: `python -m tests.fakes --port 8159` serves one that calls the first tool it gets, then answers with its result.
 """
 
 import argparse

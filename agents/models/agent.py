@@ -139,7 +139,7 @@ class Agent(Owned):
             self.live_hash = ""
         else:
             grants = AgentSpec.model_validate(self.published.spec).grants
-            current = {grant.tool_id: grant.tool.definition_hash for grant in self.grants.all()}
+            current = {grant.tool_id: live_definition(grant.tool) for grant in self.grants.all()}
             hashes = [[grant.tool_id, current.get(grant.tool_id, grant.definition_hash)] for grant in grants]
             self.live_hash = sha256_of([self.published.sha256, hashes, self.provider_id, self.provider.revision])
         return self.live_hash != before
@@ -160,6 +160,10 @@ class AgentVersion(Version):
 
     def read_spec(self) -> AgentSpec:
         return AgentSpec.model_validate(self.spec)
+
+
+def live_definition(tool: Any) -> str:
+    return tool.definition_hash if tool.enabled else "disabled"
 
 
 def grant_spec(grant: Any) -> GrantSpec:
