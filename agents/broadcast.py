@@ -27,14 +27,16 @@ def publish(group: str, message: dict[str, Any]) -> bool:
     return publish_many([(group, message)])
 
 
-def publish_many(messages: list[tuple[str, dict[str, Any]]]) -> bool:
-    """Send several in one round trip."""
+def publish_many(messages: list[tuple[str, dict[str, Any]]], plain: list[tuple[str, str]] | None = None) -> bool:
+    """Send several in one round trip; `plain` ones are text on a channel of that very name."""
     if not is_shared():
         return publish_locally(messages)
     try:
         pipeline = connection().pipeline(transaction=False)
         for group, message in messages:
             pipeline.publish(group_channel(group), msgpack.packb(message))
+        for channel, text in plain or []:
+            pipeline.publish(channel, text)
         pipeline.execute()
     except redis.RedisError:
         return False

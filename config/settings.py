@@ -225,6 +225,12 @@ MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
+MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
+APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer
+APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")  # what the clock answers: deny or approve
+ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always ask, such as destructive
+KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # raw model requests and responses on the model call's row
+MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # requests a server process lets wait at once; more answer 503
 # Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
 PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
 

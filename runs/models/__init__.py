@@ -3,6 +3,7 @@ from .budget import Budget
 from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
 from .run import Run, RunFile, RunValue
+from .route import RouteDecision, Worker
 from .session import Message, Session
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "EventPayload",
     "Message",
     "ModelCall",
+    "RouteDecision",
     "Run",
     "RunEvent",
     "RunFile",
@@ -18,4 +20,5 @@ __all__ = [
     "Session",
     "StepRun",
     "ToolCallRecord",
+    "Worker",
 ]

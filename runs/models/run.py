@@ -24,7 +24,8 @@ class RunQuerySet(models.QuerySet):
 
     def claimable(self, now: datetime) -> Self:
         """Queued, or in work under a lease that ran out."""
-        return self.filter(Q(status=Run.Status.QUEUED) | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+        queued = Q(status=Run.Status.QUEUED, after=None)
+        return self.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
     def claim(self, run_id: Any, worker: str, *, now: datetime | None = None) -> "Run | None":
         """Take the run for this worker, or None: of two claims one wins (a conditional update decides)."""
@@ -33,6 +34,10 @@ class RunQuerySet(models.QuerySet):
             self.filter(pk=run_id)
             .claimable(now)
             .update(
+                claimed_from=models.F("status"),
+                crashes=models.Case(
+                    models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1), default=models.F("crashes")
+                ),
                 status=Run.Status.RUNNING,
                 waiting_for="",
                 wake_at=None,
@@ -42,7 +47,9 @@ class RunQuerySet(models.QuerySet):
                 started_at=models.functions.Coalesce("started_at", models.Value(now)),
             )
         )
-        return self.select_related("agent", "version", "session", "principal").get(pk=run_id) if won else None
+        if not won:
+            return None
+        return self.select_related("agent__published", "agent__provider", "version", "session").get(pk=run_id)
 
 
 class Run(models.Model):
@@ -79,6 +86,13 @@ class Run(models.Model):
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
     root = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    after = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="followers",
+        help_text="The run of the same session that must end first.",
+    )  # fmt: skip
+    parent_call = models.OneToOneField(
+        "ToolCallRecord", on_delete=models.SET_NULL, null=True, blank=True, related_name="child_run"
+    )
     depth = models.PositiveSmallIntegerField(default=0)
     trigger = models.CharField(max_length=8, choices=Trigger.choices, default=Trigger.MESSAGE)
     status = models.CharField(max_length=9, choices=Status.choices, default=Status.QUEUED)
@@ -89,7 +103,9 @@ class Run(models.Model):
     request_hash = models.CharField(max_length=64, blank=True)
     lease_owner = models.CharField(max_length=64, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    attempt = models.PositiveIntegerField(default=0)
+    attempt = models.PositiveIntegerField(default=0, help_text="Counts claims; a write under an older one is void.")
+    claimed_from = models.CharField(max_length=9, blank=True, editable=False)
+    crashes = models.PositiveSmallIntegerField(default=0, help_text="Workers that vanished with it.")
     deadline = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)

@@ -8,6 +8,8 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Agent
 
+from .numbers import take_numbers
+
 
 class SessionQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
@@ -52,6 +54,11 @@ class Session(models.Model):
 
     def __str__(self) -> str:
         return self.title or f"session {self.id}"
+
+    def add_message(self, role: str, content: list[dict[str, Any]], **fields: Any) -> "Message":
+        """Append one entry. Taking the number locks the session's row until the transaction ends."""
+        self.last_seq = take_numbers(Session, self.pk, "last_seq")
+        return Message.objects.create(session=self, seq=self.last_seq, role=role, content=content, **fields)
 
 
 class Message(models.Model):

@@ -1,0 +1,320 @@
+"""Messages, runs, sessions, approvals over HTTP."""
+
+import threading
+from contextlib import contextmanager
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from registry import router
+
+from . import approvals, endings, ends, intake, stream
+from .models import Approval, Run, RunEvent, Session, ToolCallRecord
+from .serializers import (
+    AcceptedSerializer,
+    AnswerSerializer,
+    ApprovalSerializer,
+    CancelSerializer,
+    DecisionSerializer,
+    EventSerializer,
+    MessageSerializer,
+    RouteSerializer,
+    RunSerializer,
+    SendSerializer,
+    SessionSerializer,
+    ToolCallSerializer,
+)
+
+DEFAULT_WAIT_S = 60.0
+WAITS = threading.BoundedSemaphore(settings.MAX_WAITS)
+RUN_JOINS = ("agent", "version", "chain_version__chain")
+IDEMPOTENCY = OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run.")
+PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: 202 at once.")
+LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
+
+
+@contextmanager
+def place_to_wait() -> Iterator[None]:
+    """A thread is held while a request waits; there are only so many."""
+    if not WAITS.acquire(blocking=False):
+        raise Unavailable(
+            "Too many requests wait here.", hint="Send `Prefer: respond-async` and poll.", headers={"Retry-After": "1"}
+        )
+    try:
+        yield
+    finally:
+        WAITS.release()
+
+
+class MessagesView(APIView):
+    """Process a message: wait for the reply, take the run at once, or stream its events."""
+
+    scope = "messages"
+
+    @extend_schema(
+        operation_id="agent_messages",
+        request=SendSerializer,
+        parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
+        responses={
+            200: AnswerSerializer,
+            202: AcceptedSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    def post(self, request: Any, name: str) -> Any:
+        return self.process(request, name)
+
+    def process(self, request: Any, name: str | None) -> Any:
+        body = SendSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        if wants_stream(request):
+            return streamed(self.accept(request, body.validated_data, name), request)
+        if "respond-async" in request.headers.get("Prefer", ""):
+            return self.accepted(self.accept(request, body.validated_data, name))
+        with place_to_wait():
+            ends.LISTENER.start()
+            taken = self.accept(request, body.validated_data, name)
+            ended = ends.LISTENER.wait(taken.run.pk, body.validated_data.get("wait", DEFAULT_WAIT_S))
+        return self.answered(taken, ended) if ended else self.accepted(taken)
+
+    def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        message = body["message"]
+        return intake.accept_message(
+            user=request.user,
+            text=message if isinstance(message, str) else None,
+            parts=None if isinstance(message, str) else message,
+            agent=name,
+            session=str(body["session"]) if body.get("session") else None,
+            input=body.get("input"),
+            metadata=body.get("metadata"),
+            idempotency_key=idempotency_key(request),
+            on_busy=body["on_busy"],
+            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            timeout=body.get("timeout"),
+            device=str(body["device"]) if body.get("device") else None,
+        )
+
+    def accepted(self, taken: intake.Accepted) -> Response:
+        taken.run.refresh_from_db()
+        return Response({"run": RunSerializer(taken.run).data, "session": str(taken.session.pk)}, status=202)
+
+    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
+        run = Run.objects.select_related(*RUN_JOINS).get(pk=taken.run.pk)
+        body = {
+            "run": RunSerializer(run).data,
+            "session": str(taken.session.pk),
+            "reply": ended["reply"],
+            "output": ended["output"],
+            "usage": ended["usage"],
+        }
+        return Response(body)
+
+
+class RoutedMessagesView(MessagesView):
+    """The same; the router chooses the agent, and the answer says why."""
+
+    @extend_schema(
+        operation_id="messages",
+        request=SendSerializer,
+        parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
+        responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): OpenApiTypes.STR},
+    )
+    def post(self, request: Any) -> Any:  # type: ignore[override]
+        return self.process(request, None)
+
+    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
+        response = super().answered(taken, ended)
+        if route := getattr(Run.objects.select_related("route__agent").get(pk=taken.run.pk), "route", None):
+            response.data["route"] = {
+                "agent": route.agent.name if route.agent else None,
+                "method": route.method,
+                "reason": route.reason,
+                "candidates": route.candidates,
+            }
+        return response
+
+
+class RouteView(APIView):
+    """Which agent would get this message, and why. Nothing is run."""
+
+    scope = "messages"
+    scopes = {"post": "messages:read"}
+
+    @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
+    def post(self, request: Any) -> Response:
+        body = SendSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        message = body.validated_data["message"]
+        parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
+        session_agent = None
+        if body.validated_data.get("session"):
+            session_agent = find_session(request.user, body.validated_data["session"]).agent
+        route = router.route(request.user, intake.text_of(parts), session_agent=session_agent)
+        candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
+        name = route.agent.name if route.agent else None
+        return Response({"agent": name, "method": route.method, "reason": route.reason, "candidates": candidates})
+
+
+def wants_stream(request: Any) -> bool:
+    return "text/event-stream" in request.headers.get("Accept", "")
+
+
+def idempotency_key(request: Any) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key and len(key) > 255:
+        raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
+    return key or None
+
+
+def cursor_of(request: Any) -> int:
+    """Where to begin: Last-Event-ID, else ?after, else the beginning."""
+    given = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
+    if not given.isascii() or not given.isdigit() or len(given) > 9:
+        raise Invalid(f"“{given[:40]}” is no event number.", hint="Send the number of the last event you have.")
+    return int(given)
+
+
+def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
+    response = event_stream(taken.run.pk, cursor_of(request) if request.headers.get("Last-Event-ID") else 0)
+    response["Muster-Run"] = str(taken.run.pk)
+    response["Muster-Session"] = str(taken.session.pk)
+    return response
+
+
+def event_stream(run_id: Any, after: int) -> StreamingHttpResponse:
+    """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
+    content = stream.as_sse(stream.follow(run_id, after=after))
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
+
+
+def find_session(user: Any, session_id: Any) -> Session:
+    session = Session.objects.visible_to(user).select_related("agent").filter(pk=session_id).first()
+    if session is None:
+        raise NotFound("There is no such session that you can see.")
+    return session
+
+
+class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    scope = "runs"
+    serializer_class = RunSerializer
+    filterset_fields = {
+        "status": ["exact", "in"],
+        "trigger": ["exact"],
+        "session": ["exact"],
+        "parent": ["exact"],
+        "agent__name": ["exact"],
+        "created_at": ["gte", "lt"],
+    }
+    queryset = Run.objects.none()
+
+    def get_queryset(self) -> QuerySet[Run]:
+        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("after", int, description="Events after this number.")],
+        responses=EventSerializer(many=True),
+    )
+    def events(self, request: Any, pk: Any = None) -> Response:
+        """Stored events after a number, at most 500; ask again after the last."""
+        run = self.get_object()
+        rows = RunEvent.objects.filter(run=run, seq__gt=cursor_of(request)).order_by("seq")[:500]
+        return Response({"results": EventSerializer(rows, many=True).data, "next": None})
+
+    @extend_schema(
+        parameters=[OpenApiParameter("after", int), LAST_EVENT],
+        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+    )
+    def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse:
+        """Events as they happen, from a cursor on, until run.finished."""
+        return event_stream(self.get_object().pk, cursor_of(request))
+
+    @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
+    def cancel(self, request: Any, pk: Any = None) -> Response:
+        """Stop the run and its children. 409 when it has ended."""
+        body = CancelSerializer(data=request.data or {})
+        body.is_valid(raise_exception=True)
+        run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(responses=ToolCallSerializer(many=True))
+    def tool_calls(self, request: Any, pk: Any = None) -> Response:
+        rows = ToolCallRecord.objects.filter(run=self.get_object()).order_by("id")
+        return Response({"results": ToolCallSerializer(rows, many=True).data, "next": None})
+
+    @extend_schema(responses=RunSerializer(many=True))
+    def children(self, request: Any, pk: Any = None) -> Response:
+        rows = self.get_object().children.select_related(*RUN_JOINS).order_by("id")
+        return Response({"results": RunSerializer(rows, many=True).data, "next": None})
+
+
+class SessionViewSet(
+    mixins.RetrieveModelMixin,
+    mixins.ListModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet,
+):
+    """Conversations: list, read, rename, close, delete."""
+
+    scope = "sessions"
+    serializer_class = SessionSerializer
+    http_method_names = ["get", "patch", "delete", "head", "options"]
+    filterset_fields = {"status": ["exact"], "agent__name": ["exact"], "parent": ["exact"]}
+    queryset = Session.objects.none()
+
+    def get_queryset(self) -> QuerySet[Session]:
+        return Session.objects.visible_to(self.request.user).select_related("agent")
+
+    def perform_destroy(self, session: Session) -> None:
+        """Its runs stay as history, without the conversation. A session at work is stopped first."""
+        for run in Run.objects.filter(session=session).live():
+            endings.cancel(run, by=self.request.user, reason="its session was deleted")
+        session.delete()
+
+    @extend_schema(responses=MessageSerializer(many=True))
+    def messages(self, request: Any, pk: Any = None) -> Response:
+        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
+        return self.get_paginated_response(MessageSerializer(page, many=True).data)
+
+
+class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """Open questions to a person; POST decides."""
+
+    scope = "approvals"
+    scopes = {"decide": DECIDE}
+    serializer_class = ApprovalSerializer
+    filterset_fields = {"status": ["exact"], "run": ["exact"]}
+    queryset = Approval.objects.none()
+
+    def get_queryset(self) -> QuerySet[Approval]:
+        approvals = Approval.objects.visible_to(self.request.user).select_related("decided_by", "run")
+        wants_all = self.action != "list" or "status" in self.request.query_params
+        return approvals if wants_all else approvals.open()
+
+    @extend_schema(request=DecisionSerializer, responses={200: ApprovalSerializer})
+    def decide(self, request: Any, pk: Any = None) -> Response:
+        body = DecisionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        decided = approvals.decide(
+            self.get_object(),
+            body.validated_data["decision"],
+            by=request.user,
+            arguments=body.validated_data.get("arguments"),
+            note=body.validated_data.get("note", ""),
+            source=request.META.get("REMOTE_ADDR", ""),
+        )
+        return Response(ApprovalSerializer(decided).data)
+
+

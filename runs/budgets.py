@@ -1,0 +1,87 @@
+"""Is there budget left? Asked before every model call, answered from run rows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.utils import timezone
+
+from agents.models.team import Membership
+
+from .exceptions import RunEnded
+from .models import Budget, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was used in a period: tokens (input + output), US dollars, runs started."""
+
+    tokens: int
+    cost: Decimal
+    runs: int
+
+
+def require(run: Run) -> None:
+    """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
+    for budget in covering(run):
+        if reason := overdrawn(budget, run):
+            raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
+
+
+def covering(run: Run) -> list[Budget]:
+    """Budgets of the principal, the agent, their teams, and of everyone."""
+    everyone = Q(user=None, agent=None, team=None)
+    mine = Q(user_id=run.principal_id) | Q(team_id__in=team_ids(run.principal_id))
+    agent = Q(agent_id=run.agent_id) if run.agent_id else Q(pk=None)
+    return list(Budget.objects.filter(everyone | mine | agent, enabled=True))
+
+
+def team_ids(user_id: Any) -> QuerySet:
+    return Membership.objects.filter(user_id=user_id).values("team_id")
+
+
+def overdrawn(budget: Budget, run: Run) -> str:
+    """Why this budget refuses, or nothing. Runs already started count for themselves."""
+    spent = spent_of(budget, run)
+    if budget.max_tokens is not None and spent.tokens >= budget.max_tokens:
+        return f"{budget}: {spent.tokens} of {budget.max_tokens} tokens are used"
+    if budget.max_cost is not None and spent.cost >= budget.max_cost:
+        return f"{budget}: {spent.cost} of {budget.max_cost} US dollars are used"
+    if budget.max_runs is not None and spent.runs > budget.max_runs:
+        return f"{budget}: {budget.max_runs} runs were started"
+    return ""
+
+
+def spent_of(budget: Budget, run: Run, now: datetime | None = None) -> Spent:
+    """Stored use of the period, plus what this run has used since its row was written."""
+    if budget.period == Budget.Period.RUN:
+        runs = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
+    else:
+        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, now or timezone.now()))
+    used = total(runs.exclude(pk=run.pk))
+    return Spent(used.tokens + run.input_tokens + run.output_tokens, used.cost + Decimal(run.cost), used.runs + 1)
+
+
+def in_scope(budget: Budget) -> QuerySet[Run]:
+    if budget.agent_id:
+        runs = Run.objects.filter(agent_id=budget.agent_id)
+        return runs.filter(principal_id=budget.user_id) if budget.user_id else runs
+    if budget.user_id:
+        return Run.objects.filter(principal_id=budget.user_id)
+    if budget.team_id:
+        members = Membership.objects.filter(team_id=budget.team_id).values("user_id")
+        return Run.objects.filter(principal_id__in=members)
+    return Run.objects.all()
+
+
+def total(runs: QuerySet[Run]) -> Spent:
+    sums = runs.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
+    return Spent(sums["tokens"] or 0, Decimal(sums["cost"] or 0), sums["runs"])
+
+
+def start_of(period: str, now: datetime) -> datetime:
+    """Midnight UTC of the day, or of the month's first."""
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return day.replace(day=1) if period == Budget.Period.MONTH else day

@@ -1,0 +1,185 @@
+"""Watch a run, or talk in a session, over a WebSocket. One method a frame; nothing here waits."""
+
+import asyncio
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+
+from agents.exceptions import MusterError
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+
+from . import approvals, endings, intake, stream
+from .models import Approval, Run, Session
+
+UNKNOWN, FORBIDDEN, MISSING, BUSY, SLOW = 4401, 4403, 4404, 4409, 4429
+BEHIND = 1000  # frames that may wait for a slow reader before it is let go
+
+
+class Authenticated(AsyncJsonWebsocketConsumer):
+    """Knows who calls: an API key in the handshake's Authorization header, or the browser's login session."""
+
+    needs = "runs:read"
+    user: Any = None
+    key: ApiKey | None = None
+
+    async def connect(self) -> None:
+        """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
+        self.followers: list[asyncio.Task] = []
+        await self.accept()
+        code, reason = await self.admit()
+        if code:
+            await self.close(code=code, reason=reason)
+
+    async def admit(self) -> tuple[int, str]:
+        """(0, "") to go on, else a close code and its reason."""
+        self.user, self.key = await database_sync_to_async(caller)(self.scope)
+        if self.user is None:
+            return UNKNOWN, "Send an API key in the Authorization header, or log in."
+        if not self.may(self.needs):
+            return FORBIDDEN, f"This key lacks the scope {self.needs}."
+        return await self.begin()
+
+    async def begin(self) -> tuple[int, str]:
+        raise NotImplementedError
+
+    def may(self, scope: str) -> bool:
+        return self.key is None or self.key.allows(scope)
+
+    async def disconnect(self, code: int) -> None:
+        for follower in self.followers:
+            follower.cancel()
+
+    def follow(self, run_id: Any, *, after: int = 0) -> None:
+        self.followers = [follower for follower in self.followers if not follower.done()]
+        self.followers.append(asyncio.create_task(self.forward(run_id, after)))
+
+    async def forward(self, run_id: Any, after: int) -> None:
+        """Send a run's events until it ends; the transport's own pace holds a slow reader back."""
+        async for event in stream.follow(run_id, after=after):
+            await self.send_json(event or {"type": "heartbeat"})
+
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
+        try:
+            return await super().decode_json(text_data)
+        except ValueError:
+            return None
+
+    async def send_error(self, code: str, message: str, hint: str = "") -> None:
+        await self.send_json({"type": "error", "error": {"code": code, "message": message, "hint": hint}})
+
+
+def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
+    headers = dict(scope.get("headers", []))
+    words = headers.get(b"authorization", b"").decode("latin-1").split()
+    if len(words) == 2 and words[0].lower() == "bearer":
+        key = ApiKey.find(words[1])
+        return (key.user, key) if key else (None, None)
+    user = scope.get("user")
+    return (user, None) if user is not None and user.is_authenticated else (None, None)
+
+
+class RunConsumer(Authenticated):
+    """/ws/runs/{id}/?after=seq: replay, then live; closes when the run has ended."""
+
+    async def begin(self) -> tuple[int, str]:
+        run_id = self.scope["url_route"]["kwargs"]["run_id"]
+        if not await Run.objects.visible_to(self.user).filter(pk=run_id).aexists():
+            return MISSING, "There is no such run that you can see."
+        after = parse_qs(self.scope.get("query_string", b"").decode()).get("after", ["0"])[0]
+        self.follow(run_id, after=int(after) if after.isdigit() else 0)
+        return 0, ""
+
+    async def forward(self, run_id: Any, after: int) -> None:
+        await super().forward(run_id, after)
+        await self.close(code=1000, reason="the run has ended")
+
+
+class SessionConsumer(Authenticated):
+    """/ws/sessions/{id}/: send message, cancel, approve; receive the events of the session's runs."""
+
+    needs = "sessions:read"
+
+    async def begin(self) -> tuple[int, str]:
+        session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        self.session = await Session.objects.visible_to(self.user).select_related("agent").filter(pk=session_id).afirst()
+        if self.session is None:
+            return MISSING, "There is no such session that you can see."
+        live = Run.objects.filter(session=self.session, parent=None).live().values_list("pk", flat=True)
+        async for run_id in live:
+            self.follow(run_id)
+        return 0, ""
+
+    async def receive_json(self, content: Any, **kwargs: Any) -> None:
+        frame = content if isinstance(content, dict) else {}
+        handler = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}.get(frame.get("type"))
+        if handler is None:
+            return await self.send_error("unknown_frame", "Send JSON with type message, cancel or approve.")
+        try:
+            await handler(frame)
+        except MusterError as error:
+            await self.send_error(error.code, str(error), error.hint)
+
+    async def on_message(self, frame: dict[str, Any]) -> None:
+        if not self.may("messages:write"):
+            return await self.send_error("forbidden", "This key lacks the scope messages:write.")
+        taken = await database_sync_to_async(self.accept_message)(frame)
+        await self.send_json({"type": "accepted", "run": str(taken.run.pk), "session": str(taken.session.pk)})
+        self.follow(taken.run.pk)
+
+    def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
+        text = frame.get("text")
+        session = Session.objects.select_related("agent__published", "agent__provider").get(pk=self.session.pk)
+        return intake.accept_message(
+            user=self.user,
+            text=text if isinstance(text, str) else None,
+            parts=frame.get("content") if isinstance(frame.get("content"), list) else None,
+            agent=session.agent,
+            session=session,
+            input=frame.get("input"),
+            on_busy=frame["on_busy"] if frame.get("on_busy") in intake.ON_BUSY else "reject",
+            idempotency_key=str(frame["idempotency_key"])[:255] if frame.get("idempotency_key") else None,
+            key=self.key,
+        )
+
+    async def on_cancel(self, frame: dict[str, Any]) -> None:
+        if not self.may("runs:write"):
+            return await self.send_error("forbidden", "This key lacks the scope runs:write.")
+        await database_sync_to_async(self.cancel)(frame)
+
+    def cancel(self, frame: dict[str, Any]) -> None:
+        runs = Run.objects.filter(session=self.session, parent=None).live()
+        if run_id := as_id(frame.get("run")):
+            runs = runs.filter(pk=run_id)
+        for run in runs:
+            endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
+
+    async def on_approve(self, frame: dict[str, Any]) -> None:
+        if not self.may(DECIDE):
+            return await self.send_error("forbidden", f"This key lacks the scope {DECIDE}.")
+        await database_sync_to_async(self.decide)(frame)
+
+    def decide(self, frame: dict[str, Any]) -> None:
+        approval = Approval.objects.visible_to(self.user).filter(pk=as_id(frame.get("approval") or frame.get("id"))).first()
+        if approval is None:
+            raise MusterError("There is no such approval that you can see.", code="not_found")
+        arguments = frame.get("arguments")
+        approvals.decide(
+            approval,
+            str(frame.get("decision", "")),
+            by=self.user,
+            arguments=arguments if isinstance(arguments, dict) else None,
+            note=str(frame.get("note", ""))[:500],
+            source="websocket",
+        )
+
+
+def as_id(value: Any) -> UUID | None:
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return None

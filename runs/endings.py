@@ -1,0 +1,168 @@
+"""How a run stops working: it ends, it waits, it is cancelled, it wakes. Every ending goes through here."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from . import events, queue
+from .exceptions import LeaseLost, RunFinished
+from .leases import Lease, tell_cancelled
+from .models import Approval, Message, Run, Session, StepRun, ToolCallRecord
+
+Status = Run.Status
+
+
+@transaction.atomic
+def finish(
+    run: Run,
+    status: str,
+    *,
+    lease: Lease | None = None,
+    reply: str | None = None,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    tool_calls: list[dict[str, Any]] | None = None,
+) -> bool:
+    """End a run once. With a lease the write is void when another worker took over (LeaseLost).
+
+    False when the run had ended already.
+    """
+    rows = lease.rows() if lease else Run.objects.filter(pk=run.pk, status__in=Run.LIVE)
+    fields = {
+        "status": status,
+        "output": output,
+        "error": error,
+        "waiting_for": "",
+        "wake_at": None,
+        "finished_at": timezone.now(),
+        "lease_owner": "",
+        "lease_expires_at": None,
+        "turns": run.turns,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": run.cost,
+        "has_untrusted": run.has_untrusted,
+    }
+    if not rows.update(**fields):
+        if lease:
+            raise LeaseLost(str(run.pk))
+        return False
+    for name, value in fields.items():
+        setattr(run, name, value)
+    if reply is not None and run.session is not None:
+        content = [{"type": "text", "text": reply}]
+        run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
+    if status not in (Status.SUCCEEDED, Status.PARTIAL):
+        close_open_work(run, reason=(error or {}).get("code", status))
+    events.record(run, "run.finished", summary_of(run, reply))
+    release_followers(run)
+    return True
+
+
+def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "reply": reply_json(reply) if reply is not None else None,
+        "output": run.output,
+        "error": run.error,
+        "session": str(run.session_id) if run.session_id else None,
+        "usage": usage_of(run),
+        "counts": counts_of(run),
+    }
+
+
+def reply_json(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], "text": text}
+
+
+def usage_of(run: Run) -> dict[str, Any]:
+    return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens, "cost": str(run.cost)}
+
+
+def counts_of(run: Run) -> dict[str, int]:
+    return {"processed": run.processed, "created": run.created, "updated": run.updated}
+
+
+def close_open_work(run: Run, *, reason: str) -> None:
+    """A run that failed or was stopped takes its open calls, approvals and children with it."""
+    now = timezone.now()
+    Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
+    ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
+        outcome=ToolCallRecord.Outcome.UNKNOWN, error={"code": reason, "message": "the run ended first"}, finished_at=now
+    )
+    ToolCallRecord.objects.filter(run=run, outcome="").update(
+        outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
+    )
+    StepRun.objects.filter(run=run, finished_at=None).update(status=StepRun.Status.CANCELLED, finished_at=now)
+    for child in Run.objects.filter(parent=run).live():
+        cancel(child, by=None, reason=f"its parent ended: {reason}")
+
+
+def release_followers(run: Run) -> None:
+    """Wake the parent that waits for this child, and the next message of the session."""
+    if run.parent_id:
+        wake(run.parent_id, waiting_for="child")
+    for follower in Run.objects.filter(after=run, status=Status.QUEUED).values_list("pk", flat=True):
+        if Run.objects.filter(pk=follower, after=run).update(after=None, queued_at=timezone.now()):
+            queue.enqueue(follower)
+
+
+def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
+    """Put a waiting run back on the queue; False where it does not wait (for that)."""
+    waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
+    if waiting_for:
+        waiting = waiting.filter(waiting_for=waiting_for)
+    if not waiting.update(status=Status.QUEUED, wake_at=None, queued_at=timezone.now()):
+        return False
+    queue.enqueue(run_id)
+    return True
+
+
+@transaction.atomic
+def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
+    """Let go of the worker. What the run waits for may have come meanwhile: the caller checks after this."""
+    wake_at = min(filter(None, [until, run.deadline]), default=None)
+    lease.write(
+        status=Status.WAITING,
+        waiting_for=waiting_for,
+        wake_at=wake_at,
+        lease_owner="",
+        lease_expires_at=None,
+        turns=run.turns,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        cost=run.cost,
+        has_untrusted=run.has_untrusted,
+    )
+    run.status = Status.WAITING
+    until_text = events.rfc3339(wake_at) if wake_at else None
+    events.record(run, "run.waiting", {"waiting_for": waiting_for, "until": until_text})
+
+
+@transaction.atomic
+def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
+    """Stop a run, its children and what they wait for. Who holds it is told at once. Raises RunFinished."""
+    now = timezone.now()
+    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(cancel_requested_at=now, cancel_reason=reason[:200]):
+        raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    run.refresh_from_db()
+    who = by.get_username() if by else "system"
+    events.record(run, "run.cancel_requested", {"by": who, "reason": reason})
+    if run.status != Status.RUNNING:
+        finish(run, Status.CANCELLED, error=cancelled_error(run))
+    else:
+        for child in Run.objects.filter(parent=run).live():
+            cancel(child, by=by, reason=reason or "its parent was cancelled")
+    transaction.on_commit(lambda: tell_cancelled([run.pk]))
+    return run
+
+
+def cancelled_error(run: Run) -> dict[str, str]:
+    return {"code": "cancelled", "message": run.cancel_reason or "Somebody stopped this run."}
+
+
+def session_is_busy(session: Session) -> Run | None:
+    """The run this session is at work on, newest first."""
+    return Run.objects.filter(session=session, parent=None).live().order_by("-id").first()

@@ -1,0 +1,237 @@
+"""The one door: every message that starts a run comes in here, whoever brought it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Invalid, NotFound
+from agents.models import Agent, AgentVersion, ApiKey
+from agents.spec import AgentSpec
+
+from . import endings, queue
+from .exceptions import (
+    BrokenInput,
+    IdempotencyMismatch,
+    NotPublished,
+    ProviderDisabled,
+    SessionBusy,
+    SessionClosed,
+)
+from .models import Message, Run, RunEvent, RunFile, Session
+from .models.session import text_of
+
+PART_TYPES = ("text", "image", "file")
+ON_BUSY = ("reject", "enqueue", "interrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A run that will be worked on. `is_new` is False where an idempotency key found an earlier one."""
+
+    run: Run
+    session: Session
+    is_new: bool
+
+
+def accept_message(
+    *,
+    user: Any,
+    text: str | None = None,
+    parts: list[dict[str, Any]] | None = None,
+    agent: Agent | str | None = None,
+    session: Session | str | None = None,
+    input: Any = None,
+    metadata: dict[str, Any] | None = None,
+    idempotency_key: str | None = None,
+    on_busy: str = "reject",
+    key: ApiKey | None = None,
+    trigger: str = Run.Trigger.MESSAGE,
+    version: AgentVersion | None = None,
+    policy: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    device: str | None = None,
+) -> Accepted:
+    """Take a message for `agent` (None: the router chooses) and queue its run.
+
+    Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
+    """
+    content = checked_parts(user, text, parts)
+    request_hash = hash_of_request(content, agent, session, input) if idempotency_key else ""
+    if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
+        return earlier
+    chosen, version, spec = checked_agent(user, agent, version)
+    check_input(spec, input)
+    run = Run(
+        principal=user,
+        agent=chosen,
+        version=version,
+        trigger=trigger,
+        key=key,
+        idempotency_key=idempotency_key,
+        request_hash=request_hash,
+        input=input,
+        policy=policy or {},
+        metadata=metadata or {},
+        deadline=deadline_for(spec, timeout),
+        last_event=1,
+    )
+    try:
+        with transaction.atomic():
+            session = place_in_session(run, session, chosen, on_busy, device=device, title=text_of(content))
+            run.save(force_insert=True)
+            session.add_message(Message.Role.USER, content, run=run)
+            queued = {"trigger": trigger, "agent": chosen.name if chosen else None}
+            RunEvent.objects.create(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
+            if run.after_id is None:
+                queue.enqueue(run.pk)
+    except IntegrityError:
+        earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+    return Accepted(run, session, is_new=True)
+
+
+def hash_of_request(content: Any, agent: Any, session: Any, input: Any) -> str:
+    names = [getattr(agent, "name", agent), str(getattr(session, "pk", session) or "")]
+    return schema.sha256_of([content, *names, input])
+
+
+def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
+    """The run this key made before; another body under it is a conflict."""
+    run = (
+        Run.objects.select_related("session", "agent", "version")
+        .filter(principal=user, idempotency_key=idempotency_key)
+        .first()
+    )
+    if run is None:
+        return None
+    if run.request_hash != request_hash:
+        raise IdempotencyMismatch(hint="Use a new Idempotency-Key for another request.")
+    assert run.session is not None
+    return Accepted(run, run.session, is_new=False)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Content parts of the message; plain text becomes one. Raises Invalid with one detail a fault."""
+    content = parts if parts is not None else [{"type": "text", "text": text or ""}]
+    problems = [
+        {"field": f"message.{place}", "code": "invalid", "message": problem}
+        for place, part in enumerate(content)
+        if (problem := part_problem(user, part))
+    ]
+    if not content or not any(part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)):
+        problems.append({"field": "message", "code": "empty", "message": "the message is empty"})
+    if problems:
+        raise Invalid("The message is not valid.", hint="Send text, or parts of type text, image or file.", details=problems)
+    return content
+
+
+def part_problem(user: Any, part: Any) -> str:
+    if not isinstance(part, dict) or part.get("type") not in PART_TYPES:
+        return f"a part is an object whose type is one of {', '.join(PART_TYPES)}"
+    if part["type"] == "text":
+        return "" if isinstance(part.get("text"), str) else "a text part needs “text”"
+    if part["type"] == "image":
+        source = part.get("url") or part.get("data")
+        return "" if isinstance(source, str) else "an image part needs “url” or “data” (base64)"
+    file_id = parsed_id(part.get("file"))
+    if file_id is None or not RunFile.objects.filter(pk=file_id, owner=user).exists():
+        return "that file is not there"
+    return ""
+
+
+def parsed_id(value: Any) -> UUID | None:
+    try:
+        return UUID(str(value).removeprefix("file:"))
+    except ValueError:
+        return None
+
+
+def checked_agent(
+    user: Any, agent: Agent | str | None, version: AgentVersion | None
+) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
+    """The agent, the version that will run, and its spec; all None where the router is to choose."""
+    if agent is None:
+        return None, None, None
+    if isinstance(agent, str):
+        agent = Agent.objects.select_related("published", "provider").named(user, agent)
+    version = version or agent.published
+    if version is None or not agent.enabled:
+        raise NotPublished(
+            f"Agent “{agent.name}” has no published version, or is switched off.",
+            hint=f"POST /api/v1/agents/{agent.name}/publish first.",
+        )
+    if not agent.provider.enabled:
+        raise ProviderDisabled(f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another.")
+    return agent, version, version.read_spec()
+
+
+def check_input(spec: AgentSpec | None, input: Any) -> None:
+    if spec is None or not spec.input_schema:
+        return
+    problems = schema.validate(spec.input_schema, input if input is not None else {})
+    if problems:
+        details = [{"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]} for problem in problems]
+        raise BrokenInput(hint=f"GET /api/v1/agents/{spec.name} shows input_schema.", details=details)
+
+
+def deadline_for(spec: AgentSpec | None, timeout: float | None) -> datetime:
+    limits = [settings.MAX_RUN_S, spec.timeout_s if spec else settings.MAX_RUN_S, timeout or settings.MAX_RUN_S]
+    return timezone.now() + timedelta(seconds=min(limits))
+
+
+# -- the session ------------------------------------------------------------------------------------------------------
+
+
+def place_in_session(
+    run: Run, session: Session | str | None, agent: Agent | None, on_busy: str, *, device: str | None, title: str
+) -> Session:
+    """The session of this run: a new one, or the one named, whose row stays locked until the message is in."""
+    if session is None:
+        run.session = Session.objects.create(
+            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0}
+        )
+        return run.session
+    run.session = locked_session(run.principal, session)
+    if run.session.status == Session.Status.CLOSED:
+        raise SessionClosed(hint="Start another session.")
+    if agent is not None and run.session.agent_id not in (None, agent.pk):
+        raise Invalid(
+            f"This session belongs to agent “{run.session.agent}”.", hint="Send to that agent, or start another session."
+        )
+    run.has_untrusted = run.session.has_untrusted
+    if busy := endings.session_is_busy(run.session):
+        queue_behind(run, busy, on_busy)
+    return run.session
+
+
+def locked_session(user: Any, session: Session | str) -> Session:
+    wanted = session.pk if isinstance(session, Session) else parsed_id(session)
+    rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
+    found = rows.filter(pk=wanted).first() if wanted else None
+    if found is None:
+        raise NotFound("There is no such session that you can see.", hint="Leave “session” out to start one.")
+    return found
+
+
+def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
+    if on_busy == "reject":
+        raise SessionBusy(
+            hint='Wait for it, or send "on_busy": "enqueue" or "interrupt".', details=[{"run": str(busy.pk)}]
+        )
+    run.after = busy
+    if on_busy == "interrupt":
+        endings.cancel(busy, by=run.principal, reason="interrupted by another message")
+        busy.refresh_from_db(fields=["status"])
+        if busy.is_done:
+            run.after = None

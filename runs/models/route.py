@@ -1,0 +1,37 @@
+"""Why a message went to an agent, and which workers there are."""
+
+from django.db import models
+
+from agents.models import Agent
+
+from .run import Run
+
+
+class RouteDecision(models.Model):
+    """The router's answer for one run: whom, how, and who else was considered."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="route")
+    agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, related_name="+")
+    method = models.CharField(max_length=16)
+    reason = models.CharField(max_length=500, blank=True)
+    candidates = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.run_id} → {self.agent} ({self.method})"
+
+
+class Worker(models.Model):
+    """A worker process and what it has loaded."""
+
+    name = models.CharField(max_length=64, unique=True)
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+    loaded = models.JSONField(default=list, help_text="Hashes of the live agents it holds.")
+    runs = models.PositiveIntegerField(default=0, help_text="Runs in its hands when it was last seen.")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,92 @@
+"""May this call run? Pure: rules in, a decision out. The strictest rule wins; what is unknown is denied."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+ALLOW, ASK, DENY = "allow", "ask", "deny"
+STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
+RISKY = frozenset({"sends_out", "destructive"})
+EFFECTS = frozenset({"read", "idempotent", "write", "sends_out", "destructive"})
+ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot take it away
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    mode: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is known about one tool at this moment. `grant` is None where nothing is granted.
+
+    `allowed` None means every granted tool; `blocked` wins over `allowed`.
+    """
+
+    tool: str
+    grant: str | None
+    effect: str
+    is_enabled: bool = True
+    allowed: Collection[str] | None = None
+    blocked: Collection[str] = ()
+    has_untrusted: bool = False
+    allow_after_untrusted: bool = False
+    ask_effects: Collection[str] = ()
+    is_callback: bool = False
+
+
+def decide(rules: Rules) -> Decision:
+    """The strictest of all that apply."""
+    verdict = max(opinions(rules), key=lambda decision: STRICTNESS[decision.mode])
+    if rules.is_callback and verdict.mode == ASK:
+        return Decision(DENY, f"{verdict.reason}; a function's callback cannot wait for a person")
+    return verdict
+
+
+def opinions(rules: Rules) -> list[Decision]:
+    return [
+        of_grant(rules),
+        of_step(rules),
+        of_effect(rules),
+        of_untrusted(rules),
+    ]
+
+
+def of_grant(rules: Rules) -> Decision:
+    if rules.tool in ALWAYS_OPEN:
+        return Decision(ALLOW, "part of every step")
+    if rules.grant is None:
+        return Decision(DENY, f"“{rules.tool}” is not granted to this agent")
+    if not rules.is_enabled:
+        return Decision(DENY, f"“{rules.tool}” is switched off")
+    if rules.grant == DENY:
+        return Decision(DENY, f"the grant of “{rules.tool}” says deny")
+    if rules.grant == ASK:
+        return Decision(ASK, f"the grant of “{rules.tool}” says ask")
+    if rules.grant == ALLOW:
+        return Decision(ALLOW, "granted")
+    return Decision(DENY, f"the grant of “{rules.tool}” has an unknown mode")
+
+
+def of_step(rules: Rules) -> Decision:
+    if rules.tool in ALWAYS_OPEN:
+        return Decision(ALLOW, "part of every step")
+    if rules.tool in rules.blocked:
+        return Decision(DENY, f"this step blocks “{rules.tool}”")
+    if rules.allowed is not None and rules.tool not in rules.allowed:
+        return Decision(DENY, f"this step does not allow “{rules.tool}”")
+    return Decision(ALLOW, "the step allows it")
+
+
+def of_effect(rules: Rules) -> Decision:
+    if rules.effect not in EFFECTS:
+        return Decision(DENY, f"the effect “{rules.effect}” is unknown")
+    if rules.effect in rules.ask_effects:
+        return Decision(ASK, f"its effect is “{rules.effect}”")
+    return Decision(ALLOW, "its effect needs no question")
+
+
+def of_untrusted(rules: Rules) -> Decision:
+    if rules.has_untrusted and rules.effect in RISKY and not rules.allow_after_untrusted:
+        return Decision(ASK, "the run has read content written by strangers")
+    return Decision(ALLOW, "nothing untrusted was read")

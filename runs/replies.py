@@ -1,0 +1,34 @@
+"""Reading JSON out of what a model wrote. Pure but for the schema check."""
+
+import json
+import re
+from typing import Any
+
+from agents import schema
+
+FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+
+def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
+    """(value, None) for a reply that holds JSON of this schema, even in fences or between prose; else (None, why)."""
+    problem = "there is no JSON in it"
+    for candidate in candidates(text):
+        try:
+            value = json.loads(candidate)
+        except ValueError:
+            continue
+        problems = schema.validate(output_schema, value)
+        if not problems:
+            return value, None
+        problem = "; ".join(f"{found['path'] or 'value'}: {found['message']}" for found in problems[:5])
+    return None, problem
+
+
+def candidates(text: str) -> list[str]:
+    """The whole text, then fenced blocks, then the widest {…} or […]."""
+    found = [text.strip(), *(block.strip() for block in FENCE.findall(text))]
+    for start, end in ("{}", "[]"):
+        first, last = text.find(start), text.rfind(end)
+        if 0 <= first < last:
+            found.append(text[first : last + 1])
+    return found

@@ -1,0 +1,145 @@
+"""Follow one run: what is stored after a cursor, then what happens, without gap or double."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+
+from . import events
+from .models import RunEvent
+
+HEARTBEAT_S = 15.0
+BATCH = 500
+QUEUE_LIMIT = 2000  # messages a slow reader may be behind before it has to read rows again
+
+
+@asynccontextmanager
+async def listening(*groups: str) -> AsyncIterator[Any]:
+    """An async function that waits for the next message of these groups."""
+    layer = get_channel_layer()
+    channel = await layer.new_channel()
+    for group in groups:
+        await layer.group_add(group, channel)
+
+    async def next_message(timeout: float) -> dict[str, Any] | None:
+        try:
+            return await asyncio.wait_for(asyncio.shield(pending()), timeout)
+        except TimeoutError:
+            return None
+
+    task: asyncio.Task | None = None
+
+    def pending() -> asyncio.Task:
+        """One receive stays open over time-outs: cancelling it would unsubscribe the channel."""
+        nonlocal task
+        if task is None or task.done():
+            task = asyncio.ensure_future(layer.receive(channel))
+        return task
+
+    try:
+        yield next_message
+    finally:
+        for group in groups:
+            await layer.group_discard(group, channel)
+        if task is not None:
+            task.cancel()
+
+
+async def follow(run_id: Any, *, after: int = 0, deltas: bool = True) -> AsyncIterator[dict[str, Any] | None]:
+    """Events of a run from `after` on, until run.finished. None is a heartbeat: nothing happened for a while.
+
+    Subscribes before it reads the rows, so nothing falls between; what comes twice is known by its number.
+    """
+    groups = [events.group_of(run_id)] + ([events.deltas_of(run_id)] if deltas else [])
+    async with listening(*groups) as next_message:
+        seen = after
+        async for event in stored(run_id, after):
+            seen = event["seq"]
+            yield event
+            if event["type"] == "run.finished":
+                return
+        shown = {"turn": 0, "length": 0}
+        if deltas and (late := await asyncio.to_thread(events.text_so_far, run_id)):
+            shown = {"turn": late["turn"], "length": len(late["text"])}
+            yield delta(run_id, late["turn"], 0, late["text"])
+        while True:
+            message = await next_message(HEARTBEAT_S)
+            if message is None:
+                async for event in stored(run_id, seen):  # a broker that was away loses messages, rows do not
+                    seen = event["seq"]
+                    yield event
+                    if event["type"] == "run.finished":
+                        return
+                yield None
+                continue
+            event = message["event"]
+            if event["seq"] is None:
+                if piece := unseen_part(event, shown):
+                    yield piece
+                continue
+            if event["seq"] <= seen:
+                continue
+            if event["seq"] > seen + 1:
+                async for missed in stored(run_id, seen, below=event["seq"]):
+                    yield missed
+            seen = event["seq"]
+            yield event
+            if event["type"] == "run.finished":
+                return
+
+
+def unseen_part(event: dict[str, Any], shown: dict[str, int]) -> dict[str, Any] | None:
+    """What of this delta the reader has not had: a late joiner got the text so far first."""
+    data = event["data"]
+    if data["turn"] != shown["turn"]:
+        shown.update(turn=data["turn"], length=0)
+    end = data["offset"] + len(data["text"])
+    if end <= shown["length"]:
+        return None
+    fresh = data["text"][max(0, shown["length"] - data["offset"]) :]
+    piece = delta(event["run"], data["turn"], end - len(fresh), fresh)
+    shown["length"] = end
+    return piece
+
+
+def delta(run_id: Any, turn: int, offset: int, text: str) -> dict[str, Any]:
+    return {
+        "run": str(run_id),
+        "seq": None,
+        "type": "message.delta",
+        "data": {"turn": turn, "offset": offset, "text": text},
+    }
+
+
+async def stored(run_id: Any, after: int, *, below: int | None = None) -> AsyncIterator[dict[str, Any]]:
+    """Stored events in batches."""
+    while True:
+        batch = await database_sync_to_async(read_batch)(run_id, after, below)
+        for event in batch:
+            yield event
+        if len(batch) < BATCH:
+            return
+        after = batch[-1]["seq"]
+
+
+def read_batch(run_id: Any, after: int, below: int | None) -> list[dict[str, Any]]:
+    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=after)
+    if below is not None:
+        rows = rows.filter(seq__lt=below)
+    return [events.as_json(row) for row in rows.order_by("seq")[:BATCH]]
+
+
+async def as_sse(source: AsyncIterator[dict[str, Any] | None]) -> AsyncIterator[str]:
+    """Server-sent events; `id:` is the event number, which deltas do not carry."""
+    yield "retry: 1000\n\n"
+    async for event in source:
+        if event is None:
+            yield ": still here\n\n"
+            continue
+        number = f"id: {event['seq']}\n" if event["seq"] is not None else ""
+        shown = {key: value for key, value in event.items() if key != "run" and value is not None}
+        yield f"{number}event: {event['type']}\ndata: {json.dumps(shown, ensure_ascii=False, default=str)}\n\n"

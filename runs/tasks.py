@@ -1,0 +1,17 @@
+"""What Celery calls: three lines each."""
+
+from celery import shared_task
+
+from . import queue, recovery, runner
+
+
+@shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
+def execute_run(run_id: str) -> None:
+    """Work on a run until it ends or waits."""
+    runner.execute(run_id)
+
+
+@shared_task(name="runs.recover", ignore_result=True)
+def recover() -> None:
+    """The tick: what was lost is found again."""
+    recovery.tick()
