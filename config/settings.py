@@ -32,9 +32,7 @@ def kept_secret(name: str) -> str:
     try:
         return path.read_text().strip() if path.exists() else keep(path)
     except OSError as error:
-        raise ImproperlyConfigured(
-            f"{error.filename} cannot be used ({error.strerror}): set MUSTER_DATA_DIR."
-        )
+        raise ImproperlyConfigured(f"{error.filename} cannot be used ({error.strerror}): set MUSTER_DATA_DIR.")
 
 
 def keep(path: Path) -> str:

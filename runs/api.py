@@ -1,8 +1,8 @@
 """Messages, runs, sessions, approvals over HTTP."""
 
 import threading
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -39,7 +39,9 @@ from .serializers import (
 DEFAULT_WAIT_S = 60.0
 WAITS = threading.BoundedSemaphore(settings.MAX_WAITS)
 RUN_JOINS = ("agent", "version", "chain_version__chain")
-IDEMPOTENCY = OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run.")
+IDEMPOTENCY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
+)
 PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: 202 at once.")
 LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
 
@@ -316,5 +318,3 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
             source=request.META.get("REMOTE_ADDR", ""),
         )
         return Response(ApprovalSerializer(decided).data)
-
-

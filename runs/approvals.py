@@ -18,7 +18,13 @@ DECISIONS = {"approve": Approval.Status.APPROVED, "deny": Approval.Status.DENIED
 
 @transaction.atomic
 def decide(
-    approval: Approval, decision: str, *, by: Any, arguments: dict[str, Any] | None = None, note: str = "", source: str = ""
+    approval: Approval,
+    decision: str,
+    *,
+    by: Any,
+    arguments: dict[str, Any] | None = None,
+    note: str = "",
+    source: str = "",
 ) -> Approval:
     """Approve or deny, with edited arguments if given. Raises Invalid, AlreadyDecided, Forbidden.
 
@@ -51,5 +57,7 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
     tool = Tool.objects.filter(name=approval.tool, grants__agent=approval.run.agent_id).first()
     problems = schema.validate(tool.input_schema, arguments) if tool else []
     if problems:
-        details = [{"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems]
+        details = [
+            {"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems
+        ]
         raise Invalid("The edited arguments break the tool's schema.", details=details)

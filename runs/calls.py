@@ -43,7 +43,12 @@ COMPLETE = ToolSpec(
     name="complete",
     kind="builtin",
     description="End this step now and hand over its result.",
-    input_schema={"type": "object", "properties": {"result": {}}, "required": ["result"], "additionalProperties": False},
+    input_schema={
+        "type": "object",
+        "properties": {"result": {}},
+        "required": ["result"],
+        "additionalProperties": False,
+    },
     output_schema=None,
     effect="idempotent",
     source={"builtin": "complete"},
@@ -72,7 +77,9 @@ class Desk:
 
     def read_grants(self) -> None:
         """The modes in force now: an author's “deny” reaches a run that is already at work."""
-        subject = {"agent_id": self.run.agent_id} if self.run.agent_id else {"chain__versions": self.run.chain_version_id}
+        subject = (
+            {"agent_id": self.run.agent_id} if self.run.agent_id else {"chain__versions": self.run.chain_version_id}
+        )
         rows = ToolGrant.objects.filter(**subject).values_list(
             "tool_id", "mode", "tool__enabled", "allow_after_untrusted"
         )
@@ -303,7 +310,9 @@ class Desk:
         if decision.mode != policy.ALLOW or tool is None:
             raise ToolFailed(decision.reason, code="denied")
         if problems := schema.validate(tool.input_schema, arguments):
-            raise ToolFailed(f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems)
+            raise ToolFailed(
+                f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
+            )
         if ToolCallRecord.objects.filter(parent_call=parent).count() >= CALLBACK_LIMIT:
             raise ToolFailed(f"one call may make {CALLBACK_LIMIT} callbacks", code="too_many_callbacks")
         record = ToolCallRecord(
@@ -317,7 +326,9 @@ class Desk:
         try:
             result = self.answer(tool, record)
         except CallPending as pending:
-            result = ToolResult.failed("would_wait", f"“{name}” would wait for a {pending.waiting_for}; a callback cannot")
+            result = ToolResult.failed(
+                "would_wait", f"“{name}” would wait for a {pending.waiting_for}; a callback cannot"
+            )
         self.settle(record, result)
         if not result.ok:
             error = result.error or {}
@@ -411,5 +422,3 @@ def approval_data(approval: Approval) -> dict[str, Any]:
         "expires_at": events.rfc3339(approval.expires_at),
         "default": approval.default,
     }
-
-

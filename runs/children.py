@@ -1,4 +1,4 @@
-"""Child runs: an agent called by another (a minion), a chain's agent step. Everything is checked before a row is made."""
+"""Child runs: an agent called by another (a minion), a chain's agent step. All is checked before a row is made."""
 
 from datetime import timedelta
 from typing import Any

@@ -106,7 +106,9 @@ class SessionConsumer(Authenticated):
 
     async def begin(self) -> tuple[int, str]:
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
-        self.session = await Session.objects.visible_to(self.user).select_related("agent").filter(pk=session_id).afirst()
+        self.session = (
+            await Session.objects.visible_to(self.user).select_related("agent").filter(pk=session_id).afirst()
+        )
         if self.session is None:
             return MISSING, "There is no such session that you can see."
         live = Run.objects.filter(session=self.session, parent=None).live().values_list("pk", flat=True)
@@ -116,7 +118,9 @@ class SessionConsumer(Authenticated):
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         frame = content if isinstance(content, dict) else {}
-        handler = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}.get(frame.get("type"))
+        handler = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}.get(
+            frame.get("type")
+        )
         if handler is None:
             return await self.send_error("unknown_frame", "Send JSON with type message, cancel or approve.")
         try:
@@ -164,7 +168,9 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.decide)(frame)
 
     def decide(self, frame: dict[str, Any]) -> None:
-        approval = Approval.objects.visible_to(self.user).filter(pk=as_id(frame.get("approval") or frame.get("id"))).first()
+        approval = (
+            Approval.objects.visible_to(self.user).filter(pk=as_id(frame.get("approval") or frame.get("id"))).first()
+        )
         if approval is None:
             raise MusterError("There is no such approval that you can see.", code="not_found")
         arguments = frame.get("arguments")

@@ -90,7 +90,9 @@ def close_open_work(run: Run, *, reason: str) -> None:
     now = timezone.now()
     Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
     ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
-        outcome=ToolCallRecord.Outcome.UNKNOWN, error={"code": reason, "message": "the run ended first"}, finished_at=now
+        outcome=ToolCallRecord.Outcome.UNKNOWN,
+        error={"code": reason, "message": "the run ended first"},
+        finished_at=now,
     )
     ToolCallRecord.objects.filter(run=run, outcome="").update(
         outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
@@ -145,7 +147,9 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
 def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
     """Stop a run, its children and what they wait for. Who holds it is told at once. Raises RunFinished."""
     now = timezone.now()
-    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(cancel_requested_at=now, cancel_reason=reason[:200]):
+    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
+        cancel_requested_at=now, cancel_reason=reason[:200]
+    ):
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
     run.refresh_from_db()
     who = by.get_username() if by else "system"

@@ -1,4 +1,4 @@
-"""Wait for a run's end without polling and without an event loop: one listener thread a process, many waiting requests."""
+"""Wait for a run's end without polling or an event loop: one listener thread a process, many waiting requests."""
 
 import json
 import logging

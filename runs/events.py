@@ -121,7 +121,7 @@ def rfc3339(moment: datetime) -> str:
 
 
 class Deltas:
-    """Text of one reply on its way to those who watch: the first piece at once, then one message each `every` seconds."""
+    """Text of one reply on its way to those who watch: the first piece at once, then one message each `every` s."""
 
     def __init__(self, run_id: Any, turn: int, *, every: float = 0.05) -> None:
         self.run_id = str(run_id)

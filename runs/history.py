@@ -1,4 +1,4 @@
-"""What the model is shown: instructions, the session within its budget, and this run's own turns. Rows in, messages out."""
+"""What the model is shown: instructions, the session within its budget, this run's own turns."""
 
 import json
 from collections.abc import Iterable
@@ -145,6 +145,11 @@ def remembered_calls(run: Run) -> list[dict[str, Any]]:
     """This run's calls in the short form that its reply's message keeps for later turns of the session."""
     records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
     return [
-        {"id": call_id(record), "name": record.name, "arguments": record.arguments, "result": result_text(record)[:2000]}
+        {
+            "id": call_id(record),
+            "name": record.name,
+            "arguments": record.arguments,
+            "result": result_text(record)[:2000],
+        }
         for record in records
     ]

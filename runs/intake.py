@@ -129,10 +129,14 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
         for place, part in enumerate(content)
         if (problem := part_problem(user, part))
     ]
-    if not content or not any(part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)):
+    if not content or not any(
+        part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)
+    ):
         problems.append({"field": "message", "code": "empty", "message": "the message is empty"})
     if problems:
-        raise Invalid("The message is not valid.", hint="Send text, or parts of type text, image or file.", details=problems)
+        raise Invalid(
+            "The message is not valid.", hint="Send text, or parts of type text, image or file.", details=problems
+        )
     return content
 
 
@@ -172,7 +176,9 @@ def checked_agent(
             hint=f"POST /api/v1/agents/{agent.name}/publish first.",
         )
     if not agent.provider.enabled:
-        raise ProviderDisabled(f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another.")
+        raise ProviderDisabled(
+            f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
+        )
     return agent, version, version.read_spec()
 
 
@@ -181,7 +187,10 @@ def check_input(spec: AgentSpec | None, input: Any) -> None:
         return
     problems = schema.validate(spec.input_schema, input if input is not None else {})
     if problems:
-        details = [{"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]} for problem in problems]
+        details = [
+            {"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]}
+            for problem in problems
+        ]
         raise BrokenInput(hint=f"GET /api/v1/agents/{spec.name} shows input_schema.", details=details)
 
 
@@ -207,7 +216,8 @@ def place_in_session(
         raise SessionClosed(hint="Start another session.")
     if agent is not None and run.session.agent_id not in (None, agent.pk):
         raise Invalid(
-            f"This session belongs to agent “{run.session.agent}”.", hint="Send to that agent, or start another session."
+            f"This session belongs to agent “{run.session.agent}”.",
+            hint="Send to that agent, or start another session.",
         )
     run.has_untrusted = run.session.has_untrusted
     if busy := endings.session_is_busy(run.session):

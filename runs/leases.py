@@ -49,7 +49,9 @@ class Lease:
 
     def rows(self) -> Any:
         """The run's row as long as it is ours: every write of the runner goes through this."""
-        return Run.objects.filter(pk=self.run_id, lease_owner=self.owner, attempt=self.attempt, status=Run.Status.RUNNING)
+        return Run.objects.filter(
+            pk=self.run_id, lease_owner=self.owner, attempt=self.attempt, status=Run.Status.RUNNING
+        )
 
     def write(self, **fields: Any) -> None:
         if not self.rows().update(**fields):
@@ -101,12 +103,18 @@ class Keeper:
             return
         close_old_connections()
         until = timezone.now() + timedelta(seconds=settings.LEASE_S)
-        Run.objects.filter(pk__in=held, status=Run.Status.RUNNING, lease_owner=worker_name()).update(lease_expires_at=until)
-        for row in Run.objects.filter(pk__in=held).values("pk", "attempt", "lease_owner", "status", "cancel_requested_at"):
+        Run.objects.filter(pk__in=held, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
+            lease_expires_at=until
+        )
+        for row in Run.objects.filter(pk__in=held).values(
+            "pk", "attempt", "lease_owner", "status", "cancel_requested_at"
+        ):
             lease = held[str(row["pk"])]
             if row["cancel_requested_at"]:
                 lease.cancelled.set()
-            if (row["attempt"], row["lease_owner"]) != (lease.attempt, lease.owner) or row["status"] != Run.Status.RUNNING:
+            if (row["attempt"], row["lease_owner"]) != (lease.attempt, lease.owner) or row[
+                "status"
+            ] != Run.Status.RUNNING:
                 lease.lost.set()
 
     def listen_for_ever(self) -> None:

@@ -1,4 +1,4 @@
-"""Put work on the queue by task name, after the commit that made it. Rows are the truth: a message that is lost is sent again."""
+"""Put work on the queue by task name, after the commit that made it. A message that is lost is sent again."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""What was lost is found again: stale leases, queued runs nobody was told of, waits that are over, approvals past their time."""
+"""What was lost is found again: stale leases, queued runs nobody was told of, waits and approvals past their time."""
 
 import logging
 from datetime import datetime, timedelta
@@ -60,7 +60,9 @@ def wake_due(now: datetime) -> int:
 
 def release_orphans(now: datetime) -> int:
     """A message that queued behind a run which has ended, though nobody released it."""
-    orphans = Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE).values_list("pk", flat=True)[:BATCH]
+    orphans = Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE).values_list("pk", flat=True)[
+        :BATCH
+    ]
     found = list(orphans)
     Run.objects.filter(pk__in=found).update(after=None, queued_at=now)
     for pk in found:

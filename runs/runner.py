@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from registry.agents import LiveAgent, ModelReply
+from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
 from agents import schema
 from registry import factory, router
-from registry.agents import LiveAgent, ModelReply
-from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
 from . import budgets, chains, endings, events, history, stuck
 from .calls import COMPLETE, Desk
@@ -132,9 +132,7 @@ class Conversation:
         message = history.own_messages(run)[0]
         session_agent = run.session.agent if run.session else None
         route = router.route(run.principal, message.text, session_agent=session_agent)
-        candidates = [
-            {"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates
-        ]
+        candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
         RouteDecision.objects.create(
             run=run, agent=route.agent, method=route.method, reason=route.reason, candidates=candidates
         )
@@ -302,7 +300,9 @@ class Conversation:
     def look_for_circles(self) -> None:
         """A run that goes round in circles is told once, then stopped."""
         calls = ToolCallRecord.objects.filter(run=self.run, parent_call=None).order_by("id")
-        verdict = stuck.check([stuck.Step.of(record) for record in calls], was_warned=bool(self.run.policy.get("warned")))
+        verdict = stuck.check(
+            [stuck.Step.of(record) for record in calls], was_warned=bool(self.run.policy.get("warned"))
+        )
         if verdict is None:
             return
         if verdict.stop:

@@ -24,7 +24,7 @@ class MessageTextField(serializers.Field):
             return data
         if isinstance(data, list) and all(isinstance(part, dict) for part in data):
             return data
-        raise serializers.ValidationError("Send a string, or a list of parts such as {\"type\": \"text\", \"text\": \"…\"}.")
+        raise serializers.ValidationError('Send a string, or a list of parts such as {"type": "text", "text": "…"}.')
 
     def to_representation(self, value: Any) -> Any:
         return value

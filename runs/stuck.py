@@ -34,7 +34,9 @@ def check(steps: list[Step], *, was_warned: bool) -> Verdict | None:
     if not steps:
         return None
     last = steps[-1]
-    times = sum(1 for step in steps if (step.name, step.arguments, step.answer) == (last.name, last.arguments, last.answer))
+    times = sum(
+        1 for step in steps if (step.name, step.arguments, step.answer) == (last.name, last.arguments, last.answer)
+    )
     if times < SAME_CALL:
         return None
     reason = f"“{last.name}” was called {times} times with the same arguments and the same answer"

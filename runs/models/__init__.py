@@ -2,8 +2,8 @@ from .approval import Approval
 from .budget import Budget
 from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
-from .run import Run, RunFile, RunValue
 from .route import RouteDecision, Worker
+from .run import Run, RunFile, RunValue
 from .session import Message, Session
 
 __all__ = [
