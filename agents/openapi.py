@@ -42,9 +42,9 @@ class Schema(AutoSchema):
         return {201 if created else 200: serializer}
 
     def error_statuses(self) -> list[int]:
-        statuses = [400, 401, 403, 404, 406, 429]
+        statuses = [400, 401, 403, 404, 406, 422, 429]
         if self.method in ("POST", "PUT", "PATCH", "DELETE"):
             statuses += [409]
         if self.method in ("POST", "PUT", "PATCH"):
-            statuses += [413, 415, 422, 503]
+            statuses += [413, 415, 503]
         return statuses

@@ -1,3 +1,34 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from agents import api
+
+LIST = {"get": "list", "post": "create"}
+ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+
+
+def agent(**verbs: str):
+    return api.AgentViewSet.as_view(verbs)
+
+
+urlpatterns = [
+    path("me", api.MeView.as_view(), name="me"),
+    path("keys/", api.KeyViewSet.as_view(LIST), name="keys"),
+    path("keys/<int:pk>", api.KeyViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="key"),
+    path("providers/", api.ProviderViewSet.as_view(LIST), name="providers"),
+    path("providers/<str:name>", api.ProviderViewSet.as_view(ROW), name="provider"),
+    path("agents/", api.AgentViewSet.as_view(LIST), name="agents"),
+    path("agents/<str:name>", api.AgentViewSet.as_view(ROW), name="agent"),
+    path("agents/<str:name>/publish", agent(post="publish"), name="agent-publish"),
+    path("agents/<str:name>/rollback", agent(post="rollback"), name="agent-rollback"),
+    path("agents/<str:name>/versions/", agent(get="versions"), name="agent-versions"),
+    path("agents/<str:name>/versions/<int:number>", agent(get="version"), name="agent-version"),
+    path("agents/<str:name>/diff", agent(get="diff"), name="agent-diff"),
+    path("agents/<str:name>/grants/", agent(get="grants", put="grants"), name="agent-grants"),
+    path("tools/", api.ToolViewSet.as_view({"get": "list"}), name="tools"),
+    path("tools/<str:name>", api.ToolViewSet.as_view({"get": "retrieve"}), name="tool"),
+    path("teams/", api.TeamViewSet.as_view(LIST), name="teams"),
+    path("teams/<str:name>", api.TeamViewSet.as_view(ROW), name="team"),
+    path("secrets/", api.SecretViewSet.as_view(LIST), name="secrets"),
+    path("secrets/<str:name>", api.SecretViewSet.as_view(ROW), name="secret"),
+    path("audit/", api.AuditViewSet.as_view({"get": "list"}), name="audit"),
+]

@@ -199,7 +199,8 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["agents.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["agents.parsers.JSONParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["agents.throttles.Rate"],
     "DEFAULT_PAGINATION_CLASS": "agents.pagination.Cursor",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "agents.openapi.Schema",
@@ -217,6 +218,10 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
 }
+
+# Requests a minute; 0 is no limit.
+RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)
+RATE_PER_ADDRESS = env.int("MUSTER_RATE_PER_ADDRESS", default=60_000)
 
 # Limits of the whole site. A function or agent may ask for less, never for more.
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)

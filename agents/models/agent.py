@@ -127,6 +127,13 @@ class Agent(Owned):
         self.point_to(version)
         return version
 
+    @transaction.atomic
+    def delete_unused(self) -> None:
+        """Delete it with its versions. Raises ProtectedError where runs point at it: history stays."""
+        Agent.objects.filter(pk=self.pk).update(published=None)
+        self.versions.all().delete()
+        self.delete()
+
     def point_to(self, version: "AgentVersion") -> None:
         self.published = version
         self.set_live_hash()

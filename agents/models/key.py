@@ -76,6 +76,9 @@ class ApiKey(models.Model):
             return True
         return scope != DECIDE and (EVERYTHING in self.scopes or f"{resource}:*" in self.scopes)
 
+    def is_live(self) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
+
     def mark_used(self) -> None:
         """Once a minute is often enough; a write for each request would cost more than the request."""
         now = timezone.now()

@@ -49,9 +49,26 @@ def check_name(value: str) -> None:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")
 
 
+class Editable:
+    """Whose row may be changed by whom; the set is the QuerySet's `editable_by`."""
+
+    def may_edit(self, user: Any) -> bool:
+        return type(self)._default_manager.editable_by(user).filter(pk=self.pk).exists()  # type: ignore[attr-defined]
+
+    def require_edit(self, user: Any) -> None:
+        if not self.may_edit(user):
+            raise Forbidden(
+                f"You may use {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
+                hint="Make a copy under your own name, or ask its owner.",
+            )
+
+
 class TeamQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(pk__in=Membership.objects.filter(user_id=user.pk).values("team_id"))
+
+    def nearest_first(self, user: Any) -> Self:
+        return self.order_by("pk")  # a team's name is unique on the site
 
     def editable_by(self, user: Any) -> Self:
         """Teams this person administers."""
@@ -61,7 +78,7 @@ class TeamQuerySet(models.QuerySet):
         return self.filter(pk__in=mine.values("team_id"))
 
 
-class Team(models.Model):
+class Team(Editable, models.Model):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -124,7 +141,7 @@ class OwnedQuerySet(models.QuerySet):
         raise NotFound(f"There is no {self.model._meta.verbose_name} “{name}” that you can see.")
 
 
-class Owned(models.Model):
+class Owned(Editable, models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+",
         help_text="Empty: the row belongs to the site and everyone may use it.",
@@ -138,16 +155,6 @@ class Owned(models.Model):
 
     class Meta:
         abstract = True
-
-    def may_edit(self, user: Any) -> bool:
-        return type(self)._default_manager.editable_by(user).filter(pk=self.pk).exists()  # type: ignore[attr-defined]
-
-    def require_edit(self, user: Any) -> None:
-        if not self.may_edit(user):
-            raise Forbidden(
-                f"You may use {self._meta.verbose_name} “{self}”, but not change it.",
-                hint="Make a copy under your own name, or ask its owner.",
-            )
 
 
 def one_name_per_owner(model: str) -> list[models.BaseConstraint]:

@@ -1,0 +1,54 @@
+"""One reader for JSON bodies: what no database column could hold is refused here, once, for every path."""
+
+import json
+import math
+import re
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import BaseParser
+
+# Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; a body without them needs no walk.
+SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
+LONE = re.compile("[\x00\ud800-\udfff]")
+
+
+class JSONParser(BaseParser):
+    """UTF-8 JSON (RFC 8259). Raises ParseError (400)."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        raw = stream.read()
+        try:
+            value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
+            if SUSPECT.search(raw):
+                check(value)
+        except RequestDataTooBig:
+            raise
+        except RecursionError:
+            raise ParseError("The JSON is nested too deeply.")
+        except ValueError as error:
+            raise ParseError(f"The body is not JSON: {error}")
+        return value
+
+
+def refuse(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def check(value: Any) -> None:
+    if isinstance(value, str):
+        if LONE.search(value):
+            raise ValueError("a text holds a NUL character or half a surrogate pair")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("a number is too large")
+    elif isinstance(value, list):
+        for item in value:
+            check(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            check(key)
+            check(item)

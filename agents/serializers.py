@@ -1,0 +1,391 @@
+"""Rows of the vocabulary as JSON. Secrets go in and never come out."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import models
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.models import Agent, AgentVersion, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
+from agents.models.key import unknown_scopes
+from agents.strict import (
+    Choice,
+    Number,
+    ObjectField,
+    OptionalSchemaField,
+    StrictModelSerializer,
+    Text,
+    Whole,
+    Words,
+)
+
+
+class TeamName(serializers.SlugRelatedField):
+    """A team by name, or null; one can only share with a team one belongs to."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            slug_field="name", queryset=Team.objects.none(), **{"required": False, "allow_null": True, **kwargs}
+        )
+
+    def get_queryset(self) -> models.QuerySet:
+        return Team.objects.visible_to(self.context["request"].user)
+
+    def to_internal_value(self, data: Any) -> Team:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class OwnedSerializer(StrictModelSerializer):
+    """What every owned row shows, and the rule that a name is free."""
+
+    name = Text(max_length=64)
+    owner = serializers.SlugRelatedField(slug_field="username", read_only=True, help_text="Null: the site's.")
+    team = TeamName(help_text="Share with everyone in this team.")
+
+    def validate_name(self, name: str) -> str:
+        field = self.Meta.model._meta.get_field("name")
+        for check in field.validators:
+            check(name)
+        owner = self.instance.owner if self.instance else self.context["request"].user
+        taken = self.Meta.model.objects.filter(owner=owner, name=name)
+        if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
+            raise Conflict(f"There is a {self.Meta.model._meta.verbose_name} “{name}” already.", code="name_taken")
+        return name
+
+    def create(self, validated: dict[str, Any]) -> Any:
+        return super().create({"owner": self.context["request"].user, **validated})
+
+
+OWNED = ["owner", "team", "created_at", "updated_at"]
+
+
+class PriceSerializer(serializers.Serializer):
+    input = Number(min_value=0, default=0)
+    output = Number(min_value=0, default=0)
+
+
+class PricesField(serializers.DictField):
+    child = PriceSerializer()
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class ProviderSerializer(OwnedSerializer):
+    api_key = Text(write_only=True, required=False, allow_blank=True, max_length=2000, help_text="Never shown again.")
+    has_key = serializers.SerializerMethodField()
+    prices = PricesField(required=False, help_text="US dollars per million tokens, by model; * is any other.")
+
+    class Meta:
+        model = Provider
+        fields = ["name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "prices", *OWNED]
+
+    def get_has_key(self, provider: Provider) -> bool:
+        return bool(provider.api_key)
+
+    def update(self, provider: Provider, validated: dict[str, Any]) -> Provider:
+        """A key does not follow to another address."""
+        address = (validated.get("kind", provider.kind), validated.get("base_url", provider.base_url))
+        if address != (provider.kind, provider.base_url):
+            validated = {"api_key": "", **validated}
+        return super().update(provider, validated)
+
+
+class ModelParamsSerializer(serializers.Serializer):
+    temperature = Number(min_value=0, max_value=2, required=False)
+    top_p = Number(min_value=0, max_value=1, required=False)
+    presence_penalty = Number(min_value=-2, max_value=2, required=False)
+    frequency_penalty = Number(min_value=-2, max_value=2, required=False)
+    max_tokens = Whole(min_value=1, max_value=1_000_000, required=False)
+
+    def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
+        return {name: value[name] for name in self.fields if value.get(name) is not None}
+
+
+class GrantSerializer(StrictModelSerializer):
+    tool = Text(max_length=64, source="tool.name", help_text="Name of a tool that you can see.")
+    kind = serializers.CharField(source="tool.kind", read_only=True)
+    version = Whole(
+        source="pinned_version",
+        min_value=1,
+        max_value=2**31 - 1,
+        allow_null=True,
+        required=False,
+        help_text="Null: follow what is published.",
+    )
+    deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
+
+    class Meta:
+        model = ToolGrant
+        fields = ["tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted"]
+
+
+class AgentSerializer(OwnedSerializer):
+    provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can see.")
+    model_params = ModelParamsSerializer(required=False)
+    fallback_models = Words(required=False, each=100, max_length=10)
+    capabilities = Words(required=False, each=64)
+    examples = Words(required=False, each=2000)
+    delegates_to = Words(required=False, each=64)
+    input_schema = OptionalSchemaField()
+    output_schema = OptionalSchemaField()
+    timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Seconds a run may take.")
+    grants = GrantSerializer(many=True, required=False)
+    published_version = serializers.IntegerField(
+        source="published.number", default=None, read_only=True, allow_null=True
+    )
+
+    class Meta:
+        model = Agent
+        fields = [
+            "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
+            "input_schema", "output_schema", "capabilities", "examples", "delegates_to", "max_steps", "timeout",
+            "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens", "enabled",
+            "grants", "published_version", *OWNED,
+        ]  # fmt: skip
+        extra_kwargs = {
+            "description": {"max_length": 10_000},
+            "system_prompt": {"max_length": 200_000, "trim_whitespace": False},
+            "context_tokens": {"min_value": 100, "max_value": 2_000_000},
+        }
+
+    def validate_provider(self, name: str) -> Provider:
+        return named(Provider, self.context["request"].user, name)
+
+    def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
+        return read_grants(self.context["request"].user, grants)
+
+    def create(self, validated: dict[str, Any]) -> Agent:
+        grants = validated.pop("grants", [])
+        agent = super().create(with_provider(validated))
+        replace_grants(agent, grants)
+        return agent
+
+    def update(self, agent: Agent, validated: dict[str, Any]) -> Agent:
+        grants = validated.pop("grants", None)
+        agent = super().update(agent, with_provider(validated))
+        if grants is not None:
+            replace_grants(agent, grants)
+        return agent
+
+
+def with_provider(validated: dict[str, Any]) -> dict[str, Any]:
+    """`source="provider.name"` nests the row one level too deep."""
+    return {**validated, "provider": validated["provider"]["name"]} if "provider" in validated else validated
+
+
+def named(model: Any, user: Any, name: str) -> Any:
+    """The row a name in a body means; an unknown one is an invalid body (422), not a missing path."""
+    try:
+        return model.objects.named(user, name)
+    except NotFound as error:
+        raise serializers.ValidationError(str(error), code="unknown")
+
+
+def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
+    """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""
+    names = [grant["tool"]["name"] for grant in grants]
+    rows = Tool.objects.visible_to(user).filter(name__in=names).nearest_first(user)
+    tools: dict[str, Tool] = {}
+    for row in rows:
+        tools.setdefault(row.name, row)
+    problems = {}
+    for index, name in enumerate(names):
+        if name not in tools:
+            problems[index] = {"tool": [f"There is no tool “{name}” that you can see."]}
+        elif name in names[:index]:
+            problems[index] = {"tool": [f"“{name}” is granted twice."]}
+    if problems:
+        raise serializers.ValidationError(problems)  # type: ignore[arg-type]
+    return [ToolGrant(**{**grant, "tool": tools[grant["tool"]["name"]]}) for grant in grants]
+
+
+def replace_grants(agent: Agent, grants: list[ToolGrant]) -> None:
+    agent.grants.all().delete()
+    for grant in grants:
+        grant.agent = agent
+    ToolGrant.objects.bulk_create(grants)
+
+
+class PublishSerializer(serializers.Serializer):
+    note = Text(
+        max_length=500, required=False, allow_blank=True, default="", help_text="What changed, for the history."
+    )
+
+
+class RollbackSerializer(serializers.Serializer):
+    version = Whole(min_value=1, max_value=2**31 - 1)
+
+
+class PublishedSerializer(serializers.Serializer):
+    version = serializers.IntegerField(help_text="Its number.")
+    sha256 = serializers.CharField()
+
+
+class VersionSerializer(serializers.ModelSerializer):
+    version = serializers.IntegerField(source="number")
+    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    is_live = serializers.SerializerMethodField()
+
+    class Meta:
+        model = AgentVersion
+        fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
+
+    def get_is_live(self, version: AgentVersion) -> bool:
+        return version.pk == version.agent.published_id
+
+
+class WholeVersionSerializer(VersionSerializer):
+    spec = ObjectField(read_only=True)
+
+    class Meta(VersionSerializer.Meta):
+        fields = [*VersionSerializer.Meta.fields, "spec"]
+
+
+@extend_schema_field({})
+class AnyField(serializers.JSONField):
+    """Any JSON."""
+
+
+class ChangeSerializer(serializers.Serializer):
+    path = serializers.CharField()
+    vars()["from"] = AnyField()
+    to = AnyField()
+
+
+class DiffSerializer(serializers.Serializer):
+    vars()["from"] = serializers.IntegerField()
+    to = serializers.IntegerField()
+    changes = ChangeSerializer(many=True)
+    text = serializers.CharField(help_text="Unified diff of both as YAML.")
+
+
+class ToolSerializer(serializers.ModelSerializer):
+    input_schema = ObjectField(read_only=True)
+    output_schema = OptionalSchemaField(read_only=True)
+    source = ObjectField(read_only=True)
+    owner = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    team = serializers.SlugRelatedField(slug_field="name", read_only=True)
+
+    class Meta:
+        model = Tool
+        fields = [
+            "name", "kind", "description", "input_schema", "output_schema", "effect", "source", "definition_hash",
+            "enabled", "untrusted", "deadline_s", "owner", "team",
+        ]  # fmt: skip
+
+
+class KeySerializer(StrictModelSerializer):
+    name = Text(max_length=100, required=False, allow_blank=True, help_text="What it is for.")
+    scopes = Words(each=40, min_length=1, help_text='Such as ["messages:write"]; "*" is all but approvals:decide.')
+    is_live = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ApiKey
+        fields = ["id", "name", "prefix", "scopes", "expires_at", "revoked_at", "last_used_at", "created_at", "is_live"]
+        read_only_fields = ["prefix", "revoked_at", "last_used_at", "created_at"]
+
+    def get_is_live(self, key: ApiKey) -> bool:
+        return key.is_live()
+
+    def validate_scopes(self, scopes: list[str]) -> list[str]:
+        """Known words, and no more than the key that asks has itself."""
+        if wrong := unknown_scopes(scopes):
+            raise serializers.ValidationError(f"Unknown: {', '.join(wrong)}.", code="unknown_scope")
+        asking = self.context["request"].auth
+        if isinstance(asking, ApiKey) and not all(asking.allows(scope) for scope in scopes):
+            raise Forbidden("A key cannot give another key more than it may do itself.", code="scope")
+        return list(dict.fromkeys(scopes))
+
+
+class NewKeySerializer(KeySerializer):
+    key = serializers.CharField(read_only=True, source="secret", help_text="Copy it now: it is shown once.")
+
+    class Meta(KeySerializer.Meta):
+        fields = [*KeySerializer.Meta.fields, "key"]
+
+
+class SecretSerializer(OwnedSerializer):
+    value = Text(write_only=True, max_length=20_000, trim_whitespace=False, help_text="Never shown again.")
+    hosts = Words(required=False, each=253, help_text="Hosts it may be sent to.")
+
+    class Meta:
+        model = Secret
+        fields = ["name", "value", "hosts", "header", "template", *OWNED]
+
+
+class MemberSerializer(serializers.Serializer):
+    user = Text(max_length=150, source="user.username")
+    role = Choice(choices=Membership.Role.choices, default=Membership.Role.AUTHOR)
+
+
+class TeamSerializer(StrictModelSerializer):
+    name = Text(max_length=64)
+    members = MemberSerializer(many=True, required=False, source="memberships", help_text="Replaces the whole list.")
+
+    class Meta:
+        model = Team
+        fields = ["name", "members", "created_at"]
+
+    def validate_name(self, name: str) -> str:
+        for check in Team._meta.get_field("name").validators:
+            check(name)
+        if Team.objects.filter(name=name).exclude(pk=self.instance.pk if self.instance else None).exists():
+            raise Conflict(f"There is a team “{name}” already.", code="name_taken")
+        return name
+
+    def validate_members(self, members: list[dict[str, Any]]) -> list[Membership]:
+        roles = {member["user"]["username"]: member.get("role", Membership.Role.AUTHOR) for member in members}
+        people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=roles)}
+        if unknown := sorted(set(roles) - set(people)):
+            raise serializers.ValidationError(f"There is nobody called {', '.join(unknown)}.", code="unknown")
+        if Membership.Role.ADMINISTRATOR not in roles.values():
+            raise serializers.ValidationError("A team needs an administrator.", code="no_administrator")
+        return [Membership(user=people[name], role=role) for name, role in roles.items()]
+
+    def create(self, validated: dict[str, Any]) -> Team:
+        maker = Membership(user=self.context["request"].user, role=Membership.Role.ADMINISTRATOR)
+        members = validated.pop("memberships", None) or [maker]
+        team = super().create(validated)
+        return set_members(team, members)
+
+    def update(self, team: Team, validated: dict[str, Any]) -> Team:
+        members = validated.pop("memberships", None)
+        team = super().update(team, validated)
+        return team if members is None else set_members(team, members)
+
+
+def set_members(team: Team, members: list[Membership]) -> Team:
+    team.memberships.all().delete()
+    for member in members:
+        member.team = team
+    Membership.objects.bulk_create(members)
+    return team
+
+
+class AuditSerializer(serializers.ModelSerializer):
+    actor = serializers.CharField(source="actor_name")
+    details = ObjectField(read_only=True)
+
+    class Meta:
+        model = AuditEvent
+        fields = ["id", "at", "actor", "action", "subject_kind", "subject_id", "subject_name", "details", "source"]
+
+
+class MeTeamSerializer(serializers.Serializer):
+    team = serializers.CharField(source="team.name")
+    role = serializers.CharField()
+
+
+class MeSerializer(serializers.Serializer):
+    username = serializers.CharField()
+    email = serializers.CharField()
+    is_superuser = serializers.BooleanField()
+    scopes = serializers.ListField(child=serializers.CharField(), help_text="Of the key used; a login session has all.")
+    key = serializers.CharField(allow_null=True, help_text="Prefix of the key used.")
+    teams = MeTeamSerializer(many=True)

@@ -1,0 +1,58 @@
+"""Rate limits per key and per address: fixed windows of a minute, counted in the shared cache in one round trip."""
+
+from functools import lru_cache
+from time import time
+from typing import Any
+
+import redis
+from django.conf import settings
+from rest_framework.throttling import BaseThrottle
+
+from agents.models import ApiKey
+
+WINDOW_S = 60
+
+
+@lru_cache(maxsize=1)
+def connection() -> redis.Redis:
+    return redis.Redis.from_url(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+class Rate(BaseThrottle):
+    """So many requests a minute for a key (or a login session's person), and for an address.
+
+    When the cache is down requests pass: losing the limit for a while is better than losing the service.
+    """
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        limits = [(name, limit) for name, limit in counted(request) if limit > 0]
+        if not limits:
+            return True
+        counts = count([name for name, _ in limits])
+        return all(seen <= limit for seen, (_, limit) in zip(counts, limits, strict=True))
+
+    def wait(self) -> float:
+        return WINDOW_S - time() % WINDOW_S
+
+
+def counted(request: Any) -> list[tuple[str, int]]:
+    """What is counted for this request: (name, limit a minute); limit 0 is no limit."""
+    caller = f"k{request.auth.pk}" if isinstance(request.auth, ApiKey) else f"u{request.user.pk}"
+    return [(caller, settings.RATE_PER_KEY), (f"a{address_of(request)}", settings.RATE_PER_ADDRESS)]
+
+
+def count(names: list[str]) -> list[int]:
+    window = int(time() // WINDOW_S)
+    try:
+        pipeline = connection().pipeline(transaction=False)
+        for name in names:
+            pipeline.incr(f"rate:{name}:{window}")
+            pipeline.expire(f"rate:{name}:{window}", 2 * WINDOW_S)
+        return [int(seen) for seen in pipeline.execute()[::2]]
+    except redis.RedisError:
+        return [0] * len(names)
+
+
+def address_of(request: Any) -> str:
+    """The address the server saw; a trusted proxy's X-Forwarded-For is applied by the server before us."""
+    return request.META.get("REMOTE_ADDR", "")
