@@ -55,6 +55,7 @@ class LiveAgent:
         messages: list[dict[str, JSON]],
         *,
         tool_names: Collection[str] | None = None,
+        extra_tools: Collection[ToolSpec] = (),
         output_schema: dict[str, JSON] | None = None,
         on_delta: Callable[[str], None] | None = None,
         is_cancelled: Callable[[], bool] = never,
@@ -62,7 +63,7 @@ class LiveAgent:
     ) -> ModelReply:
         """Ask the model once (retries and fallbacks included). The system prompt is put first unless there is one.
 
-        `tool_names` None offers all granted tools, () none. Streams only where somebody listens (`on_delta`).
+        `tool_names` None offers all granted tools, () none; `extra_tools` are offered besides. Streams only where somebody listens (`on_delta`).
         Raises ModelFailed(code, message, attempts), or ModelCancelled within a second of `is_cancelled()` turning true.
         """
         started = perf_counter()
@@ -70,7 +71,7 @@ class LiveAgent:
         question = Question(
             model_name=self.spec.model_name,
             messages=self._prompted(messages),
-            tools=self._offered(tool_names),
+            tools=(*self._offered(tool_names), *extra_tools),
             output_schema=output_schema,
             on_delta=stopwatch.hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents import schema
 from agents.exceptions import MusterError
 from agents.models import Agent, AgentVersion
-from agents.tools import CallPending, ToolFailed
+from agents.tools import CallPending, ToolFailed, ToolResult
 
 from . import context, events, queue
 from .models import Message, Run, RunEvent, Session, ToolCallRecord
@@ -18,32 +18,35 @@ from .models import Message, Run, RunEvent, Session, ToolCallRecord
 
 def spawn(
     parent: Run,
-    agent_name: str,
+    agent: Agent | str,
     *,
     text: str = "",
     input: Any = None,
     call: ToolCallRecord,
     sources: list[dict[str, Any]] | None = None,
-) -> Any:
+) -> ToolResult:
     """What a minion's toolset calls: start the child once, then raise CallPending until it has ended.
 
-    Returns {"reply", "output", "run", "status", "usage"} of a child that ended well; raises ToolFailed otherwise.
+    The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for a child that ended badly.
     """
     child = Run.objects.filter(parent_call=call).select_related("agent").first()
     if child is None:
-        agent = callable_agent(parent, agent_name)
-        child = start_child(parent, agent, text=text, input=input, call=call, sources=sources)
+        child = start_child(parent, callable_agent(parent, agent), text=text, input=input, call=call, sources=sources)
     if not child.is_done:
         raise CallPending("child", until=child.deadline, reference=str(child.pk))
-    return result_of(child)
+    return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
 
 
-def callable_agent(parent: Run, name: str) -> Agent:
-    """The published agent of that name, within the depth limit and not one of the run's own ancestors."""
+def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
+    """The published agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
+    agents = Agent.objects.visible_to(parent.principal).select_related("published", "provider")
+    name = wanted if isinstance(wanted, str) else wanted.name
     try:
-        agent = Agent.objects.select_related("published", "provider").named(parent.principal, name)
+        agent = agents.named(parent.principal, name) if isinstance(wanted, str) else agents.filter(pk=wanted.pk).first()
     except MusterError as error:
         raise ToolFailed(str(error), code="unknown_agent")
+    if agent is None:
+        raise ToolFailed(f"There is no agent “{name}” that this run's principal can see.", code="unknown_agent")
     if agent.published is None or not agent.enabled:
         raise ToolFailed(f"Agent “{name}” has no published version, or is switched off.", code="not_published")
     limit = depth_limit(parent)
@@ -170,7 +173,6 @@ def result_of(child: Run) -> dict[str, Any]:
         "run": str(child.pk),
         "agent": child.agent.name if child.agent else None,
         "status": child.status,
-        "untrusted": child.has_untrusted,
     }
 
 

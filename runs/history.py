@@ -102,7 +102,7 @@ def turns(run: Run) -> list[dict[str, Any]]:
     for record in ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id"):
         records.setdefault(record.turn, []).append(record)
     shown: list[dict[str, Any]] = []
-    for call in ModelCall.objects.filter(run=run, error=None).order_by("turn", "id"):
+    for call in ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id"):
         response = call.response or {}
         shown += turn_messages(response.get("text", ""), records.get(call.turn, []))
         if note := response.get("note"):

@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from registry.agents import LiveAgent, ModelReply
-from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
 from agents import schema
 from registry import factory, router
+from registry.agents import LiveAgent, ModelReply
+from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
 from . import budgets, chains, endings, events, history, stuck
 from .calls import COMPLETE, Desk
@@ -162,7 +162,7 @@ class Conversation:
 
     def catch_up(self) -> None:
         """Finish the last turn's open calls, then show the model all turns so far."""
-        self.run.turns = ModelCall.objects.filter(run=self.run, error=None).count()
+        self.run.turns = ModelCall.objects.filter(run=self.run, error__isnull=True).count()
         last = list(ToolCallRecord.objects.filter(run=self.run, turn=self.run.turns, parent_call=None).order_by("id"))
         if any(not record.outcome for record in last):
             self.desk.read_grants()
@@ -174,7 +174,7 @@ class Conversation:
 
     def recover_reply(self) -> None:
         """The model had answered when the worker vanished: the row holds the reply."""
-        call = ModelCall.objects.filter(run=self.run, error=None).order_by("-turn").first()
+        call = ModelCall.objects.filter(run=self.run, error__isnull=True).order_by("-turn").first()
         if call and call.response and not call.response.get("note"):
             self.finish_with(call.response.get("text", ""))
             raise RunDone
@@ -331,7 +331,7 @@ class Conversation:
 
     def ask_for_repair(self, problem: str) -> None:
         note = f"Your answer is not valid: {problem}. Answer again with JSON only, nothing around it."
-        call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error=None).latest("id")
+        call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True).latest("id")
         call.response = {**(call.response or {}), "note": note}
         call.save(update_fields=["response"])
         self.lease.write(turns=self.run.turns)

@@ -1,4 +1,34 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
-websocket_urlpatterns: list[URLPattern] = []
+from . import api, consumers
+
+run = api.RunViewSet.as_view
+session = api.SessionViewSet.as_view
+approval = api.ApprovalViewSet.as_view
+
+urlpatterns = [
+    path("agents/<slug:name>/messages", api.MessagesView.as_view(), name="agent-messages"),
+    path("messages", api.RoutedMessagesView.as_view(), name="messages"),
+    path("messages/route", api.RouteView.as_view(), name="messages-route"),
+    path("runs/", run({"get": "list"}), name="run-list"),
+    path("runs/<uuid:pk>", run({"get": "retrieve"}), name="run-detail"),
+    path("runs/<uuid:pk>/events", run({"get": "events"}), name="run-events"),
+    path("runs/<uuid:pk>/stream", run({"get": "stream"}), name="run-stream"),
+    path("runs/<uuid:pk>/cancel", run({"post": "cancel"}), name="run-cancel"),
+    path("runs/<uuid:pk>/tool-calls/", run({"get": "tool_calls"}), name="run-tool-calls"),
+    path("runs/<uuid:pk>/children/", run({"get": "children"}), name="run-children"),
+    path("sessions/", session({"get": "list"}), name="session-list"),
+    path(
+        "sessions/<uuid:pk>",
+        session({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="session-detail",
+    ),
+    path("sessions/<uuid:pk>/messages/", session({"get": "messages"}), name="session-messages"),
+    path("approvals/", approval({"get": "list"}), name="approval-list"),
+    path("approvals/<uuid:pk>", approval({"get": "retrieve", "post": "decide"}), name="approval-detail"),
+]
+
+websocket_urlpatterns = [
+    path("ws/sessions/<uuid:session_id>/", consumers.SessionConsumer.as_asgi()),
+    path("ws/runs/<uuid:run_id>/", consumers.RunConsumer.as_asgi()),
+]

@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     django.setup()
     config.pluginmanager.import_plugin("tests.people")
     config.pluginmanager.import_plugin("tests.live_agents")
+    config.pluginmanager.import_plugin("tests.worker")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

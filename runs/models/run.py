@@ -36,7 +36,9 @@ class RunQuerySet(models.QuerySet):
             .update(
                 claimed_from=models.F("status"),
                 crashes=models.Case(
-                    models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1), default=models.F("crashes")
+                    models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1),
+                    default=models.F("crashes"),
+                    output_field=models.IntegerField(),
                 ),
                 status=Run.Status.RUNNING,
                 waiting_for="",

@@ -1,0 +1,69 @@
+"""A worker in the test's own process: what is queued waits until the test lets it work."""
+
+from collections import deque
+
+import pytest
+
+from agents.tools import ToolResult
+from registry import toolsets
+from runs import intake, queue, runner
+from runs.models import Run
+
+
+class InlineWorker:
+    """Takes what `queue.send` was given, in order; runs each task as Celery would."""
+
+    def __init__(self, capture):
+        self.capture = capture
+        self.sent = deque()
+
+    def send(self, task, *arguments):
+        self.sent.append((task, arguments))
+        return True
+
+    def work(self, limit=50):
+        """Work until nothing is queued; commits happen as they would outside a test's transaction."""
+        for _ in range(limit):
+            if not self.sent:
+                return
+            task, arguments = self.sent.popleft()
+            with self.capture(execute=True):
+                if task == queue.EXECUTE_RUN:
+                    runner.execute(*arguments)
+
+    def send_message(self, user, text, agent, **more):
+        """Through the one door, then to work: the run as it stands afterwards."""
+        with self.capture(execute=True):
+            taken = intake.accept_message(user=user, text=text, agent=agent, **more)
+        self.work()
+        return Run.objects.get(pk=taken.run.pk)
+
+
+@pytest.fixture
+def worker(monkeypatch, django_capture_on_commit_callbacks, db):
+    made = InlineWorker(django_capture_on_commit_callbacks)
+    monkeypatch.setattr(queue, "send", made.send)
+    return made
+
+
+class Recorder:
+    """A toolset with the real interface that answers from a list and remembers what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+        self.answers = deque()
+
+    def call(self, tool, call, context):
+        self.asked.append((tool.name, call.arguments, call.id))
+        answer = self.answers.popleft() if self.answers else ToolResult(ok=True, value={"sum": 42})
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer(call, context) if callable(answer) else answer
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    """Stands where stored functions are called."""
+    recorder = Recorder()
+    monkeypatch.setitem(toolsets.TOOLSETS, "function", recorder)
+    return recorder
