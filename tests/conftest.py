@@ -16,6 +16,12 @@ from runs.supervisor import postgres, processes, valkey
 
 SHARED_MEMORY = Path("/dev/shm")
 FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+PLUGINS = (  # they import models, so they come after Django's set-up
+    "tests.people",
+    "tests.live_agents",
+    "tests.worker",
+    "tests.live",
+)
 children: list[int] = []
 
 
@@ -37,9 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
         start_postgres(data_dir)
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
-    config.pluginmanager.import_plugin("tests.people")
-    config.pluginmanager.import_plugin("tests.live_agents")
-    config.pluginmanager.import_plugin("tests.worker")
+    for plugin in PLUGINS:
+        config.pluginmanager.import_plugin(plugin)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

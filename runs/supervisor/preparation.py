@@ -47,6 +47,6 @@ def fingerprint() -> str:
     known = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
     for path in sorted(settings.BASE_DIR.glob("*/migrations/*.py")):
         known.update(path.name.encode() + path.parent.parent.name.encode())
-    for path in sorted(settings.BASE_DIR.glob("*/starters/*")):
+    for path in sorted(settings.BASE_DIR.glob("*/starters/**/*.*")):
         known.update(path.read_bytes())
     return known.hexdigest()

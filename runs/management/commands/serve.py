@@ -44,10 +44,10 @@ class Command(BaseCommand):
                 took = time.monotonic() - started
                 supervision.do(partial(greeting.greet, address, took, speak=not given["no_greeting"]))
                 supervision.watch()
+            say("muster: stopping")
         except StartFailed as failure:
             sys.exit(f"muster: {failure}")
         finally:
-            say("muster: stopping")
             supervision.stop()
 
 
@@ -60,9 +60,9 @@ def start_all(supervision: Supervision, line: Any, lock: int) -> None:
         sys.exit(code)
     if not supervision.stopping:
         supervision.start(
-            Child("worker", programs.work, patience=1.2, title="muster worker (celery)"),
+            Child("worker", programs.work, patience=1.2),
             Child("web", partial(programs.serve_web, line), patience=0.6, title="muster web (daphne)"),
-            Child("beat", programs.keep_time, patience=0.3, title="muster beat (celery beat)"),
+            Child("beat", programs.keep_time, patience=0.3),
         )
 
 

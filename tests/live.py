@@ -1,0 +1,176 @@
+"""The whole of Muster as a person starts it: `manage.py serve` in a data directory of its own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
+TITLES = {
+    "web": "daphne",
+    "worker": "celeryd",
+    "beat": "celery beat",
+    "valkey": "valkey-server",
+    "postgres": "bin/postgres -D",
+}
+
+
+class Live:
+    """A running Muster: `live.http.post("/api/v1/…", json={…})` is the development key's owner, a superuser."""
+
+    def __init__(self, data_dir: Path, *arguments: str, **environment: str) -> None:
+        self.data_dir = data_dir
+        self.arguments = arguments
+        self.environment = environment
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        """Come back when it said that it is ready; what it said up to then is in `said`."""
+        self.process = serve(
+            "--port", str(self.port), "--data-dir", str(self.data_dir), *self.arguments, **self.environment
+        )
+        self.said = read_until(self.process)
+        self.key = (self.data_dir / "secrets" / "development_key").read_text().strip()
+        self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; the exit code."""
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=20)
+
+    def programs(self) -> dict[str, psutil.Process]:
+        """The supervisor's living children by name: web, worker, beat, valkey, postgres."""
+        found = {}
+        for child in psutil.Process(self.process.pid).children():
+            line = command_line(child)
+            if name := next((name for name, title in TITLES.items() if title in line), None):
+                found[name] = child
+        return found
+
+    def everything(self) -> list[psutil.Process]:
+        """All processes below the supervisor, the sandbox's included."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+def serve(*arguments: str, **environment: str) -> subprocess.Popen:
+    known = {name: value for name, value in os.environ.items() if name not in OURS and not name.startswith("MUSTER_")}
+    command = [sys.executable, "manage.py", "serve", *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=known | environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def read_until(process: subprocess.Popen, within: float = 60) -> str:
+    """What it prints up to the line about Ctrl-C; a thread takes the rest, so that a full pipe never stops it."""
+    lines: list[str] = []
+    ready = threading.Event()
+
+    def take() -> None:
+        for line in process.stdout:
+            if not ready.is_set():
+                lines.append(line)
+            if "Ctrl-C" in line:
+                ready.set()
+        ready.set()
+
+    threading.Thread(target=take, daemon=True).start()
+    ready.wait(within)
+    said = "".join(lines)
+    assert "Muster is ready at" in said, f"it did not become ready:\n{said}"
+    return said
+
+
+def wait_for(condition: Any, within: float = 10) -> Any:
+    """The first true answer of a condition about other processes, which nothing in this one can wait upon."""
+    until = time.monotonic() + within
+    while not (answer := condition()):
+        assert time.monotonic() < until, f"still not so after {within} s"
+        time.sleep(0.02)
+    return answer
+
+
+def command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie is none either
+        return ""
+
+
+def is_gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def free_port() -> int:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        return line.getsockname()[1]
+
+
+def database_of(config: pytest.Config) -> dict[str, str]:
+    return {"DB": "postgres"} if config.getoption("db") == "postgres" else {}
+
+
+@pytest.fixture(scope="session")
+def live(prepared: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
+    """One Muster for all journeys of a session; whoever kills a part of it takes `own_live`."""
+    yield from running(prepared, request.config)
+
+
+@pytest.fixture
+def own_live(prepared: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
+    """A Muster that this test may break."""
+    yield from running(prepared, request.config)
+
+
+@pytest.fixture
+def new_live(request: pytest.FixtureRequest) -> Iterator[Live]:
+    """A Muster in an empty directory: its first start."""
+    with data_directory() as directory:
+        muster = Live(directory, **database_of(request.config))
+        yield muster
+        muster.stop()
+
+
+@pytest.fixture(scope="session")
+def prepared(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A data directory after its first start; it is copied, never served from again."""
+    with data_directory() as directory:
+        Live(directory, "--no-greeting", **database_of(request.config)).stop()
+        yield directory
+
+
+def running(prepared: Path, config: pytest.Config) -> Iterator[Live]:
+    with data_directory() as directory:
+        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        muster = Live(directory, "--no-greeting", **database_of(config))
+        yield muster
+        muster.stop()
+
+
+@contextmanager
+def data_directory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="muster-live-"))
+    directory.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)

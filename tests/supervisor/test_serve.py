@@ -1,0 +1,135 @@
+"""`manage.py serve` from the outside: it starts, survives, refuses and stops."""
+
+import signal
+import socket
+import stat
+import time
+
+import pytest
+
+from tests.live import Live, is_gone, serve, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+def test_it_starts_everything_and_stops_it_in_order(own_live):
+    programs = own_live.programs()
+    below = own_live.everything()
+
+    assert {"web", "worker", "beat", "valkey"} <= set(programs)
+    assert own_live.http.get("/admin/login/").status_code == 200
+
+    began = time.monotonic()
+    code = own_live.stop(signal.SIGINT)
+
+    assert code == 0
+    assert time.monotonic() - began < 5
+    assert all(is_gone(process) for process in below)
+
+
+def test_no_process_outlives_a_supervisor_that_was_killed(own_live):
+    below = own_live.everything()
+
+    own_live.stop(signal.SIGKILL)
+
+    wait_for(lambda: all(is_gone(process) for process in below))
+
+
+def test_it_starts_again_at_once_after_it_was_killed(own_live):
+    own_live.stop(signal.SIGKILL)
+
+    own_live.start()
+
+    assert own_live.http.get("/admin/login/").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "beat", "valkey"])
+def test_a_fallen_program_is_started_again(own_live, name):
+    fallen = own_live.programs()[name]
+
+    fallen.kill()
+
+    wait_for(lambda: own_live.programs().get(name, fallen) != fallen)
+
+
+def test_callers_wait_while_the_web_server_is_started_again(own_live):
+    own_live.programs()["web"].kill()
+
+    assert own_live.http.get("/admin/login/").status_code == 200
+
+
+def test_keys_and_secrets_are_for_their_owner_alone(own_live):
+    kept = list((own_live.data_dir / "secrets").iterdir())
+
+    assert {path.name for path in kept} >= {"secret_key", "muster_field_keys", "development_key"}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+
+
+def test_the_password_and_the_key_are_printed_once(new_live):
+    assert new_live.said.count("shown this once") == 2
+    assert new_live.key in new_live.said
+
+    new_live.stop()
+    new_live.start()
+
+    assert "shown this once" not in new_live.said
+    assert new_live.key not in new_live.said
+
+
+def test_a_second_serve_on_the_same_directory_is_refused(own_live):
+    second = serve("--data-dir", str(own_live.data_dir), "--port", "0")
+    said, _ = second.communicate(timeout=20)
+
+    assert second.returncode == 1
+    assert f"already served by process {own_live.process.pid} at {own_live.url}" in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def refused(*arguments: str, **environment: str) -> str:
+    """What it says, in one line, when it does not start."""
+    process = serve(*arguments, **environment)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert len(said.strip().splitlines()) == 1, said
+    return said
+
+
+def test_a_port_in_use_gets_one_sentence(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+
+        assert f"Port {port} of 127.0.0.1 cannot be used" in refused("--data-dir", str(tmp_path), "--port", port)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://a/b", "postgres://", "postgres://u:p@host:notaport/x"])
+def test_a_database_url_that_cannot_be_read_gets_one_sentence(tmp_path, url):
+    assert "DATABASE_URL" in refused("--data-dir", str(tmp_path), "--port", "0", DATABASE_URL=url)
+
+
+def test_a_database_that_is_not_there_gets_one_sentence(tmp_path):
+    said = refused("--data-dir", str(tmp_path), "--port", "0", DATABASE_URL="postgres://u:p@127.0.0.1:1/x")
+
+    assert "the database cannot be reached" in said
+
+
+def test_beyond_loopback_real_settings_are_demanded(tmp_path):
+    said = refused("--data-dir", str(tmp_path), "--port", "0", "--host", "0.0.0.0")
+
+    assert "SECRET_KEY, MUSTER_FIELD_KEYS, ALLOWED_HOSTS" in said
+
+
+def test_a_data_directory_that_cannot_be_made_gets_one_sentence():
+    assert "cannot be used" in refused("--data-dir", "/proc/muster", "--port", "0")
+
+
+def test_a_data_directory_with_a_long_or_spaced_name_works(tmp_path):
+    directory = tmp_path / ("a long name with spaces " * 5)
+    directory.mkdir(parents=True)
+    muster = Live(directory, "--no-greeting")
+    try:
+        assert {"worker", "web", "beat"} <= set(muster.programs())
+        assert muster.http.get("/admin/login/").status_code == 200
+    finally:
+        muster.stop()
