@@ -12,12 +12,16 @@ import atexit
 import threading
 from typing import Any
 
-from .forkserver import SandboxUnavailable
+from .cancellation import Cancellation
+from .forkserver import NoChild, SandboxUnavailable
 from .limits import Limits
 from .outcome import FunctionError, Outcome, Refusal
 from .pool import Pool
 
-__all__ = ["FunctionError", "Limits", "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute"]
+__all__ = [
+    "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check",
+    "close", "execute", "release",
+]  # fmt: skip
 
 _lock = threading.Lock()
 _pool: Pool | None = None
@@ -31,6 +35,11 @@ def check(source: str, allowed_imports: Any = (), entry: str = "main", **expecta
 def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
     """Run a source's entry function once. See Pool.execute."""
     return _shared().execute(source, arguments, **options)
+
+
+def release(reuse: str) -> None:
+    """A run has ended: end the processes that were kept for it."""
+    _shared().release(reuse)
 
 
 def close() -> None:

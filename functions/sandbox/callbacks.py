@@ -35,8 +35,6 @@ class Callbacks:
         self.count = 0
         self.wakeup: int | None = None
         self._wake: int | None = None
-        if grants or host is not None:
-            self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def close(self) -> None:
         """After the call: answers still on their way go nowhere."""
@@ -55,9 +53,10 @@ class Callbacks:
         if self.count > self._limits.max_calls:
             refusal = f"a function may make {self._limits.max_calls} calls"
             return _encoded([[number, False, refusal] for number, _, _ in requests], self._limits)
-        if len(requests) == 1 or self._wake is None:
-            return _encoded([self._perform(*request) for request in requests], self._limits)
+        if len(requests) == 1:
+            return _encoded([self._perform(*requests[0])], self._limits)
         if self._threads is None:
+            self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sandbox-callback")
         for request in requests:
             self._threads.submit(self._perform_apart, request)

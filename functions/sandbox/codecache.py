@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 from .limits import POLICY_VERSION
 from .outcome import Refusal
@@ -56,10 +54,11 @@ class CodeCache:
                 self._bytes -= _weight(oldest)
 
 
-def cache_key(question: dict[str, Any]) -> str:
-    """sha256 over all that the compiler is told, the interpreter's bytecode version and the policy's."""
-    text = json.dumps(question, sort_keys=True, default=str)
-    return hashlib.sha256(f"{_MAGIC}:{POLICY_VERSION}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
+def cache_key(source: str, *circumstances: object) -> str:
+    """sha256 over the source, all else that the compiler is told, and the versions of bytecode and policy."""
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass"))
+    digest.update(repr((_MAGIC, POLICY_VERSION, circumstances)).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _weight(entry: Compiled) -> int:

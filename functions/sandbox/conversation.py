@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import select
 import signal
-import struct
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from . import wire
 from .callbacks import Callbacks
-from .forkserver import Child
+from .ending import Ending, Usage
+from .forkserver import Child, select_readable
 from .limits import GRACE_S, Limits
 from .outcome import FunctionError, Outcome, Status
 
-_USAGE = struct.Struct("<iddQ")
-_REPORT_S = 0.5
 _NEAR_LIMIT = 0.8
+_PATIENCE_S = 0.1
 _KINDS: dict[str, Status] = {
     "memory": "memory",
     "timeout": "timeout",
@@ -28,20 +26,12 @@ _KINDS: dict[str, Status] = {
 }
 
 
-@dataclass(slots=True)
-class Usage:
-    """The kernel's figures of a process that has ended."""
-
-    status: int
-    cpu_s: float
-    peak_kb: int
-
-
 class Conversation:
     """Talks with one child until it has replied, died, or been killed."""
 
     def __init__(self, child: Child, limits: Limits, callbacks: Callbacks) -> None:
         self._child = child
+        self.ending = Ending(child)
         self._limits = limits
         self._callbacks = callbacks
         self._frames = wire.Frames(
@@ -58,13 +48,12 @@ class Conversation:
         began = time.monotonic()
         deadline = began + self._limits.timeout_s + GRACE_S
         reply = self._exchange(job, deadline)
-        wall_ms = (time.monotonic() - began) * 1000
-        if reply is not None and keep:
-            return _from_reply(reply, wall_ms, None, self._callbacks.count)
-        usage = self._end()
-        if reply is not None:
-            return _from_reply(reply, wall_ms, usage, self._callbacks.count)
-        return self._without_reply(wall_ms, usage)
+        wall_ms = round((time.monotonic() - began) * 1000, 3)
+        if reply is None:
+            return self._without_reply(wall_ms)
+        if not keep:
+            self._child.kill()  # it is ending by itself, unless what it said was forged
+        return _from_reply(reply, wall_ms, None if keep else self.ending, self._callbacks.count)
 
     def cancel(self) -> None:
         """From another thread: end the call now."""
@@ -76,8 +65,6 @@ class Conversation:
     def _exchange(self, job: bytes, deadline: float) -> dict[str, Any] | None:
         poller = select.poll()
         poller.register(self._child.sock, select.POLLIN)
-        if self._callbacks.wakeup is not None:
-            poller.register(self._callbacks.wakeup, select.POLLIN)
         try:
             if not self._send(job, deadline):
                 return None
@@ -108,6 +95,8 @@ class Conversation:
                     self._answer(self._callbacks.finished())
                     continue
                 reply = self._read()
+                if self._callbacks.wakeup is not None:
+                    poller.register(self._callbacks.wakeup, select.POLLIN)
                 if reply is not None:
                     return reply
                 if self._frames.ended:
@@ -139,28 +128,14 @@ class Conversation:
             self._killed_for, self._note = why, note
         self._child.kill()
 
-    def _end(self) -> Usage | None:
-        """Wait for the zygote's report; a child that lingers after its reply is killed."""
-        for patience in (0.05, _REPORT_S):
-            poller = select.poll()
-            poller.register(self._child.report, select.POLLIN)
-            if poller.poll(patience * 1000):
-                data = os.read(self._child.report, _USAGE.size)
-                if len(data) < _USAGE.size:
-                    return None  # the zygote died with it
-                status, user, system, peak_kb = _USAGE.unpack(data)
-                return Usage(status, user + system, peak_kb)
-            self._child.kill()
-        return None
+    def _without_reply(self, wall_ms: float) -> Outcome:
+        if not select_readable(self._child.pidfd, _PATIENCE_S):
+            self._kill("violation", "it closed its socket and stayed")
+        usage = self.ending.usage()
+        status, error = self._how(usage)
+        return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending)
 
-    def _without_reply(self, wall_ms: float, usage: Usage | None) -> Outcome:
-        status, error = self._ending(usage)
-        return Outcome(
-            status=status, error=error, wall_ms=round(wall_ms, 3), calls=self._callbacks.count,
-            cpu_ms=round(usage.cpu_s * 1000, 3) if usage else 0.0, peak_kb=usage.peak_kb if usage else 0,
-        )  # fmt: skip
-
-    def _ending(self, usage: Usage | None) -> tuple[Status, FunctionError]:
+    def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
         """Did we kill it; if not, which signal or exit code; near the memory limit a crash is a memory breach."""
         if self._killed_for is not None:
             return self._killed_for, FunctionError(*_KILLED[self._killed_for](self._limits, self._note))
@@ -212,11 +187,10 @@ def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
     return reply
 
 
-def _from_reply(reply: dict[str, Any], wall_ms: float, usage: Usage | None, calls: int) -> Outcome:
+def _from_reply(reply: dict[str, Any], wall_ms: float, ending: Ending | None, calls: int) -> Outcome:
     figures: dict[str, Any] = {
-        "printed": reply["printed"], "printed_cut": reply.get("cut") is True, "wall_ms": round(wall_ms, 3),
-        "cpu_ms": round(usage.cpu_s * 1000, 3) if usage else 0.0, "peak_kb": usage.peak_kb if usage else 0,
-        "calls": calls,
+        "printed": reply["printed"], "printed_cut": reply.get("cut") is True, "wall_ms": wall_ms, "calls": calls,
+        "ending": ending,
     }  # fmt: skip
     if reply["ok"]:
         return Outcome(status="ok", result=reply.get("result"), **figures)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
+
+from .ending import Ending
 
 Status = Literal["ok", "error", "timeout", "memory", "cpu", "violation", "crash", "refused", "busy", "cancelled"]
 
@@ -41,10 +43,7 @@ class FunctionError:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one call ended. CPU and memory are the kernel's figures, not the child's; peak_kb is resident memory.
-
-    isolation is `full` or `reduced`; `none` where nothing ran.
-    """
+    """How one call ended. `isolation` is `full` or `reduced`, and `none` where nothing ran."""
 
     status: Status
     result: Any = None
@@ -52,17 +51,28 @@ class Outcome:
     printed: str = ""
     printed_cut: bool = False
     wall_ms: float = 0.0
-    cpu_ms: float = 0.0
-    peak_kb: int = 0
     isolation: str = "none"
     layers: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     calls: int = 0
+    ending: Ending | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
         """Whether there is a result."""
         return self.status == "ok"
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU time of the process, its own start included. Waits for the kernel's figures where they are not in yet."""
+        usage = self.ending.usage() if self.ending else None
+        return round(usage.cpu_s * 1000, 3) if usage else 0.0
+
+    @property
+    def peak_kb(self) -> int:
+        """The most memory that was resident. Waits as cpu_ms does."""
+        usage = self.ending.usage() if self.ending else None
+        return usage.peak_kb if usage else 0
 
     def on(self, isolation: str, layers: tuple[str, ...]) -> Outcome:
         """The same, with the layers that were in force."""
@@ -70,4 +80,9 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return {
+            "status": self.status, "result": self.result, "error": self.error.as_dict() if self.error else None,
+            "printed": self.printed, "printed_cut": self.printed_cut, "wall_ms": self.wall_ms, "cpu_ms": self.cpu_ms,
+            "peak_kb": self.peak_kb, "isolation": self.isolation, "calls": self.calls,
+            "refusals": [refusal.as_dict() for refusal in self.refusals],
+        }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import threading
 import time
@@ -13,99 +12,133 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .callbacks import Callbacks
+from .cancellation import Cancellation
 from .codecache import CodeCache, Compiled, cache_key
 from .conversation import Conversation
+from .ending import Ending
 from .forkserver import Child, ForkServer, NoChild, SandboxUnavailable
+from .kept import KeptChild, KeptChildren
 from .limits import Limits
+from .orders import BadArguments, compile_order, run_order
 from .outcome import FunctionError, Outcome, Refusal
+from .slots import Slots
 
-_COMPILE_LIMITS = Limits(timeout_s=5, memory_mb=256, output_kb=1024, printed_kb=1)
-_SPARES_MIN, _SPARES_MAX = 2, 16
+_COMPILE_LIMITS = Limits(timeout_s=5, memory_mb=256, output_kb=2048, printed_kb=1)
+_SPARES_MAX, _COMPILER_SPARES = 16, 1
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
+_UNREAD_ENDINGS = 8
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Pool:
     """Runs functions, each in a child of its own. Any number of threads may use one pool at once.
 
-    Fork servers start when first needed. `spares` children wait ready per profile; at most `at_once` calls run, others
-    queue in order of arrival for up to `queue_s` seconds and are then answered `busy`.
+    Fork servers start when first needed. `spares` children wait ready per profile; at most `at_once` calls run (half of
+    that for one owner), others queue in order of arrival for up to `queue_s` seconds and are then answered `busy`.
+    `without_layers` is for measuring and for tests: whatever is left out shows in every outcome's isolation.
     """
 
     def __init__(
         self, *, spares: int = 4, at_once: int = 16, queue_s: float = 10.0, without_layers: Iterable[str] = ()
     ) -> None:
         self.spares = min(max(spares, 0), _SPARES_MAX)
-        self._queue_s = queue_s
-        self._slots = Slots(at_once)
+        self._at_once, self._queue_s = at_once, queue_s
         self._without = frozenset(without_layers)
-        self._servers: dict[str, ForkServer] = {}
-        self._lock = threading.Lock()
         self._cache = CodeCache()
-        self._backoff: dict[str, tuple[float, float]] = {}
+        self._start_afresh()
         _pools.add(self)
 
-    # The two public verbs
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._slots = Slots(self._at_once, max(1, self._at_once // 2))
+        self._servers: dict[str, ForkServer] = {}
+        self._backoff: dict[str, tuple[float, float]] = {}
+        self._kept = KeptChildren()
+        self._unread: deque[Ending] = deque()
+
+    # The public verbs
 
     def check(
         self, source: str, allowed_imports: Iterable[str] = (), entry: str = "main", *, safe_mode: bool = True,
         is_async: bool | None = None, requires_context: bool | None = None, input_schema: Any = None,
     ) -> list[Refusal]:  # fmt: skip
-        """What is wrong with a source; empty when it is accepted. The three expectations are compared when given."""
+        """What is wrong with a source; empty when it is accepted. The last three are compared with it when given.
+
+        Raises SandboxUnavailable where nothing can be compiled (see `manage.py doctor`), NoChild when it is too busy.
+        """
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
-        return list(self._compile(source, entry, allowed_imports, safe_mode, expect).refusals)
+        imports = tuple(sorted(set(allowed_imports)))
+        return list(self._compile(source, entry, imports, safe_mode, expect).refusals)
 
     def execute(
         self, source: str, arguments: Mapping[str, Any] | None = None, *, entry: str = "main",
         allowed_imports: Iterable[str] = (), safe_mode: bool = True, limits: Limits | None = None,
         context: Mapping[str, Any] | None = None, grants: Mapping[str, Callable[..., Any]] | None = None,
-        host: Any = None, min_isolation: str = "reduced",
+        host: Any = None, min_isolation: str = "reduced", reuse: str | None = None, owner: str | None = None,
+        cancellation: Cancellation | None = None,
     ) -> Outcome:  # fmt: skip
-        """Compile (or recall) the source, call its entry with the arguments as keywords, say how it ended."""
+        """Compile (or recall) the source, call its entry with the arguments as keywords, say how it ended.
+
+        grants: by name, what ctx.call() may reach: a dict of arguments in, JSON out. host: an object with any of
+        log(message, level, fields), progress(done, total, message), kv_get(key), kv_set(key, value), http(request).
+        reuse: a run's id; calls of the same source with the same limits and id share one process (see release).
+        owner: whoever it is for; one owner never gets more than half of what runs at once.
+        """
         limits = limits or Limits()
+        imports = tuple(sorted(set(allowed_imports)))
         try:
-            compiled = self._compile(source, entry, allowed_imports, safe_mode, {})
+            compiled = self._compile(source, entry, imports, safe_mode, {})
             if compiled.refusals:
                 return _refused(compiled.refusals)
-            order = _order(compiled, arguments, entry, allowed_imports, safe_mode, limits, context)
-            if isinstance(order, Outcome):
-                return order
-            return self._call(compiled.profile, compiled.bytecode, order, limits, grants, host, min_isolation)
+            keep = reuse is not None
+            order = run_order(compiled, entry, imports, safe_mode, limits, arguments, context, keep=keep)
+            call = _Call(compiled, order, limits, Callbacks(grants, host, limits), min_isolation, cancellation)
+            with self._slots.one(self._queue_s, owner):
+                return self._call_kept((reuse, compiled, limits), call) if keep else self._call(call)
+        except BadArguments as error:
+            return Outcome(status="refused", error=FunctionError("BadArguments", str(error)))
         except NoChild as error:
             return Outcome(status="busy", error=FunctionError("Busy", str(error)))
         except SandboxUnavailable as error:
             return Outcome(status="refused", error=FunctionError("SandboxUnavailable", str(error)))
 
+    def release(self, reuse: str) -> None:
+        """A run has ended: its kept children end too."""
+        self._kept.release(reuse)
+
     def close(self) -> None:
-        """End every fork server, and with them whatever still runs."""
+        """End every fork server, and with them whatever still runs. A later call starts new ones."""
+        self._kept.release()
         with self._lock:
             servers, self._servers = list(self._servers.values()), {}
         for server in servers:
             server.close()
+        while self._unread:
+            self._unread.popleft().usage()
 
     # Compiling
 
     def _compile(
-        self, source: str, entry: str, allowed_imports: Iterable[str], safe_mode: bool, expect: dict[str, Any]
+        self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any]
     ) -> Compiled:
-        imports = sorted(set(allowed_imports))
-        question = {"source": source, "entry": entry, "imports": imports, "safe_mode": safe_mode, "expect": expect}
-        key = cache_key(question)
+        key = cache_key(source, entry, imports, safe_mode, expect)
         known = self._cache.get(key)
         if known is None:
+            question = {"source": source, "entry": entry, "imports": imports, "safe_mode": safe_mode, "expect": expect}
             known = self._compile_in_child(question)
             self._cache.put(key, known)
         return known
 
     def _compile_in_child(self, question: dict[str, Any]) -> Compiled:
-        order = question | _limit_fields(_COMPILE_LIMITS) | {"operation": "compile"}
         try:
-            payload = json.dumps(order).encode()
-        except (TypeError, ValueError) as error:
+            order = compile_order(question, _COMPILE_LIMITS)
+        except BadArguments as error:
             return Compiled(refusals=(_whole("syntax", f"cannot be read: {error}", "Send the source as text."),))
-        outcome = self._call("compiler", b"", payload, _COMPILE_LIMITS, None, None, "reduced")
-        if outcome.status in ("busy", "refused"):
-            raise NoChild(outcome.error.message if outcome.error else "no compiler")
+        call = _Call(_COMPILER, order, _COMPILE_LIMITS, Callbacks(None, None, _COMPILE_LIMITS), "reduced", None)
+        with self._slots.one(self._queue_s):
+            outcome = self._call(call)
+        if outcome.status == "refused":
+            raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler")
         if outcome.status != "ok":
             hint = "Split the source into smaller functions."
             return Compiled(refusals=(_whole("compile-limit", f"compiling it took too much ({outcome.status})", hint),))
@@ -113,34 +146,73 @@ class Pool:
 
     # Calling
 
-    def _call(
-        self, profile: str, bytecode: bytes, order: bytes, limits: Limits, grants: Any, host: Any, min_isolation: str,
-    ) -> Outcome:  # fmt: skip
-        with self._slots.one(self._queue_s):
-            server, child = self._take(profile)
-            try:
-                refusal = _too_little_isolation(server, min_isolation)
-                if refusal is not None and not self._without:
-                    return refusal
-                return self._converse(server, child, bytecode, order, limits, grants, host)
-            finally:
-                child.close()
-                server.leave()
-                self._refill(server)
+    def _call(self, call: _Call) -> Outcome:
+        server, child = self._take(call.compiled.profile)
+        conversation = Conversation(child, call.limits, call.callbacks)
+        try:
+            outcome = self._too_little(server, call) or self._converse(conversation, server, call)
+        finally:
+            self._unread.append(conversation.ending)
+            server.leave()
+        self._refill(server)
+        self._read_endings()
+        return outcome
+
+    def _call_kept(self, key: Any, call: _Call) -> Outcome:
+        kept = self._kept.take(key)
+        if kept is None or kept.is_spent:
+            if kept is not None:
+                kept.end()
+            kept = KeptChild(*self._take(call.compiled.profile))
+            refusal = self._too_little(kept.server, call)
+            if refusal is not None:
+                kept.end()
+                return refusal
+        is_first, kept.calls = kept.calls == 0, kept.calls + 1
+        conversation = Conversation(kept.child, call.limits, call.callbacks)
+        outcome = self._converse(conversation, kept.server, call, keep=True, is_first=is_first)
+        if outcome.status in ("ok", "error") and outcome.ending is None:
+            self._kept.put(key, kept)
+        else:
+            kept.end() if outcome.ending is None else kept.server.leave()
+        if is_first:
+            self._refill(kept.server)
+        return outcome
 
     def _converse(
-        self, server: ForkServer, child: Child, bytecode: bytes, order: bytes, limits: Limits, grants: Any, host: Any
+        self, conversation: Conversation, server: ForkServer, call: _Call, *, keep: bool = False, is_first: bool = True
     ) -> Outcome:
-        callbacks = Callbacks(grants, host, limits)
+        if call.cancellation is not None:
+            call.cancellation.attach(conversation.cancel)
         try:
-            outcome = Conversation(child, limits, callbacks).run(bytecode, order)
+            bytecode = call.compiled.bytecode if is_first else b""
+            return conversation.run(bytecode, call.order, keep=keep).on(server.isolation, server.layers)
         finally:
-            callbacks.close()
-        return outcome.on(server.isolation, server.layers)
+            if call.cancellation is not None:
+                call.cancellation.attach(None)
+            call.callbacks.close()
+
+    def _too_little(self, server: ForkServer, call: _Call) -> Outcome | None:
+        if self._without or server.isolation == "full":
+            return None
+        if server.isolation == "reduced" and call.min_isolation != "full":
+            return None
+        message = f"isolation here is {server.isolation!r}, needed is {call.min_isolation!r}; see `manage.py doctor`"
+        return Outcome(status="refused", error=FunctionError("Isolation", message), isolation=server.isolation)
+
+    def _read_endings(self) -> None:
+        """Take in the reports that nobody has asked for, so that their descriptors do not pile up."""
+        while len(self._unread) > _UNREAD_ENDINGS:
+            try:
+                self._unread.popleft().usage()
+            except IndexError:
+                return  # another thread was faster
+
+    # Fork servers
 
     def _take(self, profile: str) -> tuple[ForkServer, Child]:
-        """A child of the profile's server, of a new server if the old one has gone."""
-        for attempt in (1, 2):
+        """A child of the profile's server, or of a new server if the old one has gone."""
+        for is_last_try in (False, True):
             server = self._server(profile)
             server.enter()
             try:
@@ -148,7 +220,7 @@ class Pool:
             except SandboxUnavailable:
                 server.leave()
                 self._drop(server)
-                if attempt == 2:
+                if is_last_try:
                     raise
             except NoChild:
                 server.leave()
@@ -160,13 +232,15 @@ class Pool:
             server = self._servers.get(profile)
             if server is not None:
                 return server
-            self._wait_out_backoff(profile)
+            not_before, pause = self._backoff.get(profile, (0.0, 0.25))
+            if time.monotonic() < not_before:
+                raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
             try:
-                server = ForkServer(profile, without=self._without)
+                server = self._servers[profile] = ForkServer(profile, without=self._without)
             except SandboxUnavailable:
-                self._note_failure(profile)
+                self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
                 raise
-            self._servers[profile] = server
+            self._backoff.pop(profile, None)
             return server
 
     def _drop(self, server: ForkServer) -> None:
@@ -181,115 +255,58 @@ class Pool:
             self._drop(server)  # one zygote is one hash seed and one address layout
             return
         try:
-            server.order(self.spares if server.profile != "compiler" else min(self.spares, 1))
+            server.order(_COMPILER_SPARES if server.profile == "compiler" else self.spares)
         except SandboxUnavailable:
             self._drop(server)
 
-    def _wait_out_backoff(self, profile: str) -> None:
-        not_before, _ = self._backoff.get(profile, (0.0, 0.0))
-        if time.monotonic() < not_before:
-            raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
-
-    def _note_failure(self, profile: str) -> None:
-        _, pause = self._backoff.get(profile, (0.0, 0.25))
-        self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
-
     def _after_fork(self) -> None:
+        """In a forked copy of the host: the processes belong to the original."""
         for server in self._servers.values():
             server.forget()
-        self._servers = {}
-        self._lock = threading.Lock()
-        self._slots = Slots(self._slots.size)
+        self._start_afresh()
 
 
-class Slots:
-    """At most so many at once, first come first served."""
+class _Call:
+    """One call's parts, on their way through the pool."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._free = size
-        self._waiting: deque[threading.Event] = deque()
-        self._lock = threading.Lock()
+    __slots__ = ("compiled", "order", "limits", "callbacks", "min_isolation", "cancellation")
 
-    def one(self, timeout_s: float) -> _Slot:
-        """Wait for a turn. Raises NoChild when none comes in time."""
-        with self._lock:
-            if self._free > 0 and not self._waiting:
-                self._free -= 1
-                return _Slot(self)
-            turn = threading.Event()
-            self._waiting.append(turn)
-        if turn.wait(timeout_s):
-            return _Slot(self)
-        with self._lock:
-            if turn.is_set():
-                return _Slot(self)  # it came just now
-            self._waiting.remove(turn)
-        raise NoChild(f"{self.size} functions are running and none ended within {timeout_s:g} s")
-
-    def give_back(self) -> None:
-        """The next in line takes the turn over."""
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free += 1
+    def __init__(
+        self, compiled: Compiled, order: bytes, limits: Limits, callbacks: Callbacks, min_isolation: str,
+        cancellation: Cancellation | None,
+    ) -> None:  # fmt: skip
+        self.compiled = compiled
+        self.order = order
+        self.limits = limits
+        self.callbacks = callbacks
+        self.min_isolation = min_isolation
+        self.cancellation = cancellation
 
 
-class _Slot:
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, *_: object) -> None:
-        self._slots.give_back()
-
-
-def _order(
-    compiled: Compiled,
-    arguments: Any,
-    entry: str,
-    imports: Iterable[str],
-    safe_mode: bool,
-    limits: Limits,
-    context: Any,
-) -> bytes | Outcome:
-    order = _limit_fields(limits) | {
-        "operation": "run", "entry": entry, "arguments": dict(arguments or {}), "context": context,
-        "imports": sorted(set(imports)), "safe_mode": safe_mode, "is_async": compiled.is_async,
-        "takes_ctx": compiled.takes_ctx,
-    }  # fmt: skip
-    try:
-        payload = json.dumps(order, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        return _bad_input(f"the arguments are not JSON: {error}")
-    if len(payload) > limits.input_kb * 1024:
-        return _bad_input(f"the arguments are {len(payload) // 1024} kB of JSON; at most {limits.input_kb} may be sent")
-    return payload
-
-
-def _limit_fields(limits: Limits) -> dict[str, Any]:
-    return {
-        "timeout_s": limits.timeout_s, "cpu_s": limits.cpu_seconds, "memory_bytes": limits.memory_mb << 20,
-        "output_bytes": limits.output_kb << 10, "printed_chars": limits.printed_kb << 10,
-    }  # fmt: skip
+_COMPILER = Compiled(profile="compiler")
 
 
 def _compiled(reply: Any) -> Compiled:
     """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
-    refusals = tuple(_refusal(row) for row in reply.get("refusals", []))
-    if refusals:
-        return Compiled(refusals=refusals)
-    bytecode = base64.b64decode(str(reply.get("bytecode", "")))
+    try:
+        refusals = tuple(_refusal(row) for row in reply["refusals"])
+        if refusals:
+            return Compiled(refusals=refusals)
+        bytecode = base64.b64decode(reply["bytecode"], validate=True)
+    except (TypeError, ValueError, LookupError):
+        return Compiled(
+            refusals=(_whole("compile-limit", "the compiler's answer was not one", "Simplify the source."),)
+        )
     profile = "extended" if reply.get("profile") == "extended" else "core"
     return Compiled((), bytecode, profile, reply.get("is_async") is True, reply.get("takes_ctx") is True)
 
 
 def _refusal(row: Any) -> Refusal:
-    numbers = {name: max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")}
-    return Refusal(str(row["code"]), str(row["message"]), str(row["hint"]), **numbers)
+    line, column, end_line, end_column = (
+        max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")
+    )
+    code, message, hint = (str(row[name]) for name in ("code", "message", "hint"))
+    return Refusal(code, message, hint, line, column, end_line, end_column)
 
 
 def _whole(code: str, message: str, hint: str) -> Refusal:
@@ -300,17 +317,6 @@ def _refused(refusals: tuple[Refusal, ...]) -> Outcome:
     first = refusals[0]
     error = FunctionError("Refused", f"line {first.line}: {first.message}", first.line)
     return Outcome(status="refused", error=error, refusals=refusals)
-
-
-def _bad_input(message: str) -> Outcome:
-    return Outcome(status="refused", error=FunctionError("BadArguments", message))
-
-
-def _too_little_isolation(server: ForkServer, wanted: str) -> Outcome | None:
-    if server.isolation == "full" or (server.isolation == "reduced" and wanted != "full"):
-        return None
-    message = f"this machine offers isolation {server.isolation!r}, needed is {wanted!r}; see `manage.py doctor`"
-    return Outcome(status="refused", error=FunctionError("Isolation", message), isolation=server.isolation)
 
 
 def _forget_after_fork() -> None:

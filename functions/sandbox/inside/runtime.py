@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _signal  # the plain C functions: signal.signal walks through enums, 90 page faults in each new child
 import builtins
 import json
 import marshal
 import os
-import signal
 import sys
 from types import TracebackType
 from typing import Any
@@ -54,7 +54,7 @@ class Job:
 
     def __init__(self, payload: bytes) -> None:
         size = int.from_bytes(payload[:4], "little")
-        self.bytecode = payload[4 : 4 + size]
+        self.code: Any = marshal.loads(payload[4 : 4 + size]) if size else None  # noqa: S302 - see _call
         self.order: dict[str, Any] = json.loads(payload[4 + size :])
         self.keep: bool = self.order.get("keep", False)
 
@@ -66,20 +66,21 @@ def run(job: Job, channel: Channel) -> None:
     """Do the job and send one reply, whatever happens in it."""
     printed = Printed(job["printed_chars"])
     sys.stdout = printed
-    _set_alarms(channel, printed, job["timeout_s"])
+    _alarm.channel, _alarm.printed = channel, printed
+    _signal.setitimer(_signal.ITIMER_REAL, job["timeout_s"])
     try:
         reply = _done(_call(job, channel), printed, job["output_bytes"])
     except MemoryError as error:
         reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
     except BaseException as error:  # stored code may raise anything at all, SystemExit included
         reply = _failed(error, printed)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
     channel.send(REPLY, reply)
 
 
 def _call(job: Job, channel: Channel) -> Any:
     namespace = _globals(job)
-    exec(marshal.loads(job.bytecode), namespace)  # noqa: S302 - bytes from the host, and this process is expendable
+    exec(job.code, namespace)  # bytecode that a compiler child made: this process is locked and expendable
     entry = namespace.get(job["entry"])
     if not callable(entry):
         raise NameError(f"there is no function named {job['entry']}")
@@ -121,7 +122,7 @@ def _arguments(job: Job, requester: Any) -> dict[str, Any]:
 def _globals(job: Job) -> dict[str, Any]:
     if not job["safe_mode"]:
         return {"__builtins__": builtins, "__name__": "stored_function", "CallFailed": CallFailed}
-    names = dict(SAFE_BUILTINS)
+    names = dict(SAFE_BUILTINS) if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
     names["__import__"] = importer(frozenset(job["imports"]))
     return {"__builtins__": names, "__name__": "stored_function", "__doc__": None, HOOK: guarded_getattr,
             "CallFailed": CallFailed, "HttpResponse": HttpResponse}  # fmt: skip
@@ -160,21 +161,38 @@ def _line_of(trace: TracebackType | None) -> int:
     return line
 
 
-def _set_alarms(channel: Channel, printed: Printed, timeout_s: float) -> None:
-    """At the time limit (and at the CPU limit) say which line was reached, and end; nothing can catch it."""
+class _Alarm:
+    """At the time limit (and at the CPU limit) says which line was reached, and ends; nothing can catch it."""
 
-    def stop(number: int, frame: Any) -> None:
-        if channel.sending:  # never break into a frame that is half-way out
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
+    def __init__(self) -> None:
+        self.channel: Channel | None = None
+        self.printed: Printed | None = None
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.channel is None or self.printed is None:
+            os._exit(0)  # a kept child that nobody asks any more
+        if self.channel.sending:  # never break into a frame that is half-way out
+            _signal.setitimer(_signal.ITIMER_REAL, 0.01)
             return
         while frame is not None and frame.f_code.co_filename != FILENAME:
             frame = frame.f_back
-        kind = "cpu" if number == signal.SIGXCPU else "timeout"
         error = {"type": "TimeLimit", "message": "", "line": frame.f_lineno if frame else 0}
-        channel.send(REPLY, json.dumps({"ok": False, "kind": kind, "error": error, "printed": printed.text(),
-                                        "cut": printed.was_cut}).encode())  # fmt: skip
+        kind = "cpu" if number == _signal.SIGXCPU else "timeout"
+        reply = {"ok": False, "kind": kind, "error": error, "printed": self.printed.text(), "cut": self.printed.was_cut}
+        self.channel.send(REPLY, json.dumps(reply).encode())
         os._exit(0)
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.signal(signal.SIGXCPU, stop)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+
+_alarm = _Alarm()
+
+
+def wait_at_most(seconds: float) -> None:
+    """A kept child between two jobs: end if no other comes."""
+    _alarm.channel = None
+    _signal.setitimer(_signal.ITIMER_REAL, seconds)
+
+
+def set_alarm_handlers() -> None:
+    """In the zygote; children inherit them."""
+    _signal.signal(_signal.SIGALRM, _alarm)
+    _signal.signal(_signal.SIGXCPU, _alarm)

@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 
 from . import confine, kernel, seccomp
 
@@ -57,7 +58,7 @@ def _start(control: socket.socket, profile: str, without: frozenset[str]) -> Non
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
-    _Nursery(control, child_filter, with_limits="rlimits" in layers).serve()
+    _Nursery(control, child_filter, with_limits="rlimits" in layers, live=child.live).serve()
     os._exit(0)
 
 
@@ -71,10 +72,13 @@ def _wait_for(first: int, control: socket.socket) -> None:
 class _Nursery:
     """Forks children, and reports each one's end with the kernel's own figures."""
 
-    def __init__(self, control: socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool) -> None:
+    def __init__(
+        self, control: socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool, live: Callable[[], None]
+    ) -> None:
         self.control = control
         self.child_filter = child_filter
         self.with_limits = with_limits
+        self.live = live
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
         self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
@@ -127,9 +131,7 @@ class _Nursery:
             os.dup2(job_socket, 3, inheritable=False)
             kernel.close_from(4)
             confine.confine_child(self.child_filter, with_limits=self.with_limits)
-            from .child import live
-
-            live()
+            self.live()
         finally:
             os._exit(70)  # not reached by a child that works
 

@@ -53,7 +53,7 @@ def test_it_names_the_line_that_raised():
     ],
 )
 def test_every_ending_has_its_name(body, status):
-    limits = sandbox.Limits(timeout_s=3 if status == "crash" else 0.3, memory_mb=512 if status == "crash" else 64)
+    limits = sandbox.Limits(timeout_s=0.3 if status == "timeout" else 5, memory_mb=512 if status == "crash" else 64)
     outcome = sandbox.execute(f"def main():\n    {body}\n", limits=limits)
     assert outcome.status == status
     assert outcome.error.message or outcome.error.type == "SystemExit"
