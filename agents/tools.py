@@ -1,7 +1,7 @@
 """The bargain between the runner and whatever executes tools. Plain Python.
 
-A toolset gets a `ToolCall`, the `ToolSpec` it names and a `ToolContext`; it answers with a `ToolResult` or raises one of
-the errors below, each of which says what the runner should do.
+A toolset gets a `ToolCall`, the `ToolSpec` it names and a `ToolContext`; it answers with a `ToolResult` or raises one
+of the errors below, each of which says what the runner should do.
 """
 
 from collections.abc import Callable

@@ -170,6 +170,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", 
 CELERY_BROKER_URL = BROKER_URL
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE = {"recover": {"task": "runs.recover", "schedule": 5.0}}  # seconds
 # A run mostly waits for models and devices, so threads are many; they are made as they are needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=128)
 WORKER_QUEUES = ["runs", "default"]
