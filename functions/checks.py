@@ -1,0 +1,112 @@
+"""Is this source, with these limits and schemas, acceptable? Refusals are values with line, reason and what to write."""
+
+from fnmatch import fnmatch
+from typing import Any
+
+from django.conf import settings
+
+from agents.exceptions import Forbidden
+from agents.schema import check_schema
+from functions import sandbox
+from functions.models import StoredFunction
+from functions.signature import Signature, SourceProblem, read
+
+Refusal = dict[str, Any]
+MAX_SOURCE_BYTES = 64 * 1024
+FREE_LIMITS = {"timeout": 30.0, "memory_limit": 512, "max_concurrency": 1000}
+LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "calls at once"}
+
+
+def check(function: StoredFunction, *, is_async: bool | None = None, requires_context: bool | None = None) -> list[Refusal]:
+    """Everything that is wrong with a working row; empty when nothing is.
+
+    Fills in what the source says (entry, flags, description, schema) where the author left it out. The two flags are
+    compared with the source when given.
+    """
+    if len(function.source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        hint = "Split it into several functions that call each other."
+        return [refusal("too_large", f"The source is larger than {MAX_SOURCE_BYTES // 1024} kB.", hint)]
+    try:
+        signature = read(function.source, function.entry)
+    except SourceProblem as problem:
+        return unread(function, problem)
+    found = [*schema_refusals(function), *limit_refusals(function)]
+    expect = {"is_async": is_async, "requires_context": requires_context}
+    schema = function.input_schema if function.input_schema and not found else None
+    refusals = sandbox.check(
+        function.source, allowed_imports(function), signature.entry,
+        safe_mode=function.safe_mode, input_schema=schema, **expect,
+    )  # fmt: skip
+    fill_in(function, signature)
+    return [*(one.as_dict() for one in refusals), *found]
+
+
+def unread(function: StoredFunction, problem: SourceProblem) -> list[Refusal]:
+    """The sandbox may know more about a source that has no signature; its answer wins where it has one."""
+    refusals = sandbox.check(function.source, allowed_imports(function), function.entry or "main", safe_mode=function.safe_mode)
+    same_line = [one for one in refusals if one.line == problem.line]
+    return [one.as_dict() for one in refusals] if same_line else [problem.as_refusal(), *(one.as_dict() for one in refusals)]
+
+
+def fill_in(function: StoredFunction, signature: Signature) -> None:
+    function.entry = signature.entry
+    function.is_async = signature.is_async
+    function.requires_context = signature.requires_context
+    function.description = function.description or signature.description
+    function.input_schema = function.input_schema or signature.input_schema
+
+
+def refusal(code: str, message: str, hint: str, field: str = "source", line: int = 1) -> Refusal:
+    place = {"line": line, "column": 1, "end_line": line, "end_column": 1}
+    return {"severity": "error", "code": code, "message": message, "hint": hint, "field": field, **place}
+
+
+def schema_refusals(function: StoredFunction) -> list[Refusal]:
+    found = []
+    for field in ("input_schema", "output_schema"):
+        schema = getattr(function, field)
+        if not schema:
+            continue
+        for problem in check_schema(schema):
+            message = f"{problem['path'] or '/'}: {problem['message']}"
+            found.append(refusal(problem["code"], message, problem["hint"], field))
+        if field == "input_schema" and not found and schema.get("type") != "object":
+            found.append(refusal("not_an_object", "Arguments are an object.", 'Begin with {"type": "object"}.', field))
+    return found
+
+
+def limit_refusals(function: StoredFunction) -> list[Refusal]:
+    """What exceeds the maxima of this site."""
+    most = {"timeout": settings.MAX_FUNCTION_TIMEOUT_S, "memory_limit": settings.MAX_FUNCTION_MEMORY_MB}
+    found = [
+        refusal("over_the_maximum", f"{field} is {getattr(function, field):g}; this site allows {limit:g} {LABELS[field]}.", f"Write {limit:g} or less.", field)
+        for field, limit in most.items()
+        if getattr(function, field) > limit
+    ]  # fmt: skip
+    for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
+        for name in getattr(function, field):
+            if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
+                found.append(refusal("not_on_this_site", f"“{name}” is not allowed on this site.", f"Leave it out, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.", field))
+    if function.cache_ttl and not function.is_pure:
+        found.append(refusal("not_pure", "Only results of pure functions may be kept.", "Set is_pure if the same input always gives the same result, else cache_ttl to 0.", "cache_ttl"))
+    return found
+
+
+def allowed_imports(function: StoredFunction) -> tuple[str, ...]:
+    return tuple(sorted({str(name) for name in function.allowed_imports}))
+
+
+def require_permissions(function: StoredFunction, before: StoredFunction | None, user: Any) -> list[dict[str, Any]]:
+    """The limits that this change raises; each needs a permission. Raises Forbidden. Returns them for the audit log."""
+    if not function.safe_mode and (before is None or before.safe_mode) and not user.has_perm("functions.run_unsafe"):
+        raise Forbidden("Switching safe_mode off needs a permission.", code="needs_permission", hint="Ask an administrator for functions.run_unsafe.")
+    raised = []
+    for field, free in FREE_LIMITS.items():
+        was = max(free, getattr(before, field)) if before else free
+        if getattr(function, field) > was:
+            raised.append({"limit": field, "from": was, "to": getattr(function, field)})
+    if raised and not user.has_perm("functions.raise_limits"):
+        first = raised[0]
+        message = f"Raising {first['limit']} above {first['from']:g} {LABELS[first['limit']]} needs a permission."
+        raise Forbidden(message, code="needs_permission", hint="Stay within it, or ask an administrator for functions.raise_limits.", details=raised)
+    return raised

@@ -1,0 +1,54 @@
+"""So many calls of one function at once, counted over all processes. A crashed caller's slot frees itself."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import redis
+from django.conf import settings
+
+# Members are callers, scores are when their slot lapses.
+TAKE = """
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+return 1
+"""
+
+
+@lru_cache(maxsize=1)
+def connection() -> redis.Redis:
+    return redis.Redis.from_url(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+@contextmanager
+def one_of(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
+    """Yields whether there was a free slot; without a limit, or without the cache, there always is."""
+    if not limit:
+        yield True
+        return
+    key, token = f"function-slots:{function_id}", uuid.uuid4().hex
+    taken = take(key, token, limit, seconds + 10)
+    try:
+        yield taken
+    finally:
+        if taken:
+            give_back(key, token)
+
+
+def take(key: str, token: str, limit: int, seconds: float) -> bool:
+    now = time.time()
+    try:
+        return bool(connection().eval(TAKE, 1, key, now, limit, now + seconds, token, int(seconds) + 1))
+    except redis.RedisError:  # losing the limit for a while is better than losing the service
+        return True
+
+
+def give_back(key: str, token: str) -> None:
+    try:
+        connection().zrem(key, token)
+    except redis.RedisError:
+        return  # it lapses by itself

@@ -1,0 +1,55 @@
+"""What a function version holds besides its source: typed, frozen, hashed with the source."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agents.schema import sha256_of
+from agents.spec import Frozen
+from functions import sandbox
+
+COLUMNS = (
+    "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",
+    "memory_limit", "max_concurrency", "allowed_imports", "allowed_hosts", "secrets", "reuse", "min_isolation",
+    "input_schema", "output_schema",
+)  # fmt: skip
+
+
+class FunctionSpec(Frozen):
+    """Flags, limits and schemas of one version. `policy` is the language policy it was accepted under."""
+
+    name: str
+    description: str = ""
+    entry: str
+    is_async: bool = False
+    requires_context: bool = False
+    safe_mode: bool = True
+    is_pure: bool = False
+    cache_ttl: int = Field(0, ge=0)
+    effect: str = "read"
+    timeout: float = Field(30.0, gt=0)
+    memory_limit: int = Field(512, ge=1)
+    max_concurrency: int = Field(0, ge=0)
+    allowed_imports: list[str] = []
+    allowed_hosts: list[str] = []
+    secrets: list[str] = []
+    reuse: Literal["never", "run"] = "never"
+    min_isolation: Literal["reduced", "full"] = "reduced"
+    input_schema: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    policy: int = sandbox.POLICY_VERSION
+
+    @classmethod
+    def of(cls, function: Any) -> "FunctionSpec":
+        """The working row as a spec; order and repetition of the lists carry no meaning."""
+        values = {name: getattr(function, name) for name in COLUMNS}
+        for name in ("allowed_imports", "allowed_hosts", "secrets"):
+            values[name] = sorted(set(values[name]))
+        return cls(name=function.name, **values)
+
+    def content_hash(self, source: str) -> str:
+        """Equal source, imports, limits, schemas and policy are the same version."""
+        return sha256_of([source, self.model_dump(mode="json")])
+
+    def limits(self) -> sandbox.Limits:
+        return sandbox.Limits(timeout_s=self.timeout, memory_mb=self.memory_limit)
