@@ -227,6 +227,8 @@ RATE_PER_ADDRESS = env.int("MUSTER_RATE_PER_ADDRESS", default=60_000)
 # Limits of the whole site. A function or agent may ask for less, never for more.
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
+FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
+FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])  # patterns of hosts that ctx.http may be allowed
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain

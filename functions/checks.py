@@ -1,4 +1,4 @@
-"""Is this source, with these limits and schemas, acceptable? Refusals are values with line, reason and what to write."""
+"""Is this source, with these limits and schemas, acceptable? A refusal says where, why, and what to write."""
 
 from fnmatch import fnmatch
 from typing import Any
@@ -10,6 +10,7 @@ from agents.schema import check_schema
 from functions import sandbox
 from functions.models import StoredFunction
 from functions.signature import Signature, SourceProblem, read
+from functions.spec import defaults
 
 Refusal = dict[str, Any]
 MAX_SOURCE_BYTES = 64 * 1024
@@ -17,7 +18,9 @@ FREE_LIMITS = {"timeout": 30.0, "memory_limit": 512, "max_concurrency": 1000}
 LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "calls at once"}
 
 
-def check(function: StoredFunction, *, is_async: bool | None = None, requires_context: bool | None = None) -> list[Refusal]:
+def check(
+    function: StoredFunction, *, is_async: bool | None = None, requires_context: bool | None = None
+) -> list[Refusal]:
     """Everything that is wrong with a working row; empty when nothing is.
 
     Fills in what the source says (entry, flags, description, schema) where the author left it out. The two flags are
@@ -32,7 +35,7 @@ def check(function: StoredFunction, *, is_async: bool | None = None, requires_co
         return unread(function, problem)
     found = [*schema_refusals(function), *limit_refusals(function)]
     expect = {"is_async": is_async, "requires_context": requires_context}
-    schema = function.input_schema if function.input_schema and not found else None
+    schema = filled(function.input_schema) if function.input_schema and not found else None
     refusals = sandbox.check(
         function.source, allowed_imports(function), signature.entry,
         safe_mode=function.safe_mode, input_schema=schema, **expect,
@@ -41,11 +44,23 @@ def check(function: StoredFunction, *, is_async: bool | None = None, requires_co
     return [*(one.as_dict() for one in refusals), *found]
 
 
+def filled(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of what the entry is really called with: properties with a default are always there."""
+    given = list(defaults(schema))
+    return {**schema, "required": sorted({*schema.get("required", []), *given})} if given else schema
+
+
 def unread(function: StoredFunction, problem: SourceProblem) -> list[Refusal]:
     """The sandbox may know more about a source that has no signature; its answer wins where it has one."""
-    refusals = sandbox.check(function.source, allowed_imports(function), function.entry or "main", safe_mode=function.safe_mode)
+    refusals = sandbox.check(
+        function.source, allowed_imports(function), function.entry or "main", safe_mode=function.safe_mode
+    )
     same_line = [one for one in refusals if one.line == problem.line]
-    return [one.as_dict() for one in refusals] if same_line else [problem.as_refusal(), *(one.as_dict() for one in refusals)]
+    return (
+        [one.as_dict() for one in refusals]
+        if same_line
+        else [problem.as_refusal(), *(one.as_dict() for one in refusals)]
+    )
 
 
 def fill_in(function: StoredFunction, signature: Signature) -> None:
@@ -78,17 +93,32 @@ def schema_refusals(function: StoredFunction) -> list[Refusal]:
 def limit_refusals(function: StoredFunction) -> list[Refusal]:
     """What exceeds the maxima of this site."""
     most = {"timeout": settings.MAX_FUNCTION_TIMEOUT_S, "memory_limit": settings.MAX_FUNCTION_MEMORY_MB}
-    found = [
-        refusal("over_the_maximum", f"{field} is {getattr(function, field):g}; this site allows {limit:g} {LABELS[field]}.", f"Write {limit:g} or less.", field)
-        for field, limit in most.items()
-        if getattr(function, field) > limit
-    ]  # fmt: skip
+    found = []
+    for field, limit in most.items():
+        asked = getattr(function, field)
+        if asked > limit:
+            message = f"{field} is {asked:g}; this site allows {limit:g} {LABELS[field]}."
+            found.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
         for name in getattr(function, field):
             if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
-                found.append(refusal("not_on_this_site", f"“{name}” is not allowed on this site.", f"Leave it out, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.", field))
+                found.append(
+                    refusal(
+                        "not_on_this_site",
+                        f"“{name}” is not allowed on this site.",
+                        f"Leave it out, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.",
+                        field,
+                    )
+                )
     if function.cache_ttl and not function.is_pure:
-        found.append(refusal("not_pure", "Only results of pure functions may be kept.", "Set is_pure if the same input always gives the same result, else cache_ttl to 0.", "cache_ttl"))
+        found.append(
+            refusal(
+                "not_pure",
+                "Only results of pure functions may be kept.",
+                "Set is_pure if the same input always gives the same result, else cache_ttl to 0.",
+                "cache_ttl",
+            )
+        )
     return found
 
 
@@ -99,7 +129,11 @@ def allowed_imports(function: StoredFunction) -> tuple[str, ...]:
 def require_permissions(function: StoredFunction, before: StoredFunction | None, user: Any) -> list[dict[str, Any]]:
     """The limits that this change raises; each needs a permission. Raises Forbidden. Returns them for the audit log."""
     if not function.safe_mode and (before is None or before.safe_mode) and not user.has_perm("functions.run_unsafe"):
-        raise Forbidden("Switching safe_mode off needs a permission.", code="needs_permission", hint="Ask an administrator for functions.run_unsafe.")
+        raise Forbidden(
+            "Switching safe_mode off needs a permission.",
+            code="needs_permission",
+            hint="Ask an administrator for functions.run_unsafe.",
+        )
     raised = []
     for field, free in FREE_LIMITS.items():
         was = max(free, getattr(before, field)) if before else free
@@ -108,5 +142,18 @@ def require_permissions(function: StoredFunction, before: StoredFunction | None,
     if raised and not user.has_perm("functions.raise_limits"):
         first = raised[0]
         message = f"Raising {first['limit']} above {first['from']:g} {LABELS[first['limit']]} needs a permission."
-        raise Forbidden(message, code="needs_permission", hint="Stay within it, or ask an administrator for functions.raise_limits.", details=raised)
+        raise Forbidden(
+            message,
+            code="needs_permission",
+            hint="Stay within it, or ask an administrator for functions.raise_limits.",
+            details=raised,
+        )
     return raised
+
+
+def names_in(source: str) -> tuple[str, ...]:
+    """Its top-level functions; none where it cannot be read."""
+    try:
+        return read(source).functions
+    except SourceProblem:
+        return ()

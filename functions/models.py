@@ -114,6 +114,8 @@ class Execution(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, null=True, related_name="executions")
     version = models.ForeignKey(FunctionVersion, on_delete=models.PROTECT, null=True, related_name="executions")
+    function_name = models.CharField(max_length=64, blank=True, help_text="Kept when the function is deleted.")
+    version_number = models.PositiveIntegerField(null=True)
     principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     run = models.UUIDField(null=True, db_index=True)
     call = models.UUIDField(null=True)
@@ -138,4 +140,4 @@ class Execution(models.Model):
         indexes = [models.Index(fields=["function", "-id"]), models.Index(fields=["principal", "-id"])]
 
     def __str__(self) -> str:
-        return f"{self.function} {self.status}"
+        return f"{self.function_name} {self.status}"

@@ -53,3 +53,11 @@ class FunctionSpec(Frozen):
 
     def limits(self) -> sandbox.Limits:
         return sandbox.Limits(timeout_s=self.timeout, memory_mb=self.memory_limit)
+
+
+def defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """What an input schema fills in where an argument is left out."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {name: part["default"] for name, part in properties.items() if isinstance(part, dict) and "default" in part}

@@ -1,11 +1,13 @@
 """Kind of tool → the code that executes it. A literal table: a kind that is not in it is refused."""
 
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
+from functions.tools import FunctionToolset
 
 from .minion import MinionToolset
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
+    "function": FunctionToolset(),
 }
 
 

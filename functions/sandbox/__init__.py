@@ -14,13 +14,13 @@ from typing import Any
 
 from .cancellation import Cancellation
 from .forkserver import NoChild, SandboxUnavailable
-from .limits import Limits
+from .limits import POLICY_VERSION, Limits
 from .outcome import FunctionError, Outcome, Refusal
 from .pool import Pool
 
 __all__ = [
-    "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check",
-    "close", "execute", "release",
+    "POLICY_VERSION", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool", "Refusal",
+    "SandboxUnavailable", "check", "close", "execute", "release",
 ]  # fmt: skip
 
 _lock = threading.Lock()

@@ -1,0 +1,65 @@
+"""A published function as a row of the tool catalogue, and who uses it."""
+
+from typing import Any
+
+from agents.exceptions import Conflict
+from agents.models import ChainStep, Tool, ToolGrant
+from agents.models.agent import tool_changed
+from functions.models import FunctionVersion, StoredFunction
+
+GRACE_S = 5.0  # on top of the function's own limit: queueing and transport
+
+
+def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
+    """Make or refresh the tool that bears the function's name. Raises Conflict when another tool has the name."""
+    tool = tool_of(function) or Tool(kind=Tool.Kind.FUNCTION)
+    taken = Tool.objects.filter(name=function.name, owner=function.owner).exclude(pk=tool.pk).first()
+    if taken:
+        raise Conflict(
+            f"There is a {taken.kind} tool “{function.name}” already.",
+            code="name_taken",
+            hint="Give the function another name.",
+        )
+    spec = version.spec
+    tool.name, tool.owner, tool.team = function.name, function.owner, function.team
+    tool.description, tool.effect = spec["description"], spec["effect"]
+    tool.input_schema, tool.output_schema = spec["input_schema"], spec["output_schema"]
+    tool.deadline_s = spec["timeout"] + GRACE_S
+    tool.untrusted = bool(spec["allowed_hosts"])
+    tool.source = {"function": function.pk, "version": version.number, "id": version.pk, "sha256": version.sha256}
+    tool.freeze_hash()
+    tool.save()
+    tool_changed(tool)
+    return tool
+
+
+def tool_of(function: StoredFunction) -> Tool | None:
+    return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function.pk).first()
+
+
+def unlist_tool(function: StoredFunction) -> None:
+    tool = tool_of(function)
+    if tool:
+        tool.delete()
+
+
+def used_by(function: StoredFunction) -> list[dict[str, Any]]:
+    """Agents and chains with a grant, and chain steps that name it: [{kind, name, mode, version}]."""
+    tool = tool_of(function)
+    grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
+    found = [as_user(grant) for grant in grants]
+    steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")
+    if function.owner_id is not None:
+        steps = steps.filter(chain__owner=function.owner_id) | steps.filter(
+            chain__team__isnull=False, chain__team=function.team_id
+        )
+    found += [
+        {"kind": "step", "name": f"{step.chain.name}/{step.key}", "mode": "", "version": step.target_version}
+        for step in steps
+    ]
+    return found
+
+
+def as_user(grant: ToolGrant) -> dict[str, Any]:
+    kind = "agent" if grant.agent else "chain"
+    return {"kind": kind, "name": str(grant.agent or grant.chain), "mode": grant.mode, "version": grant.pinned_version}

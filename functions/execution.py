@@ -1,0 +1,202 @@
+"""One call of one version: check the input, run it in the sandbox, check the output, keep the row."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from django.core.cache import cache
+from django.db import IntegrityError
+from redis import RedisError
+
+from agents.exceptions import Invalid, TooLarge
+from agents.models import AuditEvent
+from agents.schema import sha256_of, validate
+from functions import sandbox, slots
+from functions.host import Host
+from functions.models import Execution, FunctionVersion
+from functions.spec import FunctionSpec, defaults
+
+MAX_ARGUMENT_BYTES = 1_048_576
+Callback = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf, inside which run, with which callbacks. `data` is what the function sees as ctx."""
+
+    user_id: int | None
+    run: str | None = None
+    call: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    grants: Mapping[str, Callback] = field(default_factory=dict)
+    host: Host | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A version as it is run: what never changes about it, read once."""
+
+    id: int | None
+    function_id: int | None
+    number: int | None
+    name: str
+    sha256: str
+    source: str
+    spec: FunctionSpec
+
+
+def ready(version_id: int, sha256: str) -> Ready:
+    """The version with this id; the hash says which content is meant, so that the cache cannot be wrong."""
+    return _ready(version_id, sha256)
+
+
+@lru_cache(maxsize=1024)
+def _ready(version_id: int, sha256: str) -> Ready:
+    version = FunctionVersion.objects.get(pk=version_id, sha256=sha256)
+    spec = FunctionSpec.model_validate(version.spec)
+    return Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
+
+
+def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
+    """Run it and keep the Execution, however it ended. Raises Invalid when the arguments break the schema."""
+    arguments = checked(version.spec, arguments)
+    key = cache_key(version, arguments)
+    kept = read_cache(key)
+    if kept is not None:
+        return record(version, arguments, caller, kept, is_cached=True)
+    outcome = run(version, arguments, caller)
+    if outcome.ok and key:
+        write_cache(key, outcome, version.spec.cache_ttl)
+    return record(version, arguments, caller, outcome)
+
+
+def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
+    """The arguments with the schema's defaults filled in. Raises Invalid (each problem a detail) or TooLarge."""
+    if not isinstance(arguments, dict):
+        raise Invalid("Arguments are an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.')
+    given = {**defaults(spec.input_schema), **arguments}
+    try:
+        size = len(json.dumps(given, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(
+            f"The arguments are not JSON: {error}.",
+            code="invalid_arguments",
+            hint="Send text, finite numbers, true, false, null, lists, objects.",
+        )
+    if size > MAX_ARGUMENT_BYTES:
+        raise TooLarge(
+            f"The arguments have {size} bytes; at most {MAX_ARGUMENT_BYTES} are taken.", hint="Send less at a time."
+        )
+    problems = validate(spec.input_schema, given)
+    if problems:
+        details = [{"code": "invalid_arguments", "field": f"arguments{one['path']}", **one} for one in problems]
+        raise Invalid(
+            f"The arguments do not fit {spec.name}.",
+            code="invalid_arguments",
+            hint="See details, and the function's input_schema.",
+            details=details,
+        )
+    return given
+
+
+def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
+    """The sandbox's answer, its result checked against the output schema and cleared of secrets."""
+    spec = version.spec
+    with slots.one_of(version.function_id or 0, spec.max_concurrency, spec.timeout) as is_free:
+        if not is_free:
+            message = f"{spec.name} runs {spec.max_concurrency} times already; try again shortly"
+            return sandbox.Outcome(status="busy", error=sandbox.FunctionError("Busy", message))
+        outcome = sandbox.execute(
+            version.source, arguments, entry=spec.entry, allowed_imports=tuple(spec.allowed_imports),
+            safe_mode=spec.safe_mode, limits=spec.limits(), min_isolation=spec.min_isolation,
+            context=dict(caller.data), grants=caller.grants, host=caller.host,
+        )  # fmt: skip
+    outcome = with_valid_output(spec, outcome)
+    return caller.host.redacted(outcome) if caller.host else outcome
+
+
+def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.Outcome:
+    if not (outcome.ok and spec.output_schema):
+        return outcome
+    problems = validate(spec.output_schema, outcome.result)
+    if not problems:
+        return outcome
+    places = "; ".join(f"{one['path'] or 'result'}: {one['message']}" for one in problems[:5])
+    error = sandbox.FunctionError("InvalidOutput", f"the result breaks output_schema: {places}")
+    return replace(outcome, status="error", result=None, error=error)
+
+
+def record(
+    version: Ready, arguments: dict[str, Any], caller: Caller, outcome: sandbox.Outcome, *, is_cached: bool = False
+) -> Execution:
+    execution = Execution(
+        function_id=version.function_id,
+        version_id=version.id,
+        function_name=version.name,
+        version_number=version.number,
+        principal_id=caller.user_id,
+        run=caller.run,
+        call=caller.call,
+        status=outcome.status,
+        arguments=arguments,
+        result=outcome.result,
+        error=described(outcome),
+        printed=printed(outcome),
+        wall_ms=0.0 if is_cached else outcome.wall_ms,
+        cpu_ms=0.0 if is_cached else outcome.cpu_ms,
+        peak_kb=outcome.peak_kb,
+        isolation=outcome.isolation,
+        is_cached=is_cached,
+    )
+    insert(execution)
+    if outcome.status == "violation":
+        AuditEvent.record("function.violation", execution, version=version.number, function=version.name)
+    return execution
+
+
+def insert(execution: Execution) -> None:
+    """Keep the row even when its function was deleted while it ran."""
+    try:
+        execution.save(force_insert=True)
+    except IntegrityError:
+        execution.function_id = execution.version_id = None
+        execution.save(force_insert=True)
+
+
+def described(outcome: sandbox.Outcome) -> dict[str, Any] | None:
+    if outcome.error is None:
+        return None
+    return {"type": outcome.error.type, "message": outcome.error.message.replace("\0", "�"), "line": outcome.error.line}
+
+
+def printed(outcome: sandbox.Outcome) -> str:
+    """PostgreSQL holds no NUL character."""
+    text = outcome.printed.replace("\0", "�")
+    return f"{text}\n… (cut)" if outcome.printed_cut else text
+
+
+def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
+    """Equal version and input; empty where nothing may be kept."""
+    if not (version.spec.is_pure and version.spec.cache_ttl) or version.id is None:
+        return ""
+    return f"function-result:{version.id}:{version.sha256}:{sha256_of(arguments)}"
+
+
+def read_cache(key: str) -> sandbox.Outcome | None:
+    if not key:
+        return None
+    try:
+        kept = cache.get(key)
+    except (RedisError, OSError):
+        return None
+    return sandbox.Outcome(status="ok", **json.loads(kept)) if kept else None
+
+
+def write_cache(key: str, outcome: sandbox.Outcome, seconds: int) -> None:
+    kept = {"result": outcome.result, "printed": outcome.printed, "isolation": outcome.isolation}
+    try:
+        cache.set(key, json.dumps(kept), seconds)
+    except (RedisError, OSError):
+        return  # a result that was not kept is worked out again

@@ -1,0 +1,82 @@
+"""What a running function may ask of us: log, progress, values of its run, and web addresses on its list."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agents.models import Secret
+from functions import sandbox
+
+MAX_VALUE_KEYS = 1000
+
+
+@dataclass(slots=True)
+class Host:
+    """One call's host. `emit(type, data)` and `values` are the run's; without one, values live as long as the call."""
+
+    user: Any = None
+    allowed_hosts: tuple[str, ...] = ()
+    secret_names: tuple[str, ...] = ()
+    emit: Callable[[str, dict[str, Any]], None] | None = None
+    values: Any = None
+    call_id: str = ""
+    used: dict[str, str] = field(default_factory=dict)
+    own_values: dict[str, Any] = field(default_factory=dict)
+
+    def log(self, message: str, level: str = "info", fields: dict[str, Any] | None = None) -> None:
+        if self.emit:
+            self.emit(
+                "tool.log", self.clean({"id": self.call_id, "message": message, "level": level, "fields": fields or {}})
+            )
+
+    def progress(self, done: Any = None, total: Any = None, message: str = "") -> None:
+        if self.emit:
+            fraction = done / total if is_number(done) and is_number(total) and total else None
+            self.emit("tool.progress", self.clean({"id": self.call_id, "message": message, "fraction": fraction}))
+
+    def kv_get(self, key: str) -> Any:
+        return self.own_values.get(key) if self.values is None else self.values.get(key)
+
+    def kv_set(self, key: str, value: Any) -> None:
+        if len(key) > 200:
+            raise ValueError("a key has at most 200 characters")
+        if self.values is not None:
+            self.values.set(key, self.clean(value))
+        elif key in self.own_values or len(self.own_values) < MAX_VALUE_KEYS:
+            self.own_values[key] = value
+        else:
+            raise ValueError(f"a call may keep {MAX_VALUE_KEYS} values")
+
+    def redacted(self, outcome: sandbox.Outcome) -> sandbox.Outcome:
+        """The outcome without the secrets that were sent: a server may have echoed one."""
+        if not self.used:
+            return outcome
+        error = outcome.error and replace(outcome.error, message=self.clean(outcome.error.message))
+        return replace(outcome, result=self.clean(outcome.result), printed=self.clean(outcome.printed), error=error)
+
+    def clean(self, value: Any) -> Any:
+        """The same value with each secret that was used replaced by its name."""
+        if not self.used:
+            return value
+        if isinstance(value, str):
+            for name, secret in self.used.items():
+                value = value.replace(secret, f"[secret {name}]")
+            return value
+        if isinstance(value, list | tuple):
+            return [self.clean(item) for item in value]
+        if isinstance(value, dict):
+            return {self.clean(key): self.clean(item) for key, item in value.items()}
+        return value
+
+    def secret(self, name: str) -> Secret:
+        """A secret this function may name, of the person it runs for. Raises PermissionError or NotFound."""
+        if name not in self.secret_names:
+            known = ", ".join(self.secret_names) or "none"
+            raise PermissionError(f"the secret “{name}” is not granted to this function (granted: {known})")
+        found: Secret = Secret.objects.named(self.user, name)
+        self.used[name] = found.value
+        return found
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,204 @@
+"""The story of a stored function: check it, keep it, test it, publish it, roll it back, retire it."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Forbidden, Invalid
+from agents.models import AuditEvent
+from agents.models.agent import next_number
+from functions import catalogue, checks, testing
+from functions.execution import Ready
+from functions.models import Execution, FunctionVersion, StoredFunction
+from functions.spec import FunctionSpec
+
+
+def save(function: StoredFunction, *, user: Any, source: str = "", **expectations: Any) -> StoredFunction:
+    """Check a working row and keep it. Raises Invalid with one detail a refusal, Forbidden for a limit raised."""
+    before = StoredFunction.objects.filter(pk=function.pk).first() if function.pk else None
+    if before:
+        before.require_edit(user)
+        forget_derived(function, before)
+    raised = checks.require_permissions(function, before, user)
+    refuse(checks.check(function, **expectations), "was not stored")
+    try:
+        with transaction.atomic():
+            function.save()
+            record("created" if before is None else "changed", function, user, source, sha256=draft_hash(function))
+            for limit in raised:
+                record("limit_raised", function, user, source, **limit)
+    except IntegrityError:
+        raise Conflict(
+            f"There is a function “{function.name}” already.",
+            code="name_taken",
+            hint="Choose another name, or change that one.",
+        )
+    return function
+
+
+def forget_derived(function: StoredFunction, before: StoredFunction) -> None:
+    """What was read from the old source is read again from the new one; what an author wrote stays."""
+    if function.source == before.source and function.entry == before.entry:
+        return
+    try:
+        old = checks.read(before.source, before.entry)
+    except checks.SourceProblem:
+        return
+    if function.input_schema == old.input_schema:
+        function.input_schema = {}
+    if function.description == old.description:
+        function.description = ""
+    if function.entry == old.entry and old.entry not in checks.names_in(function.source):
+        function.entry = ""
+
+
+def refuse(refusals: list[checks.Refusal], what: str) -> None:
+    if not refusals:
+        return
+    first = refusals[0]
+    where = f"line {first['line']}: " if first.get("field", "source") == "source" else f"{first['field']}: "
+    raise Invalid(
+        f"The function {what}: {where}{first['message']}", code="refused", hint=first["hint"], details=refusals
+    )
+
+
+def draft_hash(function: StoredFunction) -> str:
+    return FunctionSpec.of(function).content_hash(function.source)
+
+
+def draft(function: StoredFunction) -> Ready:
+    """The working row, ready to run."""
+    spec = FunctionSpec.of(function)
+    return Ready(None, function.pk, None, function.name, spec.content_hash(function.source), function.source, spec)
+
+
+def publish(
+    function: StoredFunction, *, user: Any, note: str = "", override: bool = False, expected: str = "", source: str = ""
+) -> FunctionVersion:
+    """Check, test, freeze. Equal content is the same version again.
+
+    A red test refuses, unless `override` and the permission publish_red. `expected` is the draft's sha256 that the
+    author has seen: Conflict when it is another one by now, before or while the tests ran.
+    """
+    function.require_edit(user)
+    tested = draft_hash(function)
+    if expected and expected != tested:
+        raise_changed(function)
+    refuse(checks.check(function), "was not published")
+    red = [verdict for verdict in testing.run_tests(draft(function), function.tests.all()) if not verdict.ok]
+    if red:
+        require_override(function, red, override, user)
+    try:
+        with transaction.atomic():
+            version = freeze(function, tested, user, note)
+            point_to(function, version)
+            record("published", function, user, source, version=version.number, sha256=version.sha256)
+            if red:
+                record("published_red", function, user, source, version=version.number, tests=[one.test for one in red])
+    except IntegrityError:
+        raise_changed(function)
+    return version
+
+
+def require_override(function: StoredFunction, red: list[testing.Verdict], override: bool, user: Any) -> None:
+    details = [
+        {"code": "test_failed", "field": "tests", "message": f"{one.test}: {one.reason}", **one.as_dict()}
+        for one in red
+    ]
+    if not override:
+        count = f"{len(red)} test{'s' if len(red) > 1 else ''} failed"
+        raise Invalid(
+            f"“{function}” was not published: {count}.",
+            code="tests_failed",
+            hint="Mend the function or its tests; details name each.",
+            details=details,
+        )
+    if not user.has_perm("functions.publish_red"):
+        raise Forbidden(
+            "Publishing although a test fails needs a permission.",
+            code="needs_permission",
+            hint="Ask an administrator for functions.publish_red.",
+            details=details,
+        )
+
+
+def raise_changed(function: StoredFunction) -> None:
+    raise Conflict(
+        f"Somebody else changed “{function}” meanwhile.",
+        code="changed_meanwhile",
+        hint="Read it again, look at the difference, then publish.",
+    )
+
+
+def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> FunctionVersion:
+    locked = StoredFunction.objects.select_for_update().get(pk=function.pk)
+    if draft_hash(locked) != tested:
+        raise_changed(function)
+    known = locked.versions.filter(sha256=tested).first()
+    return known or FunctionVersion.objects.create(
+        function=locked,
+        number=next_number(locked.versions),
+        sha256=tested,
+        source=locked.source,
+        spec=FunctionSpec.of(locked).model_dump(mode="json"),
+        author=user if getattr(user, "pk", None) else None,
+        note=note,
+    )
+
+
+def point_to(function: StoredFunction, version: FunctionVersion) -> None:
+    """Make a version the live one: the pointer, and the tool that agents see."""
+    function.published = version
+    StoredFunction.objects.filter(pk=function.pk).update(published=version, updated_at=timezone.now())
+    catalogue.list_tool(function, version)
+
+
+def rollback(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
+    """Point at an earlier version again; the working row stays as it is."""
+    function.require_edit(user)
+    version = version_of(function, number)
+    with transaction.atomic():
+        point_to(function, version)
+        record("rolled_back", function, user, source, version=number, sha256=version.sha256)
+    return version
+
+
+def version_of(function: StoredFunction, number: int) -> FunctionVersion:
+    version = function.versions.filter(number=number).first()
+    if version is None:
+        raise Invalid(f"“{function}” has no version {number}.", code="unknown_version", hint="versions/ lists them.")
+    return version
+
+
+def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
+    """Remove a function that nothing uses. Its executions stay, with its name. Raises Conflict while in use."""
+    function.require_edit(user)
+    users = catalogue.used_by(function)
+    if users:
+        names = ", ".join(f"{one['kind']} {one['name']}" for one in users[:5])
+        raise Conflict(
+            f"“{function}” is in use by {names}.",
+            code="in_use",
+            hint="Take the grants and steps away first, or deprecate it.",
+            details=users,
+        )
+    with transaction.atomic():
+        record("deleted", function, user, source, versions=list(function.versions.values_list("sha256", flat=True)))
+        Execution.objects.filter(function=function).update(function=None, version=None)
+        catalogue.unlist_tool(function)
+        StoredFunction.objects.filter(pk=function.pk).update(published=None)
+        function.versions.all().delete()
+        function.delete()
+
+
+def deprecate(function: StoredFunction, is_deprecated: bool, *, user: Any, source: str = "") -> None:
+    """Say that nobody should begin to use it; what uses it goes on."""
+    function.require_edit(user)
+    function.is_deprecated = is_deprecated
+    function.save(update_fields=["is_deprecated", "updated_at"])
+    record("deprecated" if is_deprecated else "undeprecated", function, user, source)
+
+
+def record(verb: str, function: StoredFunction, user: Any, source: str, **details: Any) -> None:
+    AuditEvent.record(f"function.{verb}", function, actor=user, source=source, **details)

@@ -1,0 +1,169 @@
+"""Stored tests, and replay: what would another version have answered to the inputs that really came?"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agents.exceptions import MusterError
+from agents.schema import sha256_of, validate
+from functions import sandbox
+from functions.execution import Caller, Ready, checked, run
+from functions.host import Host
+from functions.models import Execution, FunctionTest, StoredFunction
+
+AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one test went; `reason` says why not, in words."""
+
+    test: str
+    ok: bool
+    reason: str = ""
+    status: str = ""
+    result: Any = None
+    error: dict[str, Any] | None = None
+    wall_ms: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run_tests(version: Ready, tests: Iterable[FunctionTest]) -> list[Verdict]:
+    """Each test in a sandbox child of its own, a few at a time; no run, no callbacks, nothing stored."""
+    tests = list(tests)
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-test") as pool:
+        return list(pool.map(lambda test: run_test(version, test), tests))
+
+
+def run_test(version: Ready, test: FunctionTest) -> Verdict:
+    try:
+        outcome = run(version, checked(version.spec, test.arguments), alone())
+    except MusterError as error:
+        outcome = sandbox.Outcome(status="refused", error=sandbox.FunctionError("InvalidArguments", worded(error)))
+    reason = why_not(test, outcome)
+    told = outcome.error.as_dict() if outcome.error else None
+    return Verdict(test.name, not reason, reason, outcome.status, outcome.result, told, outcome.wall_ms)
+
+
+def alone() -> Caller:
+    return Caller(user_id=None, host=Host())
+
+
+def worded(error: MusterError) -> str:
+    return "; ".join([str(error), *(str(detail.get("message", "")) for detail in error.details[:3])])
+
+
+def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
+    """Why the outcome is not what the test expects; empty when it is."""
+    if test.expects == FunctionTest.Expects.ERROR:
+        return why_other_error(test.expected, outcome)
+    if not outcome.ok:
+        error = outcome.error
+        return (
+            f"it ended in {outcome.status}: {error.type}: {error.message}" if error else f"it ended in {outcome.status}"
+        )
+    if test.expects == FunctionTest.Expects.SCHEMA:
+        problems = validate(test.expected or {}, outcome.result)
+        return "; ".join(f"{one['path'] or 'result'}: {one['message']}" for one in problems[:3])
+    return difference(test.expected, outcome.result, test.tolerance)
+
+
+def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
+    """`expected` is an error's type (or a status such as timeout), or {"type", "message"} with a part of its text."""
+    if outcome.ok:
+        return "it returned a result where an error was expected"
+    wanted = expected if isinstance(expected, dict) else {"type": expected}
+    error = outcome.error or sandbox.FunctionError(outcome.status, "")
+    if wanted.get("type") and wanted["type"] not in (error.type, outcome.status):
+        return f"it ended in {error.type} instead of {wanted['type']}: {error.message}"
+    if wanted.get("message") and wanted["message"] not in error.message:
+        return f"the error says “{error.message}”"
+    return ""
+
+
+def difference(expected: Any, got: Any, tolerance: float, path: str = "result") -> str:
+    """The first place where two values differ by more than the tolerance; empty when nowhere."""
+    if is_number(expected) and is_number(got):
+        return "" if abs(expected - got) <= tolerance else f"{path} is {got!r}, not {expected!r}"
+    if type(expected) is not type(got):
+        return f"{path} is {shown(got)}, not {shown(expected)}"
+    if isinstance(expected, dict):
+        if expected.keys() != got.keys():
+            return f"{path} has the keys {sorted(got)}, not {sorted(expected)}"
+        found = (difference(expected[key], got[key], tolerance, f"{path}.{key}") for key in expected)
+        return next((text for text in found if text), "")
+    if isinstance(expected, list):
+        if len(expected) != len(got):
+            return f"{path} has {len(got)} items, not {len(expected)}"
+        found = (
+            difference(a, b, tolerance, f"{path}[{n}]") for n, (a, b) in enumerate(zip(expected, got, strict=True))
+        )
+        return next((text for text in found if text), "")
+    return "" if expected == got else f"{path} is {shown(got)}, not {shown(expected)}"
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+def test_from(execution: Execution, name: str) -> FunctionTest:
+    """An unsaved test that expects what this execution gave."""
+    test = FunctionTest(name=name, arguments=execution.arguments)
+    test.function_id = execution.function_id  # type: ignore[assignment]  # null only for a deleted function's history
+    if execution.status == "ok":
+        test.expects, test.expected, test.tolerance = FunctionTest.Expects.VALUE, execution.result, 1e-9
+    else:
+        error = execution.error or {}
+        test.expects, test.expected = FunctionTest.Expects.ERROR, error.get("type") or execution.status
+    return test
+
+
+test_from.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
+
+
+def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> dict[str, Any]:
+    """Run the last different inputs of this person against a version; callbacks and the web are not available.
+
+    Returns {"version", "replayed", "same", "differing": [{execution, arguments, before, after, reason}]}.
+    """
+    inputs = recent_inputs(function, user, limit)
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-replay") as pool:
+        answers = list(pool.map(lambda execution: replayed(version, execution), inputs))
+    differing = [answer for answer in answers if answer]
+    return {
+        "version": version.number,
+        "replayed": len(inputs),
+        "same": len(inputs) - len(differing),
+        "differing": differing,
+    }
+
+
+def recent_inputs(function: StoredFunction, user: Any, limit: int) -> list[Execution]:
+    rows = Execution.objects.visible_to(user).filter(function=function).exclude(status__in=["busy", "cancelled"])
+    different: dict[str, Execution] = {}
+    for execution in rows.order_by("-id")[: limit * 5]:
+        different.setdefault(sha256_of(execution.arguments), execution)
+        if len(different) == limit:
+            break
+    return list(different.values())
+
+
+def replayed(version: Ready, execution: Execution) -> dict[str, Any] | None:
+    verdict = run_test(version, test_from(execution, str(execution.pk)))
+    if verdict.ok:
+        return None
+    return {
+        "execution": str(execution.pk),
+        "arguments": execution.arguments,
+        "before": {"status": execution.status, "result": execution.result, "error": execution.error},
+        "after": {"status": verdict.status, "result": verdict.result, "error": verdict.error},
+        "reason": verdict.reason,
+    }

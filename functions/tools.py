@@ -1,0 +1,108 @@
+"""The runner's side of stored functions: one tool call is one execution."""
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from agents.exceptions import Invalid, TooLarge
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+from functions.execution import Caller, Ready, execute, ready
+from functions.host import Host
+from functions.models import Execution, FunctionVersion
+
+CODES = {
+    "error": "function_error",
+    "timeout": "timeout",
+    "cpu": "timeout",
+    "memory": "out_of_memory",
+    "violation": "violation",
+    "crash": "function_crashed",
+    "refused": "refused",
+    "busy": "busy",
+    "cancelled": "cancelled",
+}
+
+
+class FunctionToolset:
+    """Executes tools of kind function."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        version = version_of(tool)
+        try:
+            execution = execute(version, call.arguments, caller_for(tool, version, call, context))
+        except (Invalid, TooLarge) as error:
+            raise RetryTool(in_words(error), details=error.details)
+        return result_of(execution, untrusted=tool.untrusted)
+
+
+def version_of(tool: ToolSpec) -> Ready:
+    """The pinned version, else the one the catalogue names: a live agent and its tools are of one moment."""
+    source = tool.source
+    if tool.pinned_version and tool.pinned_version != source.get("version"):
+        return pinned(source, tool.pinned_version)
+    try:
+        return ready(source["id"], source["sha256"])
+    except (KeyError, FunctionVersion.DoesNotExist):
+        raise ToolFailed(f"The function behind “{tool.name}” is gone.", code="unknown_function")
+
+
+def pinned(source: dict[str, Any], number: int) -> Ready:
+    rows = FunctionVersion.objects.filter(function_id=source.get("function"), number=number)
+    found = rows.values_list("pk", "sha256").first()
+    if found is None:
+        raise ToolFailed(f"The function has no version {number}, which the grant pins.", code="unknown_version")
+    return ready(*found)
+
+
+def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolContext) -> Caller:
+    spec = version.spec
+    data = {"run": context.run_id, "agent": context.agent, "user": context.user_id, "session": context.session_id,
+            "chain": context.chain, "step": context.step, "metadata": context.metadata}  # fmt: skip
+    host = Host(
+        user=person(context.user_id) if spec.secrets else None,
+        allowed_hosts=tuple(spec.allowed_hosts),
+        secret_names=tuple(spec.secrets),
+        emit=context.emit,
+        values=context.values,
+        call_id=call.id,
+    )
+    grants = {name: callback(context, name) for name in context.tool_names if name != tool.name}
+    return Caller(
+        user_id=context.user_id, run=context.run_id, call=call.id,
+        data=data if spec.requires_context else {}, grants=grants if context.call_tool else {}, host=host,
+    )  # fmt: skip
+
+
+def person(user_id: int) -> Any:
+    return get_user_model().objects.get(pk=user_id)
+
+
+def callback(context: ToolContext, name: str) -> Any:
+    """ctx.call(name, …) of the function is a recorded call under the same policy."""
+
+    def call_tool(arguments: dict[str, Any]) -> Any:
+        assert context.call_tool is not None
+        return context.call_tool(name, arguments)
+
+    return call_tool
+
+
+def result_of(execution: Execution, *, untrusted: bool) -> ToolResult:
+    details = {
+        "execution": str(execution.pk), "version": execution.version_number, "isolation": execution.isolation,
+        "cpu_ms": execution.cpu_ms, "peak_kb": execution.peak_kb, "cached": execution.is_cached,
+    }  # fmt: skip
+    if execution.status == "ok":
+        return ToolResult(
+            ok=True, value=execution.result, printed=execution.printed, untrusted=untrusted, details=details
+        )
+    error = {"code": CODES.get(execution.status, "function_error"), **(execution.error or {})}
+    return ToolResult(ok=False, error=error, printed=execution.printed, untrusted=untrusted, details=details)
+
+
+def in_words(error: Invalid | TooLarge) -> str:
+    """For the model: which argument, and why."""
+    reasons = [
+        f"{detail.get('path') or 'arguments'}: {detail['message']}" for detail in error.details if "message" in detail
+    ]
+    return "; ".join([str(error), *reasons[:5]])

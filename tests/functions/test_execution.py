@@ -1,0 +1,166 @@
+import pytest
+
+from agents.exceptions import Invalid, TooLarge
+from functions import slots
+from functions.execution import Caller, execute, ready
+from functions.host import Host
+from functions.models import Execution
+from functions.store import draft
+from tests.functions.library import make, publish
+
+
+def call(function, arguments, user=None, **more):
+    version = function.published
+    return execute(ready(version.pk, version.sha256), arguments, Caller(user_id=user.pk if user else None, **more))
+
+
+def test_it_runs_the_function_and_keeps_the_execution(alice):
+    execution = call(publish(alice), {"a": 40}, alice)
+
+    kept = Execution.objects.get()
+    assert kept.pk == execution.pk
+    assert (kept.status, kept.result, kept.version_number, kept.function_name) == ("ok", 42, 1, "add")
+    assert kept.arguments == {"a": 40, "b": 2}
+    assert kept.principal == alice
+    assert kept.isolation in ("full", "reduced")
+    assert kept.wall_ms > 0 and kept.peak_kb > 0
+
+
+def test_a_failing_function_is_an_execution_with_its_line(alice):
+    function = publish(alice, "def f(a: int):\n    print('so far')\n    return 1 // a\n", "f")
+    execution = call(function, {"a": 0}, alice)
+    assert execution.status == "error"
+    assert execution.error["type"] == "ZeroDivisionError"
+    assert execution.error["line"] == 3
+    assert execution.printed == "so far\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("def f():\n    while True:\n        pass\n", "timeout"),
+        ("def f():\n    return 'x' * 10**10\n", "memory"),
+        ("def f():\n    return {1, 2}\n", "error"),
+        ("def f():\n    return float('nan')\n", "error"),
+    ],
+)
+def test_every_bad_ending_has_its_row(alice, source, status):
+    execution = call(publish(alice, source, "f", timeout=0.3), {}, alice)
+    assert execution.status == status
+    assert Execution.objects.get().error["message"] or Execution.objects.get().error["type"]
+
+
+def test_arguments_that_break_the_schema_are_told_one_by_one(alice):
+    function = publish(alice)
+    with pytest.raises(Invalid) as caught:
+        call(function, {"a": "one", "c": 3}, alice)
+    assert {detail["field"] for detail in caught.value.details} == {"arguments", "arguments/a"}
+    assert not Execution.objects.exists()
+
+
+@pytest.mark.parametrize("arguments", [None, [], "x", {"a": float("inf")}, {"a": object()}])
+def test_what_is_no_json_object_is_refused(alice, arguments):
+    with pytest.raises(Invalid):
+        call(publish(alice), arguments, alice)
+
+
+def test_ten_megabytes_are_refused(alice):
+    function = publish(alice, "def f(text: str):\n    return len(text)\n", "f")
+    with pytest.raises(TooLarge):
+        call(function, {"text": "x" * 10_000_000}, alice)
+
+
+def test_bottomless_arguments_are_refused(alice):
+    function = publish(alice, "def f(x):\n    return 1\n", "f")
+    value: list = []
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(Invalid):
+        call(function, {"x": value}, alice)
+
+
+def test_defaults_of_an_edited_schema_are_applied(alice):
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "default": 7}}}
+    function = publish(alice, "def f(a):\n    return a\n", "f", input_schema=schema)
+    assert call(function, {}, alice).result == 7
+
+
+def test_the_result_is_checked_as_well(alice):
+    function = publish(alice, "def f(a):\n    return a\n", "f", output_schema={"type": "integer"})
+    assert call(function, {"a": 1}, alice).status == "ok"
+    execution = call(function, {"a": "x"}, alice)
+    assert (execution.status, execution.result) == ("error", None)
+    assert execution.error["type"] == "InvalidOutput"
+
+
+SECONDS = "import time\ndef f(a: int):\n    return time.time()\n"
+
+
+def test_results_of_pure_functions_are_kept_for_a_while(alice):
+    function = publish(alice, SECONDS, "f", allowed_imports=["time"], is_pure=True, cache_ttl=60)
+    first, again, other = (call(function, {"a": a}, alice) for a in (1, 1, 2))
+    assert again.result == first.result and again.is_cached
+    assert other.result != first.result and not other.is_cached
+    assert Execution.objects.count() == 3
+
+
+def test_results_of_other_functions_are_not(alice):
+    function = publish(alice, SECONDS, "f", allowed_imports=["time"], is_pure=True)
+    assert call(function, {"a": 1}, alice).result != call(function, {"a": 1}, alice).result
+
+
+def test_only_so_many_calls_at_once(alice):
+    function = publish(alice, max_concurrency=1)
+    with slots.one_of(function.pk, 1, 30) as is_free:
+        assert is_free
+        assert call(function, {"a": 1}, alice).status == "busy"
+    assert call(function, {"a": 1}, alice).status == "ok"
+
+
+def test_a_crashed_callers_slot_frees_itself(alice):
+    assert slots.take("function-slots:test", "dead", 1, -1)
+    assert slots.take("function-slots:test", "alive", 1, 5)
+    slots.give_back("function-slots:test", "alive")
+
+
+def test_a_function_logs_keeps_values_and_calls_what_it_was_granted(alice):
+    source = (
+        "def f(ctx, a: int):\n"
+        "    ctx.log('half way')\n"
+        "    ctx.progress(1, 2)\n"
+        "    ctx.kv_set('seen', a)\n"
+        "    return [ctx.kv_get('seen'), ctx.call('double', n=a), ctx['user']]\n"
+    )
+    function = publish(alice, source, "f")
+    told = []
+    host = Host(emit=lambda type, data: told.append((type, data.get("message"), data.get("fraction"))))
+    grants = {"double": lambda arguments: 2 * arguments["n"]}
+    execution = call(function, {"a": 21}, alice, data={"user": alice.pk}, grants=grants, host=host)
+    assert execution.result == [21, 42, alice.pk]
+    assert told == [("tool.log", "half way", None), ("tool.progress", "", 0.5)]
+
+
+def test_a_secret_that_came_back_is_not_kept():
+    from functions import sandbox
+
+    host = Host(used={"crm": "s3cret-value"})
+    outcome = sandbox.Outcome(
+        status="error",
+        result={"echo": ["Bearer s3cret-value"], "s3cret-value": 1},
+        printed="got s3cret-value\n",
+        error=sandbox.FunctionError("E", "s3cret-value", 1),
+    )
+    assert "s3cret" not in str(host.redacted(outcome).as_dict())
+    assert "[secret crm]" in host.redacted(outcome).printed
+
+
+def test_a_draft_can_be_run_without_being_stored(alice):
+    function = make(alice)
+    assert draft(function).number is None
+
+
+def test_it_needs_few_queries(alice, django_assert_num_queries):
+    function = publish(alice)
+    call(function, {"a": 1}, alice)
+    with django_assert_num_queries(1):
+        call(function, {"a": 1}, alice)
