@@ -243,4 +243,10 @@ PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "
 MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)  # a model server silent for so long is asked again
 MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the second attempt; doubles for the third
 
+# The router: "provider:model" of a site provider, or empty. Without either it matches capabilities and words.
+ROUTER_MODEL = env.str("MUSTER_ROUTER_MODEL", default="")
+ROUTER_EMBEDDINGS = env.str("MUSTER_ROUTER_EMBEDDINGS", default="")
+ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.3)  # cosine an agent needs; embedding models differ
+ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.02)  # by which it must lead the next
+
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked

@@ -29,7 +29,7 @@ class MinionToolset:
             raise RetryTool("Say in `task` what the agent shall do.")
         if context.spawn is None:
             raise ToolFailed("No agent can be started from here.", code="cannot_spawn")
-        return result_of(context.spawn(agent, task, call.arguments.get("input")))
+        return result_of(context.spawn(agent.name, task, call.arguments.get("input")))
 
     def _agent(self, tool: ToolSpec) -> Agent:
         agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent") or 0).first()
@@ -39,4 +39,8 @@ class MinionToolset:
 
 
 def result_of(value: JSON) -> ToolResult:
-    return value if isinstance(value, ToolResult) else ToolResult(ok=True, value=value)
+    """The child's end as a result; what it read from strangers marks the caller too."""
+    if isinstance(value, ToolResult):
+        return value
+    said = {name: value[name] for name in ("reply", "output", "agent", "run") if value.get(name) is not None}
+    return ToolResult(ok=True, value=said, untrusted=bool(value.get("untrusted")))

@@ -1,17 +1,25 @@
-"""Which agent gets a message: the session's, else the one whose words fit best. Says why; may say nobody."""
+"""Which agent gets a message, and why.
 
-import re
-from dataclasses import dataclass
-from typing import Any
+Named → the session's → capability → classifier → embeddings → words → nobody.
+"""
 
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agents.exceptions import NotFound
 from agents.models import Agent
 
-WORD = re.compile(r"[a-z0-9]{3,}")
-CONFIDENT = 0.2
+from . import classifier, embeddings, matching
+from .profiles import Profile, profiles_for
+
+SHOWN = 5  # candidates that a decision keeps
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
+    """An agent that was considered. `score` is 0 to 1 and comparable within one decision only."""
+
     agent: str
     score: float
     reason: str
@@ -19,26 +27,173 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """A decision. `agent` None means that nobody fits, which is an answer."""
+
     agent: Agent | None
+    method: str
+    candidates: list[Candidate] = field(default_factory=list)
+    reason: str = ""
+
+
+class Figure(Protocol):
+    """How an agent has done lately; runs know it and pass it in."""
+
+    success_rate: float
+    p50_s: float
+
+
+TrackRecord = Callable[[Collection[int]], dict[int, Figure]]
+
+
+def route(
+    user: Any,
+    text: str,
+    *,
+    session_agent: Agent | None = None,
+    explicit: Agent | str | None = None,
+    track_record: TrackRecord | None = None,
+    methods: Sequence[str] | None = None,
+) -> Route:
+    """Choose among the published agents this person can see.
+
+    Raises NotFound where `explicit` names nobody. `methods` leaves out others (benchmarks).
+    """
+    if explicit is not None:
+        return named(user, explicit)
+    if session_agent is not None and session_agent.enabled and session_agent.published_id is not None:
+        return Route(session_agent, "session", reason="The conversation is with this agent.")
+    profiles = profiles_for(user)
+    if not profiles:
+        return Route(None, "nobody", reason="There is no published agent that you can use.")
+    decision = decide(profiles, text, user=user, track_record=track_record, methods=methods)
+    agent = load(decision.profile) if decision.profile else None
+    return Route(agent, decision.method, decision.candidates, decision.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    profile: Profile | None
     method: str
     candidates: list[Candidate]
     reason: str
 
 
-def route(user: Any, text: str, *, session_agent: Agent | None = None, explicit: Agent | None = None) -> Route:
-    """Explicit → session's → words of name, description, capabilities and examples."""
-    for agent, method in ((explicit, "explicit"), (session_agent, "session")):
-        if agent is not None:
-            return Route(agent, method, [Candidate(agent.name, 1.0, method)], method)
-    said = set(WORD.findall(text.lower()))
-    agents = list(Agent.objects.visible_to(user).published().select_related("published", "provider"))
-    scored = sorted(((score(agent, said), agent) for agent in agents), key=lambda pair: -pair[0])[:10]
-    candidates = [Candidate(agent.name, round(points, 3), "words in common") for points, agent in scored]
-    if not scored or scored[0][0] < CONFIDENT:
-        return Route(None, "words", candidates, "nobody fits: no agent shares enough words with the message")
-    return Route(scored[0][1], "words", candidates, f"its words fit best ({scored[0][0]:.2f})")
+def decide(
+    profiles: Sequence[Profile],
+    text: str,
+    *,
+    user: Any = None,
+    track_record: TrackRecord | None = None,
+    methods: Sequence[str] | None = None,
+) -> Decision:
+    """The first method that is sure decides; what the last one considered is kept in any case."""
+    considered: list[Candidate] = []
+    for method, ask in METHODS.items():
+        if methods is not None and method not in methods:
+            continue
+        found = ask(profiles, text, user)
+        if found is None:
+            continue  # not configured, or out of order
+        considered = found.candidates or considered
+        winners = tie_break(found.winners, track_record)
+        if winners:
+            return Decision(winners[0], method, considered[:SHOWN], reason_for(winners, found))
+        if found.is_final:
+            return Decision(None, method, considered[:SHOWN], found.reason)
+    return Decision(None, "nobody", considered[:SHOWN], "No agent fits this message well enough; name one.")
 
 
-def score(agent: Agent, said: set[str]) -> float:
-    known = " ".join([agent.name, agent.description, *agent.capabilities, *agent.examples]).lower()
-    return len(said & set(WORD.findall(known))) / max(len(said), 1)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a method says: equally good winners (none: it is not sure), and whom it considered."""
+
+    winners: list[Profile]
+    candidates: list[Candidate]
+    reason: str
+    is_final: bool = False
+
+
+def by_capability(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+    """The agents that have a capability whose words all stand in the message; the longest capability wins."""
+    hits = matching.capability_hits(profiles, text)
+    best = max((len(words) for _, _, words in hits), default=0)
+    winners = [(profile, capability) for profile, capability, words in hits if len(words) == best]
+    shown = [Candidate(profile.name, 1.0, f"can do “{capability}”") for profile, capability in winners]
+    if len({profile.id for profile, _ in winners}) > 1:
+        winners = matching.sharpest(winners, profiles, text)
+    return Found([profile for profile, _ in winners], shown, shown[0].reason if shown else "")
+
+
+def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+    """What the configured model says; its "nobody" is final."""
+    verdict = classifier.classify(user, text, matching.shortlist(profiles, text, classifier.AT_MOST))
+    if verdict is None:
+        return None
+    chosen = [profile for profile in profiles if profile.name == verdict.agent]
+    shown = [Candidate(verdict.agent, verdict.confidence, verdict.reason)] if chosen else []
+    return Found(chosen, shown, verdict.reason or "the model says that nobody fits", is_final=True)
+
+
+def by_embeddings(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+    """The nearest agent, where an embedding model is configured and it is near enough."""
+    scores = embeddings.similarities(user, text, profiles)
+    if scores is None:
+        return None
+    ranked = sorted(zip(scores, profiles, strict=True), key=lambda pair: (-pair[0], pair[1].name))
+    shown = [Candidate(one.name, round(score, 4), "similar in meaning") for score, one in ranked[:SHOWN]]
+    sure = embeddings.is_sure([score for score, _ in ranked])
+    return Found([ranked[0][1]] if sure else [], shown, "nearest in meaning")
+
+
+def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+    """The agent whose description shares the most telling words, if it stands out."""
+    ranked = matching.ranked(profiles, text)
+    shown = [
+        Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words)}")
+        for one in ranked[:SHOWN]
+    ]
+    best = [one for one in ranked if one.confidence >= matching.SURE]
+    winners = [one.profile for one in best if one.score == best[0].score]
+    return Found(winners, shown, shown[0].reason if shown else "")
+
+
+METHODS: dict[str, Callable[[Sequence[Profile], str, Any], Found | None]] = {
+    "capability": by_capability,
+    "classifier": by_classifier,
+    "embeddings": by_embeddings,
+    "words": by_words,
+}
+
+
+def named(user: Any, explicit: Agent | str) -> Route:
+    if isinstance(explicit, Agent):
+        return Route(explicit, "explicit", reason="The message was sent to this agent.")
+    agent = Agent.objects.select_related("published").named(user, explicit)
+    if agent.published is None or not agent.enabled:
+        raise NotFound(f"The agent “{explicit}” has no published version.", code="not_published")
+    return Route(agent, "explicit", reason="The message was sent to this agent.")
+
+
+def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[Profile]:
+    """Equally good ones by how they have done lately, then by name, so that the same message goes the same way."""
+    if len(winners) < 2:
+        return winners
+    figures = track_record([profile.id for profile in winners]) if track_record else {}
+
+    def rank(profile: Profile) -> tuple[float, float, str]:
+        figure = figures.get(profile.id)
+        return (-(figure.success_rate if figure else 0.5), figure.p50_s if figure else 0.0, profile.name)
+
+    return sorted(winners, key=rank)
+
+
+def reason_for(winners: list[Profile], found: Found) -> str:
+    first = next((one.reason for one in found.candidates if one.agent == winners[0].name), found.reason)
+    if len(winners) == 1:
+        return first
+    others = ", ".join(profile.name for profile in winners[1:4])
+    return f"{first}; equally good: {others}; chosen by track record, then by name"
+
+
+def load(profile: Profile) -> Agent:
+    return Agent.objects.select_related("published", "provider").get(pk=profile.id)

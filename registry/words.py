@@ -1,15 +1,17 @@
 """Words of a text, for matching without a language model: lower case, no endings, no little words. Plain Python."""
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 LITTLE = frozenset(
     """
-    a an and any are as at be been but by can could did do does for from get give had has have he her him his how i
-    if in into is it its just let like me my no not of off on one or our out please shall she should so some tell
-    than that the their them then there these they this those to too up us use using want was we were what when
-    where which who why will with would you your
+    a about again all also am an and any are as at be because been but by can could did do does each every for from
+    get give go going good got had has have he hello her here hi him his how i if in into is it its just know last
+    let like look made make many may me might more most much must my need new next no not now of off ok on one only
+    or other our out over own please put really right same say see shall she should show so some something such take
+    tell thank thanks that than the their them then there these they thing things think this those through to too
+    two up us use using very want was way we well were what when where which while who whole whom whose why will
+    with without would yes yet you your
     """.split()  # noqa: SIM905 (read as a text)
 )
 # What signs say in words, so that "3 + 4" finds a calculator.
@@ -29,33 +31,17 @@ def words_of(text: str) -> list[str]:
     return [stem(word) for word in WORD.findall(text.replace("_", " ")) if word not in LITTLE]
 
 
+ENDINGS = """
+    ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
+    ics ic ors or ers er ies ied ed es ly s e y
+    """.split()  # noqa: SIM905
+
+
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """Crude and steady: plural, -ing, -ed, -ion and the like are cut where four letters stay."""
-    for ending in (
-        "ations",
-        "ation",
-        "ators",
-        "ator",
-        "ings",
-        "ing",
-        "ions",
-        "ion",
-        "ers",
-        "er",
-        "ies",
-        "ed",
-        "es",
-        "ly",
-        "s",
-        "e",
-        "y",
-    ):
+    """Crude and steady: plural, -ing, -ed, -ation and the like are cut where three letters stay."""
+    for ending in ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
             break
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
-
-
-def shared(words: Iterable[str], others: Iterable[str]) -> set[str]:
-    return set(words) & set(others)

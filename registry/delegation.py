@@ -1,0 +1,51 @@
+"""Who takes a task that an agent hands on by capability, and why."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from . import matching
+from .profiles import Profile, profiles_for
+from .router import SHOWN, Candidate, Figure, Route, TrackRecord, load
+
+
+def for_capability(
+    user: Any,
+    capability: str,
+    task: str,
+    *,
+    excluding: Collection[int] = (),
+    track_record: TrackRecord | None = None,
+) -> Route:
+    """Who can do this: the agents with the capability, then by words of the task and by how they have done lately.
+
+    `excluding` are ids of agents already at work above the caller.
+    """
+    able = matching.able(profiles_for(user), capability)
+    profiles = [profile for profile in able if profile.id not in excluding]
+    if not profiles:
+        why = "is already at work above this call" if able else "has this capability"
+        name = ", ".join(profile.name for profile in able) if able else "nobody"
+        return Route(None, "capability", reason=f"“{capability}”: {name} {why}.")
+    figures = track_record([profile.id for profile in profiles]) if track_record else {}
+    scored = sorted(
+        (Candidate(one.name, score, reason) for one, score, reason in weighed(profiles, task, figures)),
+        key=lambda one: (-one.score, one.agent),
+    )
+    chosen = next(profile for profile in profiles if profile.name == scored[0].agent)
+    return Route(load(chosen), "capability", scored[:SHOWN], scored[0].reason)
+
+
+def weighed(profiles: Sequence[Profile], task: str, figures: dict[int, Figure]) -> list[tuple[Profile, float, str]]:
+    """(profile, score, reason): half for the task's words, half for the success rate; unknown counts as middling."""
+    found = {one.profile.id: one for one in matching.ranked(profiles, task)}
+    top = max((one.score for one in found.values()), default=0.0) or 1.0
+    weights = []
+    for profile in profiles:
+        fit = found[profile.id].score / top if profile.id in found else 0.0
+        figure = figures.get(profile.id)
+        rate = figure.success_rate if figure else 0.5
+        reason = f"has the capability; words {fit:.2f}; " + (
+            f"success rate {rate:.0%}, typically {figure.p50_s:.1f} s" if figure else "no runs yet"
+        )
+        weights.append((profile, round((fit + rate) / 2, 4), reason))
+    return weights

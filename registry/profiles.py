@@ -1,0 +1,93 @@
+"""What the router knows of an agent, made from its published spec and kept by its content."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agents.models import Agent, AgentVersion
+from agents.spec import AgentSpec
+
+from .cache import Cache
+from .words import words_of
+
+WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """`weights` are word stems and how much each says; `capabilities` pairs of text and stems."""
+
+    id: int
+    name: str
+    hash: str
+    description: str
+    capabilities: tuple[tuple[str, frozenset[str]], ...]
+    examples: tuple[str, ...]
+    weights: dict[str, float]
+
+    @property
+    def text(self) -> str:
+        """What an embedding or a classifier reads."""
+        said = [f"{self.name}: {self.description}"]
+        if self.capabilities:
+            said.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
+        if self.examples:
+            said.append("For example: " + " / ".join(self.examples[:6]))
+        return "\n".join(said)
+
+
+_profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
+
+
+def profiles_for(user: Any) -> list[Profile]:
+    """The published agents this person can use, nearest owner first where names are equal.
+
+    One query when all are kept.
+    """
+    rows = Agent.objects.visible_to(user).published().nearest_first(user).values_list("pk", "name", "live_hash")
+    nearest: dict[str, tuple[int, str]] = {}
+    for pk, name, live_hash in rows:
+        nearest.setdefault(name, (pk, live_hash))
+    found = {key: _profiles.get(key) for key in nearest.values()}
+    lacking = [key for key, profile in found.items() if profile is None]
+    found |= made(lacking)
+    return [profile for profile in found.values() if profile is not None]
+
+
+def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile | None]:
+    hashes = dict(keys)
+    profiles: dict[tuple[int, str], Profile | None] = {}
+    for start in range(0, len(keys), 500):
+        ids = [pk for pk, _ in keys[start : start + 500]]
+        versions = AgentVersion.objects.filter(pk__in=Agent.objects.filter(pk__in=ids).values("published_id"))
+        for agent_id, spec in versions.values_list("agent_id", "spec"):
+            key = (agent_id, hashes[agent_id])
+            profiles[key] = _profiles.get_or_make(key, partial(read_profile, spec, key))
+    return profiles
+
+
+def read_profile(spec: dict[str, Any], key: tuple[int, str]) -> Profile:
+    return profile_of(AgentSpec.model_validate(spec), *key)
+
+
+def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
+    weights: dict[str, float] = {}
+    texts = {
+        "capabilities": spec.capabilities,
+        "name": [spec.name.replace("-", " ")],
+        "examples": spec.examples,
+        "description": [spec.description],
+    }
+    for field, said in texts.items():
+        for stem in set(words_of(" . ".join(map(str, said)))):
+            weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
+    return Profile(
+        id=id,
+        name=spec.name,
+        hash=hash,
+        description=spec.description,
+        capabilities=tuple((text, frozenset(words_of(text))) for text in spec.capabilities),
+        examples=tuple(spec.examples),
+        weights=weights,
+    )
