@@ -50,7 +50,10 @@ def is_sure(scores: Sequence[float]) -> bool:
 
 def vectors(provider: Provider, model_name: str, texts: Sequence[str]) -> list[tuple[float, ...]]:
     """Unit vectors; agents' are kept in this process and in the cache, by their text."""
-    keys = [f"embedding:{sha256(f'{provider.pk}:{model_name}:{text}'.encode()).hexdigest()}" for text in texts]
+    keys = [
+        f"embedding:{sha256(f'{provider.pk}:{provider.revision}:{model_name}:{text}'.encode()).hexdigest()}"
+        for text in texts
+    ]
     found = {key: vector for key in keys if (vector := _vectors.get(key))}
     lacking = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
     kept = read_kept([key for key in lacking if key != keys[0]])
