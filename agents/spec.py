@@ -20,11 +20,11 @@ class Frozen(BaseModel):
 class ModelParams(Frozen):
     """What is sent to the model; None leaves it to the provider."""
 
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class GrantSpec(Frozen):
@@ -56,13 +56,13 @@ class AgentSpec(Frozen):
     examples: list[str] = []
     delegates_to: list[str] = []
     grants: list[GrantSpec] = []
-    max_steps: int = Field(12, ge=1, le=200)
-    timeout_s: float = Field(300.0, gt=0)
-    max_chain_depth: int = Field(3, ge=0, le=10)
-    max_agent_depth: int = Field(1, ge=0, le=10)
+    max_steps: int = Field(default=12, ge=1, le=200)
+    timeout_s: float = Field(default=300.0, gt=0)
+    max_chain_depth: int = Field(default=3, ge=0, le=10)
+    max_agent_depth: int = Field(default=1, ge=0, le=10)
     session_context: Literal["none", "last_n", "summary"] = "last_n"
-    context_messages: int = Field(20, ge=1, le=500)
-    context_tokens: int = Field(8000, ge=100, le=2_000_000)
+    context_messages: int = Field(default=20, ge=1, le=500)
+    context_tokens: int = Field(default=8000, ge=100, le=2_000_000)
 
 
 class ToolPolicy(Frozen):
@@ -73,16 +73,16 @@ class ToolPolicy(Frozen):
 
 
 class Retry(Frozen):
-    attempts: int = Field(1, ge=1, le=20)
-    backoff_s: float = Field(1.0, ge=0, le=3600)
-    max_backoff_s: float = Field(60.0, ge=0, le=86400)
+    attempts: int = Field(default=1, ge=1, le=20)
+    backoff_s: float = Field(default=1.0, ge=0, le=3600)
+    max_backoff_s: float = Field(default=60.0, ge=0, le=86400)
 
 
 class RepeatUntil(Frozen):
     """Run the step again until `condition` (JMESPath over the step's output) holds, at most `limit` times."""
 
     condition: str
-    limit: int = Field(5, ge=1, le=100)
+    limit: int = Field(default=5, ge=1, le=100)
 
 
 class StepSpec(Frozen):
@@ -96,12 +96,12 @@ class StepSpec(Frozen):
     input: dict[str, Any] = {}
     when: str = ""
     for_each: str = ""
-    max_parallel: int = Field(8, ge=1, le=256)
+    max_parallel: int = Field(default=8, ge=1, le=256)
     repeat_until: RepeatUntil | None = None
     retry: Retry = Retry()
     on_error: Literal["stop", "continue", "fallback"] = "stop"
     fallback: str = ""
-    timeout_s: float = Field(300.0, gt=0)
+    timeout_s: float = Field(default=300.0, gt=0)
     approval: bool = False
     policy: ToolPolicy = ToolPolicy()
     max_turns: int | None = None
@@ -117,8 +117,8 @@ class ChainSpec(Frozen):
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     output: str = ""
-    max_chain_depth: int = Field(3, ge=0, le=10)
-    timeout_s: float = Field(3600.0, gt=0)
-    max_parallel: int = Field(16, ge=1, le=256)
+    max_chain_depth: int = Field(default=3, ge=0, le=10)
+    timeout_s: float = Field(default=3600.0, gt=0)
+    max_parallel: int = Field(default=16, ge=1, le=256)
     steps: list[StepSpec] = []
     grants: list[GrantSpec] = []

@@ -63,8 +63,8 @@ class LiveAgent:
     ) -> ModelReply:
         """Ask the model once (retries and fallbacks included). The system prompt is put first unless there is one.
 
-        `tool_names` None offers all granted tools, () none; `extra_tools` are offered
-        besides. Streams only where somebody listens (`on_delta`).
+        `tool_names` None offers all granted tools, () none; `extra_tools` are offered besides.
+        Streams only where somebody listens (`on_delta`).
         Raises ModelFailed(code, message, attempts), or ModelCancelled within a second of `is_cancelled()` turning true.
         """
         started = perf_counter()

@@ -1,6 +1,7 @@
 """Messages and agents compared by meaning, through an OpenAI-compatible /embeddings. Optional."""
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from operator import mul
 from typing import Any
@@ -50,10 +51,8 @@ def is_sure(scores: Sequence[float]) -> bool:
 
 def vectors(provider: Provider, model_name: str, texts: Sequence[str]) -> list[tuple[float, ...]]:
     """Unit vectors; agents' are kept in this process and in the cache, by their text."""
-    keys = [
-        f"embedding:{sha256(f'{provider.pk}:{provider.revision}:{model_name}:{text}'.encode()).hexdigest()}"
-        for text in texts
-    ]
+    model = f"{provider.pk}:{provider.revision}:{model_name}"
+    keys = [f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}" for text in texts]
     found = {key: vector for key in keys if (vector := _vectors.get(key))}
     lacking = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
     kept = read_kept([key for key in lacking if key != keys[0]])
@@ -63,7 +62,7 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str]) -> list[t
     write_kept({key: vector for key, vector in fresh.items() if key != keys[0]})  # messages are not worth keeping
     found |= fresh
     for key in keys[1:]:
-        _vectors.get_or_make(key, lambda key=key: found[key])
+        _vectors.get_or_make(key, partial(found.__getitem__, key))
     return [found[key] for key in keys]
 
 

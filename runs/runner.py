@@ -299,6 +299,8 @@ class Conversation:
 
     def look_for_circles(self) -> None:
         """A run that goes round in circles is told once, then stopped."""
+        if self.run.turns < stuck.FIRST_CHECK:
+            return
         calls = ToolCallRecord.objects.filter(run=self.run, parent_call=None).order_by("id")
         verdict = stuck.check(
             [stuck.Step.of(record) for record in calls], was_warned=bool(self.run.policy.get("warned"))

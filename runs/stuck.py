@@ -1,11 +1,25 @@
-"""Does a run go round in circles? Pure: the calls so far in, a verdict out."""
+"""Does a run go round in circles? Pure: the calls so far in, a verdict out.
 
+A turn is barren when all its calls were made before with the same arguments and the same answer. A second barren turn
+in a row is warned of, a third is the end: that covers the same call again and again, and circles of two, three or more.
+What changes its arguments but gets nowhere (only failures, only empty answers, two agents sending each other to and
+fro) is given a little longer.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from agents.schema import canonical_json
 
-SAME_CALL = 3  # times the same call with the same arguments and the same answer
+FIRST_CHECK = 3  # turns before which nothing can be wrong
+BARREN = 2  # barren turns in a row before the warning; one more ends the run
+POLLED = 5  # the same call with ever other answers: somebody waits for something, perhaps in vain
+FAILING = 3  # turns in a row in which everything failed in the same way
+EMPTY = 4  # turns in a row in which one tool found nothing
+TO_AND_FRO = 5  # turns in a row in which two agents take turns with each other
+EMPTY_ANSWERS = frozenset(canonical_json(value) for value in (None, "", [], {}, {"result": None}, {"results": []}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,30 +30,120 @@ class Step:
     arguments: str
     answer: str
     turn: int
+    kind: str = ""
+    outcome: str = "ok"
+    code: str = ""
 
     @classmethod
     def of(cls, record: Any) -> "Step":
-        answer = canonical_json([record.outcome, record.result, (record.error or {}).get("code")])
-        return cls(record.name, canonical_json(record.arguments), answer, record.turn)
+        code = str((record.error or {}).get("code", ""))
+        answer = canonical_json(record.result) if record.outcome == "ok" else f"{record.outcome}: {code}"
+        return cls(
+            record.name, canonical_json(record.arguments), answer, record.turn, record.kind, record.outcome, code
+        )
+
+    @property
+    def call(self) -> tuple[str, str]:
+        return self.name, self.arguments
+
+    @property
+    def is_failure(self) -> bool:
+        return self.outcome not in ("ok", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`stop`: end the run with this reason; otherwise tell the model."""
+
     reason: str
     stop: bool
 
 
-def check(steps: list[Step], *, was_warned: bool) -> Verdict | None:
-    """None while the run gets on; a warning at the third identical call; a stop at the next one after the warning."""
-    if not steps:
+Turn = Sequence[Step]
+
+
+def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
+    """None while the run gets on; a warning once; a stop when the warning changed nothing."""
+    turns = [list(turn) for _, turn in groupby(steps, key=lambda step: step.turn)]
+    if len(turns) < FIRST_CHECK:
         return None
-    last = steps[-1]
-    times = sum(
-        1 for step in steps if (step.name, step.arguments, step.answer) == (last.name, last.arguments, last.answer)
+    found = [(count - limit, reason) for count, limit, reason in circles(turns) if count >= limit]
+    if not found:
+        return None
+    beyond, reason = max(found)
+    if not was_warned:
+        return Verdict(
+            f"You go round in circles: {reason}. Do something else, or answer with what you have.", stop=False
+        )
+    return Verdict(reason, stop=True) if beyond > 0 else None
+
+
+def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
+    """(how many turns, how many are warned of, what they do) for each kind of circle."""
+    last = turns[-1][-1]
+    return [
+        (barren(turns), BARREN, f"“{last.name}” was called again with the same arguments and the same answer"),
+        (polled(turns), POLLED, f"“{last.name}” was called again and again with the same arguments"),
+        (failing(turns), FAILING, f"“{last.name}” failed again in the same way ({last.code or 'error'})"),
+        (empty(turns), EMPTY, f"“{last.name}” found nothing again"),
+        (to_and_fro(turns), TO_AND_FRO, f"“{last.name}” and another agent send each other to and fro"),
+    ]
+
+
+def barren(turns: Sequence[Turn]) -> int:
+    """The last turns in a row that brought nothing new."""
+    seen: set[tuple[str, str, str]] = set()
+    row = 0
+    for turn in turns:
+        answers = {(*step.call, step.answer) for step in turn}
+        row = row + 1 if answers <= seen else 0
+        seen |= answers
+    return row
+
+
+def polled(turns: Sequence[Turn]) -> int:
+    """The last turns in a row that made the very same calls."""
+    wanted = {step.call for step in turns[-1]}
+    return in_a_row(turns, lambda turn: {step.call for step in turn} == wanted)
+
+
+def failing(turns: Sequence[Turn]) -> int:
+    """The last turns in a row in which all calls failed as the last one did."""
+    last = turns[-1][-1]
+    return in_a_row(
+        turns, lambda turn: all(step.is_failure and (step.name, step.code) == (last.name, last.code) for step in turn)
     )
-    if times < SAME_CALL:
-        return None
-    reason = f"“{last.name}” was called {times} times with the same arguments and the same answer"
-    if was_warned and times > SAME_CALL:
-        return Verdict(reason, stop=True)
-    return None if was_warned else Verdict(f"You repeat yourself: {reason}. Do something else, or answer.", stop=False)
+
+
+def empty(turns: Sequence[Turn]) -> int:
+    """The last turns in a row in which the last tool alone was called and found nothing."""
+    name = turns[-1][-1].name
+    return in_a_row(turns, lambda turn: all(step.name == name and step.answer in EMPTY_ANSWERS for step in turn))
+
+
+def to_and_fro(turns: Sequence[Turn]) -> int:
+    """The last turns in a row in which two agents were called by turns, and nothing else."""
+    if len(turns) < 2 or not all(is_one_agent(turn) for turn in turns[-2:]):
+        return 0
+    pair = (turns[-1][0].name, turns[-2][0].name)
+    if pair[0] == pair[1]:
+        return 0
+    row = 0
+    for place, turn in enumerate(reversed(turns)):
+        if not is_one_agent(turn) or turn[0].name != pair[place % 2]:
+            break
+        row += 1
+    return row
+
+
+def is_one_agent(turn: Turn) -> bool:
+    return len(turn) == 1 and turn[0].kind == "agent"
+
+
+def in_a_row(turns: Sequence[Turn], holds: Any) -> int:
+    row = 0
+    for turn in reversed(turns):
+        if not holds(turn):
+            break
+        row += 1
+    return row

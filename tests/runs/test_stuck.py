@@ -1,0 +1,89 @@
+"""Circles are told from work: every planted one ends, and no honest run is stopped."""
+
+import pytest
+
+from runs.stuck import Step, check
+
+
+def step(turn, name="find", arguments="{}", answer='"x"', **more):
+    return Step(name, arguments, answer, turn, **more)
+
+
+def play(make, turns=12):
+    """The turn of the warning and of the stop, when `make(turn)` gives each turn's steps."""
+    steps, warned, stopped = [], None, None
+    for turn in range(1, turns + 1):
+        steps += make(turn)
+        verdict = check(steps, was_warned=warned is not None)
+        if verdict and verdict.stop:
+            stopped = turn
+            break
+        if verdict:
+            warned = turn
+    return warned, stopped
+
+
+def test_the_same_call_three_times_is_warned_of_then_stopped():
+    assert play(lambda turn: [step(turn)]) == (3, 4)
+
+
+def test_several_same_calls_at_once_count_as_one_turn():
+    assert play(lambda turn: [step(turn), step(turn), step(turn)]) == (3, 4)
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_a_circle_is_stopped_in_the_fourth_turn_at_the_latest_after_it_closed(period):
+    warned, stopped = play(lambda turn: [step(turn, name=f"tool-{turn % period}")])
+    assert warned == period + 2 and stopped == period + 3
+
+
+def test_failing_in_the_same_way_is_stopped_whatever_the_arguments():
+    failure = {"outcome": "failed", "code": "tool_failed", "answer": "failed: tool_failed"}
+    assert play(lambda turn: [step(turn, arguments=f'{{"n":{turn}}}', **failure)]) == (3, 4)
+
+
+def test_finding_nothing_is_stopped_a_little_later():
+    assert play(lambda turn: [step(turn, arguments=f'{{"q":{turn}}}', answer="[]")]) == (4, 5)
+
+
+def test_two_agents_sending_each_other_to_and_fro_are_stopped():
+    def ping_pong(turn):
+        arguments = f'{{"task":"round {turn}"}}'
+        return [step(turn, name=("ann", "ben")[turn % 2], arguments=arguments, answer=f'"{turn}"', kind="agent")]
+
+    assert play(ping_pong) == (5, 6)
+
+
+def test_two_agents_with_fixed_tasks_are_stopped_sooner():
+    assert play(lambda turn: [step(turn, name=("ann", "ben")[turn % 2], kind="agent")]) == (4, 5)
+
+
+def test_waiting_for_something_that_changes_is_not_stopped_soon():
+    warned, stopped = play(lambda turn: [step(turn, answer=f'"{turn}"')])
+    assert (warned, stopped) == (5, 6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda turn: [step(turn, arguments=f'{{"n":{turn}}}', answer='{"ok":true}')],  # writes one thing after another
+        lambda turn: [step(turn, name=f"tool-{turn}")],
+        lambda turn: [step(turn, arguments=f'{{"n":{turn}}}', answer=f'"{turn}"')],
+        lambda turn: [step(turn, name=("read", "write")[turn % 2], arguments=str(turn), answer=str(turn))],
+        lambda turn: [step(turn), step(turn, name="other", arguments=str(turn), answer=str(turn))],
+        lambda turn: [step(turn, answer=f'"{turn // 2}"', arguments=f'{{"n":{turn // 2}}}')],  # looks twice at each
+    ],
+)
+def test_honest_work_is_left_alone(make):
+    assert play(make) == (None, None)
+
+
+def test_a_warning_that_helped_is_the_end_of_it():
+    def make(turn):
+        return [step(turn)] if turn <= 3 else [step(turn, arguments=str(turn), answer=str(turn))]
+
+    assert play(make) == (3, None)
+
+
+def test_two_turns_are_never_a_circle():
+    assert check([step(1), step(2)], was_warned=True) is None
