@@ -86,7 +86,7 @@ class RepeatUntil(Frozen):
 
 
 class StepSpec(Frozen):
-    """One step of a chain. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}."""
+    """One step. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}."""
 
     key: str
     target_kind: Literal["agent", "tool", "chain", "router"] = "tool"

@@ -170,7 +170,18 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", 
 CELERY_BROKER_URL = BROKER_URL
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE = {"recover": {"task": "runs.recover", "schedule": 5.0}}  # seconds
+CELERY_BEAT_SCHEDULE = {
+    "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
+    "prune": {"task": "runs.prune", "schedule": 86_400.0},
+}
+KEEP_DAYS = {  # how long history is kept, by kind
+    "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),
+    "events": env.int("MUSTER_KEEP_EVENTS_DAYS", default=90),
+    "executions": env.int("MUSTER_KEEP_EXECUTIONS_DAYS", default=90),
+    "runs": env.int("MUSTER_KEEP_RUNS_DAYS", default=365),
+    "sessions": env.int("MUSTER_KEEP_SESSIONS_DAYS", default=365),
+    "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
+}
 # A run mostly waits for models and devices, so threads are many; they are made as they are needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=128)
 WORKER_QUEUES = ["runs", "default"]

@@ -1,6 +1,8 @@
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from .slashes import other_spelling
 
 urlpatterns = [
     path("admin/", admin.site.urls),
@@ -11,5 +13,6 @@ urlpatterns = [
     path("api/v1/", include("connectors.urls")),
     path("api/v1/", include("devices.urls")),
     path("api/v1/", include("runs.urls")),
+    re_path(r"^api/v1/(?P<rest>.*)$", other_spelling),
     path("", include("runs.page_urls")),
 ]

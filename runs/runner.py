@@ -18,7 +18,7 @@ from registry import factory, router
 from registry.agents import LiveAgent, ModelReply
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
-from . import budgets, chains, endings, events, history, stuck
+from . import budgets, chains, endings, events, history, stuck, summary
 from .calls import COMPLETE, Desk
 from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from .leases import Lease, hold, release_connection, worker_name
@@ -149,6 +149,7 @@ class Conversation:
 
     def hold(self) -> None:
         """Take turns until there is a reply."""
+        summary.keep_up(self.run, self.live, self.lease)
         self.messages = history.opening(self.run, self.spec)
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()

@@ -6,7 +6,7 @@ from django.urls import reverse
 from rest_framework import serializers
 
 from . import endings, events
-from .models import Approval, Budget, Message, Run, RunEvent, Session, ToolCallRecord
+from .models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
 
 
 class PartSerializer(serializers.Serializer):
@@ -214,12 +214,3 @@ class DecisionSerializer(serializers.Serializer):
 
 class CancelSerializer(serializers.Serializer):
     reason = serializers.CharField(required=False, allow_blank=True, max_length=200)
-
-
-class BudgetSerializer(serializers.ModelSerializer):
-    agent = serializers.CharField(source="agent.name", default=None, allow_null=True, read_only=True)
-
-    class Meta:
-        model = Budget
-        fields = ["id", "agent", "period", "max_tokens", "max_cost", "max_runs", "enabled", "created_at"]
-        read_only_fields = ["id", "created_at"]

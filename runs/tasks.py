@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from . import queue, recovery, runner
+from . import pruning, queue, recovery, runner
 
 
 @shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
@@ -15,3 +15,9 @@ def execute_run(run_id: str) -> None:
 def recover() -> None:
     """The tick: what was lost is found again."""
     recovery.tick()
+
+
+@shared_task(name="runs.prune", ignore_result=True)
+def prune() -> None:
+    """Every night: old history goes."""
+    pruning.prune()

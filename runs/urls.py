@@ -1,10 +1,11 @@
 from django.urls import path
 
-from . import api, consumers
+from . import api, api_budgets, consumers
 
 run = api.RunViewSet.as_view
 session = api.SessionViewSet.as_view
 approval = api.ApprovalViewSet.as_view
+budget = api_budgets.BudgetViewSet.as_view
 
 urlpatterns = [
     path("agents/<slug:name>/messages", api.MessagesView.as_view(), name="agent-messages"),
@@ -24,6 +25,13 @@ urlpatterns = [
         name="session-detail",
     ),
     path("sessions/<uuid:pk>/messages/", session({"get": "messages"}), name="session-messages"),
+    path("budgets/", budget({"get": "list", "post": "create"}), name="budget-list"),
+    path(
+        "budgets/<int:pk>",
+        budget({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="budget-detail",
+    ),
+    path("usage/", api_budgets.UsageView.as_view(), name="usage"),
     path("approvals/", approval({"get": "list"}), name="approval-list"),
     path("approvals/<uuid:pk>", approval({"get": "retrieve", "post": "decide"}), name="approval-detail"),
 ]

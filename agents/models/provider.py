@@ -33,7 +33,7 @@ class Provider(Owned):
     tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)
     prices = models.JSONField(
         default=dict, blank=True,
-        help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.',
+        help_text='Dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.',
     )  # fmt: skip
     revision = models.PositiveIntegerField(default=1, editable=False)
 

@@ -1,0 +1,97 @@
+"""Talk to an agent from the terminal."""
+
+import asyncio
+import sys
+import threading
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from agents.exceptions import MusterError
+from runs import intake, runner, stream
+from runs.models import Session
+
+
+class Command(BaseCommand):
+    help = (
+        "Talk to an agent; each line is a message, Ctrl-D ends. The work is done in this process: no worker is needed."
+    )
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("agent", help="Its name.")
+        parser.add_argument(
+            "--user", help="Whose devices, accounts and budgets to use; default: the first administrator."
+        )
+        parser.add_argument("--message", help="Send this one message, print the reply, and stop.")
+        parser.add_argument("--session", help="Go on with this session.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = self.person(options["user"])
+        session = options["session"]
+        if options["message"]:
+            self.exchange(user, options["agent"], options["message"], session)
+            return
+        self.stdout.write(f"Talking to {options['agent']}. Ctrl-D ends.")
+        while (line := self.read_line()) is not None:
+            if line.strip():
+                session = self.exchange(user, options["agent"], line, session)
+
+    def person(self, name: str | None) -> Any:
+        users = get_user_model().objects.filter(is_active=True)
+        found = users.filter(username=name) if name else users.filter(is_superuser=True).order_by("pk")
+        if user := found.first():
+            return user
+        raise CommandError(
+            f"There is no user “{name}”." if name else "There is no administrator yet; name one with --user."
+        )
+
+    def read_line(self) -> str | None:
+        try:
+            return input("> ") if sys.stdin.isatty() else next(sys.stdin, None)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    def exchange(self, user: Any, agent: str, text: str, session: Session | str | None) -> Session:
+        """One message and its reply, tool calls shown as they happen."""
+        try:
+            taken = intake.accept_message(user=user, text=text, agent=agent, session=session, trigger="manual")
+        except MusterError as error:
+            raise CommandError(f"{error} {error.hint}".strip())
+        work = threading.Thread(target=execute, args=(str(taken.run.pk),))
+        work.start()
+        asyncio.run(self.show(taken.run.pk))
+        work.join()
+        return taken.session
+
+    async def show(self, run_id: Any) -> None:
+        wrote = 0
+        async for event in stream.follow(run_id):
+            data = (event or {}).get("data", {})
+            match (event or {}).get("type"):
+                case "message.delta":
+                    wrote += len(data["text"])
+                    self.stdout.write(data["text"], ending="")
+                    self.stdout.flush()
+                case "tool.called":
+                    self.stdout.write(f"\n[{data['name']} {data['arguments']}]")
+                    wrote = 0
+                case "tool.finished" | "tool.denied":
+                    self.stdout.write(f"[→ {data.get('result') or data.get('error') or data.get('reason')}]")
+                case "run.waiting":
+                    self.stdout.write(f"\n[waits for {data['waiting_for']}]")
+                    return
+                case "run.finished":
+                    reply = (data.get("reply") or {}).get("text", "")
+                    self.stdout.write("" if wrote and reply else reply)
+                    if data.get("error"):
+                        self.stdout.write(f"[{data['status']}: {data['error']['message']}]")
+
+
+def execute(run_id: str) -> None:
+    """The claim decides: where a worker was faster, nothing happens here."""
+    try:
+        runner.execute(run_id)
+    finally:
+        connections.close_all()

@@ -1,0 +1,18 @@
+"""Delete old history now; beat does it every night."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from runs import pruning
+
+
+class Command(BaseCommand):
+    help = "Delete history that is older than settings.KEEP_DAYS says, in batches."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="Only count.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for kind, count in pruning.prune(dry_run=options["dry_run"]).items():
+            self.stdout.write(f"{kind:12} {count}")
