@@ -23,7 +23,7 @@ def host_refusal(host: str, allowed: Iterable[str]) -> str:
     if host.lower() in {name.lower() for name in allowed}:
         return ""
     try:
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        found = resolve(host)
     except (OSError, UnicodeError):
         return f"The host “{host}” cannot be found."
     refused = sorted(str(address) for address in found if not is_allowed(str(address), allowed))
@@ -32,6 +32,12 @@ def host_refusal(host: str, allowed: Iterable[str]) -> str:
             f"“{host}” leads to the private address {refused[0]}; an administrator may allow it (MUSTER_PRIVATE_HOSTS)."
         )
     return ""
+
+
+def resolve(host: str) -> list[str]:
+    """The addresses of a host, each once, in the order to try them. Raises OSError, UnicodeError."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def is_allowed(address: str, allowed: Iterable[str]) -> bool:

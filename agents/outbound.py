@@ -1,0 +1,167 @@
+"""HTTP to addresses that people gave: each connection is made to an address that was checked, redirects included.
+
+Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is an httpx client for all of Muster's errands.
+"""
+
+import ssl
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from time import monotonic
+from typing import Any
+
+import httpcore
+import httpx
+
+from .addresses import host_refusal, is_allowed, resolve
+
+CONNECT_S = 10.0
+SILENCE_S = 30.0
+MAX_REDIRECTS = 5
+
+_until: ContextVar[float | None] = ContextVar("outbound_until", default=None)
+
+
+class AddressRefused(httpx.RequestError):
+    """This address is private, and no setting allows it."""
+
+
+class OverTime(httpx.ReadTimeout):
+    """The time that the whole exchange had is over."""
+
+
+class TooMuch(httpx.RequestError):
+    """The answer is larger than the caller takes."""
+
+
+@contextmanager
+def until(seconds: float) -> Iterator[None]:
+    """Every exchange inside ends within so many seconds, however slowly the other side drips."""
+    outer, mine = _until.get(), monotonic() + seconds
+    token = _until.set(mine if outer is None else min(outer, mine))
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def client(allowed: Iterable[str], **more: Any) -> httpx.Client:
+    """A client whose connections lead to public addresses, or to those in `allowed` (hosts or networks).
+
+    `more` goes to httpx.Client. Redirects are followed only if asked for, at most 5, each checked as the first.
+    No proxy of the environment is used: it would resolve names for us, unchecked.
+    """
+    defaults = {
+        "timeout": httpx.Timeout(SILENCE_S, connect=CONNECT_S),
+        "max_redirects": MAX_REDIRECTS,
+        "trust_env": False,
+    }
+    return httpx.Client(transport=PinnedTransport(allowed), **{**defaults, **more})
+
+
+class PinnedTransport(httpx.HTTPTransport):
+    """httpx's transport, whose sockets go where `PinnedBackend` lets them."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        # instead of super().__init__, which would make a pool that resolves names by itself
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls(),
+            max_connections=64,
+            max_keepalive_connections=16,
+            keepalive_expiry=30,
+            network_backend=PinnedBackend(allowed),
+        )
+
+
+class PinnedBackend(httpcore.NetworkBackend):
+    """Resolves a name once, checks every address it leads to, and connects to one of those."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = list(allowed)
+        self._inner = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore.NetworkStream:
+        timeout = left(timeout)
+        failed: Exception = httpcore.ConnectError(f"The host “{host}” cannot be found.")
+        for address in checked(host, self._allowed):
+            try:
+                return TimedStream(self._inner.connect_tcp(address, port, timeout, local_address, socket_options))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+    def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore.NetworkStream:
+        raise AddressRefused("A socket of this machine is no address.")
+
+
+class TimedStream(httpcore.NetworkStream):
+    """A stream whose every read and write ends with the time of `until`."""
+
+    def __init__(self, inner: httpcore.NetworkStream) -> None:
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, left(timeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return TimedStream(self._inner.start_tls(ssl_context, server_hostname, left(timeout)))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def checked(host: str, allowed: list[str]) -> list[str]:
+    """The addresses of a host, all of them allowed. Raises AddressRefused, httpcore.ConnectError."""
+    try:
+        found = resolve(host)
+    except (OSError, UnicodeError):
+        raise httpcore.ConnectError(f"The host “{host}” cannot be found.")
+    is_named = host.lower() in {name.lower() for name in allowed}
+    if not is_named and not all(is_allowed(address, allowed) for address in found):
+        raise AddressRefused(host_refusal(host, allowed) or f"“{host}” leads to a private address.")
+    return found
+
+
+def left(timeout: float | None) -> float | None:
+    """A time-out that does not outlast `until`. Raises OverTime."""
+    end = _until.get()
+    if end is None:
+        return timeout
+    remaining = end - monotonic()
+    if remaining <= 0:
+        raise OverTime("The time that this exchange had is over.")
+    return remaining if timeout is None else min(timeout, remaining)
+
+
+def read_body(response: httpx.Response, limit: int, keep_on: Callable[[], bool] | None = None) -> bytes:
+    """The body of a streamed response, decoded. Raises TooMuch beyond `limit` bytes; stops where `keep_on` says no."""
+    parts, size = [], 0
+    for part in response.iter_bytes():
+        size += len(part)
+        if size > limit:
+            raise TooMuch(f"The answer is larger than {limit} bytes.")
+        if keep_on and not keep_on():
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=1)
+def tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
