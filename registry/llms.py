@@ -14,6 +14,7 @@ from .cache import Cache
 from .chat import ChatModel
 from .exceptions import CannotBuild
 from .offline import OfflineModel
+from .schema_calls import SchemaModel
 
 OPENAI_URL = "https://api.openai.com/v1"
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -38,7 +39,9 @@ def make_model(provider: Provider, params: ModelParams) -> ChatModel:
     maker = KINDS.get(provider.kind)
     if maker is None:
         raise CannotBuild("unknown_provider_kind", f"“{provider.kind}” is no kind of provider.")
-    return maker(provider, params)
+    model = maker(provider, params)
+    wants_schema = provider.tool_calling == Provider.ToolCalling.SCHEMA and provider.kind != Provider.Kind.OFFLINE
+    return SchemaModel(model) if wants_schema else model
 
 
 def make_offline(provider: Provider, params: ModelParams) -> ChatModel:

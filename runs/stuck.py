@@ -19,7 +19,7 @@ POLLED = 5  # the same call with ever other answers: somebody waits for somethin
 FAILING = 3  # turns in a row in which everything failed in the same way
 EMPTY = 4  # turns in a row in which one tool found nothing
 TO_AND_FRO = 5  # turns in a row in which two agents take turns with each other
-EMPTY_ANSWERS = frozenset(canonical_json(value) for value in (None, "", [], {}, {"result": None}, {"results": []}))
+EMPTY_ANSWERS = frozenset({"null", '""', "[]", "{}", '{"result":null}', '{"results":[]}'})
 
 
 @dataclass(frozen=True, slots=True)
