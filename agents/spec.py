@@ -73,9 +73,12 @@ class ToolPolicy(Frozen):
 
 
 class Retry(Frozen):
+    """Wait `backoff_s`, then twice as long each time up to `max_backoff_s`; `jitter` spreads each wait."""
+
     attempts: int = Field(default=1, ge=1, le=20)
     backoff_s: float = Field(default=1.0, ge=0, le=3600)
     max_backoff_s: float = Field(default=60.0, ge=0, le=86400)
+    jitter: float = Field(default=0.1, ge=0, le=1)
 
 
 class RepeatUntil(Frozen):
@@ -103,8 +106,9 @@ class StepSpec(Frozen):
     fallback: str = ""
     timeout_s: float = Field(default=300.0, gt=0)
     approval: bool = False
+    approval_expires_s: float = Field(default=86400.0, gt=0)
     policy: ToolPolicy = ToolPolicy()
-    max_turns: int | None = None
+    max_turns: int | None = Field(default=None, ge=1, le=200)
     output_schema: dict[str, Any] | None = None
 
 

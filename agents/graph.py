@@ -1,0 +1,255 @@
+"""The graph of a chain: what each step waits for, in which order they stand, and what is wrong with it. Plain Python."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .mapping import MappingError, parsed, plain_path, read_source, steps_in
+from .spec import ChainSpec, StepSpec
+
+MAX_STEPS = 200
+KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
+ROOTS = frozenset(["input", "steps", "variables", "run"])
+ITEM_ROOTS = frozenset(["item", "index"])
+REPEAT_ROOTS = frozenset(["output", "previous", "round"])
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong; `step` is the offending step's key, empty where it is the chain itself."""
+
+    step: str
+    code: str
+    message: str
+    hint: str = ""
+
+    def as_detail(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def needs_of(spec: ChainSpec) -> dict[str, tuple[str, ...]]:
+    """Every step's needs with the preset applied: `sequential` adds the step before; a fallback waits for nothing."""
+    fallbacks = fallback_keys(spec)
+    needs: dict[str, tuple[str, ...]] = {}
+    before = ""
+    for step in spec.steps:
+        own = tuple(dict.fromkeys(step.needs))
+        if step.key in fallbacks:
+            needs[step.key] = ()
+            continue
+        if spec.strategy == "sequential" and before and before not in own:
+            own = (*own, before)
+        needs[step.key] = own
+        before = step.key
+    return needs
+
+
+def fallback_keys(spec: ChainSpec) -> frozenset[str]:
+    """Steps that run only in place of one that failed."""
+    return frozenset(step.fallback for step in spec.steps if step.on_error == "fallback" and step.fallback)
+
+
+def alternatives(spec: ChainSpec) -> tuple[str, ...]:
+    """The steps a `router` chain picks one of: those that need nothing, in their order."""
+    if spec.strategy != "router":
+        return ()
+    needs = needs_of(spec)
+    return tuple(step.key for step in spec.steps if not needs[step.key] and step.key not in fallback_keys(spec))
+
+
+def ordered(spec: ChainSpec) -> list[str]:
+    """Keys so that each stands after what it needs; steps of a cycle are left out."""
+    needs = needs_of(spec)
+    done: list[str] = []
+    placed: set[str] = set()
+    waiting = [step.key for step in spec.steps]
+    while ready := [key for key in waiting if all(need in placed for need in needs[key])]:
+        done += ready
+        placed |= set(ready)
+        waiting = [key for key in waiting if key not in placed]
+    return done
+
+
+def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
+    """All that has ended for certain when a step starts; a fallback also knows the step it stands in for."""
+    needs = needs_of(spec)
+    known: dict[str, frozenset[str]] = {}
+    for key in ordered(spec):
+        known[key] = frozenset(needs[key]).union(*(known.get(need, frozenset()) for need in needs[key]))
+    for step in spec.steps:
+        if step.on_error == "fallback" and step.fallback in known:
+            known[step.fallback] |= known.get(step.key, frozenset()) | {step.key}
+    return known
+
+
+def problems(spec: ChainSpec) -> list[Problem]:
+    """Everything that is wrong with the graph, each with the step that offends; empty: it may be published."""
+    found = list(shape_problems(spec))
+    if found:
+        return found
+    found += cycle_problems(spec)
+    if found:
+        return found
+    return [
+        *reach_problems(spec),
+        *(problem for step in spec.steps for problem in expression_problems(spec, step)),
+        *output_problems(spec),
+    ]
+
+
+def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
+    keys = [step.key for step in spec.steps]
+    if not keys:
+        yield Problem("", "no_steps", "A chain needs at least one step.")
+    if len(keys) > MAX_STEPS:
+        yield Problem("", "too_many_steps", f"A chain takes {MAX_STEPS} steps; this one has {len(keys)}.")
+    for key in sorted({key for key in keys if keys.count(key) > 1}):
+        yield Problem(key, "duplicate_step", f"Two steps are called “{key}”.", "Keys are unique within a chain.")
+    for step in spec.steps:
+        yield from name_problems(step, set(keys))
+
+
+def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
+    if not KEY.fullmatch(step.key):
+        yield Problem(step.key, "invalid_key", f"“{step.key}” is no step key.", "Use lower-case letters, digits, - or _.")
+    if not step.target and step.target_kind != "router":
+        yield Problem(step.key, "no_target", f"Step “{step.key}” names no {step.target_kind}.")
+    for need in step.needs:
+        if need == step.key:
+            yield Problem(step.key, "cycle", f"Step “{step.key}” needs itself.", "Remove it from `needs`.")
+        elif need not in keys:
+            yield unknown(step.key, "needs", need, keys)
+    if step.on_error != "fallback":
+        return
+    if not step.fallback:
+        yield Problem(step.key, "no_fallback", f"Step “{step.key}” says on_error: fallback, but names no fallback step.")
+    elif step.fallback == step.key:
+        yield Problem(step.key, "cycle", f"Step “{step.key}” is its own fallback.")
+    elif step.fallback not in keys:
+        yield unknown(step.key, "falls back to", step.fallback, keys)
+
+
+def unknown(step: str, verb: str, name: str, keys: set[str]) -> Problem:
+    return Problem(
+        step, "unknown_step", f"Step “{step}” {verb} “{name}”, which is no step of this chain.",
+        f"Its steps are {', '.join(sorted(keys))}.",
+    )  # fmt: skip
+
+
+def cycle_problems(spec: ChainSpec) -> Iterator[Problem]:
+    """One problem a cycle, named by the first of its steps; a circle of fallbacks counts."""
+    needs = needs_of(spec)
+    stuck = [step.key for step in spec.steps if step.key not in ordered(spec)]
+    if stuck:
+        circle = walk_circle(stuck, needs)
+        path = " → ".join([*circle, circle[0]])
+        yield Problem(circle[0], "cycle", f"Steps wait for each other: {path}.", "Remove one of these needs.")
+    instead = {step.key: step.fallback for step in spec.steps if step.on_error == "fallback"}
+    for key in instead:
+        seen = [key]
+        while (following := instead.get(seen[-1])) and following not in seen:
+            seen.append(following)
+        if following == key:
+            yield Problem(key, "cycle", f"Fallbacks go round: {' → '.join([*seen, key])}.")
+            return
+
+
+def walk_circle(stuck: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
+    """Follow needs among the stuck until one comes twice."""
+    seen = [stuck[0]]
+    while True:
+        following = next(need for need in needs[seen[-1]] if need in stuck)
+        if following in seen:
+            return list(reversed(seen[seen.index(following) :]))
+        seen.append(following)
+
+
+def reach_problems(spec: ChainSpec) -> Iterator[Problem]:
+    """Steps that nothing can ever start."""
+    fallbacks = fallback_keys(spec)
+    for step in spec.steps:
+        if blocker := next((need for need in step.needs if need in fallbacks), None):
+            yield Problem(
+                step.key, "unreachable_step",
+                f"Step “{step.key}” needs “{blocker}”, which runs only in place of a step that failed.",
+                "Need the step it stands in for: the fallback's output takes its place.",
+            )  # fmt: skip
+        if step.key in fallbacks and step.needs:
+            yield Problem(
+                step.key, "fallback_with_needs", f"Step “{step.key}” is a fallback; it starts when a step fails.",
+                "Remove its needs.",
+            )  # fmt: skip
+        if step.when and never_holds(step.when):
+            yield Problem(step.key, "unreachable_step", f"Step “{step.key}” never runs: its `when` is always false.")
+    chosen = alternatives(spec)
+    by_key = {step.key: step for step in spec.steps}
+    for index, key in enumerate(chosen[:-1]):
+        if not by_key[key].when:
+            yield Problem(
+                chosen[index + 1], "unreachable_step",
+                f"Step “{chosen[index + 1]}” is never chosen: “{key}” before it has no condition.",
+                "Put the step without `when` last.",
+            )  # fmt: skip
+            break
+
+
+def never_holds(expression: str) -> bool:
+    try:
+        node = parsed(expression)
+    except MappingError:
+        return False
+    return node["type"] == "literal" and node["value"] in (False, None, "", [], {})
+
+
+def expression_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
+    roots = ROOTS | (ITEM_ROOTS if step.for_each else frozenset())
+    known = upstream(spec).get(step.key, frozenset())
+    inputs = roots | ({"previous", "round"} if step.repeat_until else frozenset())
+    for name, source in step.input.items():
+        if not (isinstance(source, dict) and "value" in source):
+            yield from one_expression(spec, step.key, f"input “{name}”", source, inputs, known)
+    if step.when:
+        yield from one_expression(spec, step.key, "`when`", step.when, ROOTS, known)
+    if step.for_each:
+        yield from one_expression(spec, step.key, "`for_each`", step.for_each, ROOTS, known)
+    if step.repeat_until:
+        condition = step.repeat_until.condition
+        yield from one_expression(spec, step.key, "`repeat_until`", condition, roots | REPEAT_ROOTS, known)
+
+
+def output_problems(spec: ChainSpec) -> Iterator[Problem]:
+    if spec.output:
+        keys = frozenset(step.key for step in spec.steps)
+        yield from one_expression(spec, "", "the chain's output", spec.output, ROOTS, keys)
+
+
+def one_expression(
+    spec: ChainSpec, step: str, what: str, source: Any, roots: frozenset[str], known: frozenset[str]
+) -> Iterator[Problem]:
+    """Can it be read, and does it name only what has ended by then?"""
+    of_step = f" of step “{step}”" if step else ""
+    try:
+        path, _, _ = read_source(source)
+        node, named = parsed(path), steps_in(path)
+    except MappingError as error:
+        yield Problem(step, error.code, f"{what}{of_step}: {error}", error.hint)
+        return
+    root = plain_path(node)[:1]
+    if root and root[0] not in roots:
+        yield Problem(
+            step, "unknown_root", f"{what}{of_step}: `{path}` starts with “{root[0]}”, which is not there.",
+            f"Start with {', '.join(sorted(roots))}.",
+        )  # fmt: skip
+    keys = {each.key for each in spec.steps}
+    for name in sorted(named - known):
+        if name not in keys:
+            yield Problem(
+                step, "unknown_step", f"{what}{of_step} reads “{name}”, which is no step of this chain.",
+                f"Its steps are {', '.join(sorted(keys))}.",
+            )  # fmt: skip
+        else:
+            yield Problem(
+                step, "not_upstream", f"{what}{of_step} reads “{name}”, which need not have ended by then.",
+                f"Add “{name}” to the step's needs.",
+            )  # fmt: skip

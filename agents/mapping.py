@@ -1,0 +1,212 @@
+"""JMESPath over what a run knows: conditions, input mappings, `for_each` lists. Plain Python, bounded, with clear errors.
+
+The scope is {"input", "steps": {key: {"output", "error", "errors", "status"}}, "item", "index", "key", "previous",
+"output", "variables"}; which of them are there depends on where the expression stands.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from jmespath.visitor import Options, TreeInterpreter
+
+MAX_EXPRESSION = 2000  # characters
+MAX_WORK = 1_000_000  # visited nodes and copied elements of one evaluation
+MAX_ITEMS = 10_000  # of one for_each
+
+JSON = Any
+
+
+class MappingError(ValueError):
+    """An expression cannot be read, or found nothing. `code` is invalid_expression, nothing_there, not_a_list …"""
+
+    def __init__(self, message: str, *, code: str = "mapping", hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+@lru_cache(maxsize=4096)
+def parsed(expression: str) -> dict[str, Any]:
+    """The syntax tree. Raises MappingError with the column that cannot be read."""
+    if len(expression) > MAX_EXPRESSION:
+        raise MappingError(
+            f"An expression may have {MAX_EXPRESSION} characters; this one has {len(expression)}.",
+            code="invalid_expression",
+        )
+    try:
+        return jmespath.compile(expression).parsed
+    except (JMESPathError, RecursionError) as error:
+        raise MappingError(
+            f"`{expression}` is not JMESPath: {first_line(error)}",
+            code="invalid_expression",
+            hint='Names with a hyphen need quotes (steps."my-step".output); text constants need \'single quotes\'.',
+        )
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+class Bounded(TreeInterpreter):
+    """Gives up when one evaluation visits or copies too much: `[@, @] | [@, @] | …` doubles with every bar."""
+
+    def __init__(self) -> None:
+        super().__init__(Options())
+        self.left = MAX_WORK
+
+    def spend(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            raise MappingError("The expression makes too much of its input.", code="too_much_work")
+
+    def visit(self, node: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        self.spend(1)
+        return super().visit(node, *args, **kwargs)
+
+    def visit_flatten(self, node: dict[str, Any], value: Any) -> Any:
+        return self.measured(super().visit_flatten(node, value))
+
+    def visit_multi_select_list(self, node: dict[str, Any], value: Any) -> Any:
+        return self.measured(super().visit_multi_select_list(node, value))
+
+    def visit_multi_select_dict(self, node: dict[str, Any], value: Any) -> Any:
+        return self.measured(super().visit_multi_select_dict(node, value))
+
+    def measured(self, made: Any) -> Any:
+        """What an expression builds is weighed to its leaves, so that shared branches cannot multiply unseen."""
+        waiting = [made]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, list):
+                self.spend(len(value))
+                waiting.extend(value)
+            elif isinstance(value, dict):
+                self.spend(len(value))
+                waiting.extend(value.values())
+        return made
+
+
+def search(expression: str, scope: dict[str, JSON]) -> JSON:
+    """What the expression finds in the scope, None where it finds nothing. Raises MappingError."""
+    try:
+        return Bounded().visit(parsed(expression), scope)
+    except (JMESPathError, RecursionError, TypeError) as error:
+        raise MappingError(f"`{expression}`: {first_line(error)}", code="invalid_expression")
+
+
+def holds(expression: str, scope: dict[str, JSON]) -> bool:
+    """Is the condition true? JMESPath's truth: empty list, object, text, false and null are not."""
+    found = search(expression, scope)
+    return not (found is None or found is False or found == "" or found == [] or found == {})
+
+
+def map_input(mapping: dict[str, JSON], scope: dict[str, JSON]) -> dict[str, JSON]:
+    """Each parameter's value. Raises MappingError naming the parameter and the part of the path that is not there."""
+    return {name: mapped(name, source, scope) for name, source in mapping.items()}
+
+
+def mapped(name: str, source: JSON, scope: dict[str, JSON]) -> JSON:
+    """One value. `source` is a path, {"value": constant} or {"path": …, "default": …} for what may be missing."""
+    if isinstance(source, dict) and "value" in source:
+        return source["value"]
+    path, default, is_optional = read_source(source)
+    found = search(path, scope)
+    if found is not None or is_optional:
+        return default if found is None else found
+    missing = explain(path, scope)
+    raise MappingError(
+        f"“{name}” maps to nothing: {missing}",
+        code="nothing_there",
+        hint=f'Write {{"path": "{path}", "default": null}} where it may be missing.',
+    )
+
+
+def read_source(source: JSON) -> tuple[str, JSON, bool]:
+    """(path, default, may be missing). Raises MappingError where it is none of the three forms."""
+    if isinstance(source, str) and source.strip():
+        return source, None, False
+    if isinstance(source, dict) and isinstance(source.get("path"), str):
+        return source["path"], source.get("default"), "default" in source
+    raise MappingError(
+        f"{source!r} is no mapping.",
+        code="invalid_mapping",
+        hint='Write a JMESPath text, {"value": constant} or {"path": …, "default": …}.',
+    )
+
+
+def explain(expression: str, scope: dict[str, JSON]) -> str:
+    """The first part of a plain path that is not there, and what is there instead."""
+    names = plain_path(parsed(expression))
+    here: Any = scope
+    for depth, name in enumerate(names):
+        where = ".".join(names[:depth]) or "the scope"
+        if not isinstance(here, dict):
+            return f"`{expression}`: {where} is {kind_of(here)}, so it has no “{name}”."
+        if here.get(name) is None:
+            return f"`{expression}`: {where} has {listed(here)}, and no “{name}”."
+        here = here[name]
+    return f"`{expression}` finds nothing."
+
+
+def plain_path(node: dict[str, Any]) -> list[str]:
+    """["steps", "a", "output"] of `steps.a.output`; what is more than names ends the list."""
+    if node["type"] == "field":
+        return [node["value"]]
+    if node["type"] == "subexpression":
+        names: list[str] = []
+        for child in node["children"]:
+            part = plain_path(child)
+            names += part
+            if not part:
+                break
+        return names
+    return []
+
+
+def kind_of(value: JSON) -> str:
+    words = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
+    return words.get(type(value), "a number")
+
+
+def listed(value: dict[str, JSON]) -> str:
+    names = [str(name) for name, content in value.items() if content is not None]
+    return ", ".join(names[:12]) + (" …" if len(names) > 12 else "") if names else "nothing"
+
+
+def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
+    """The list of a for_each; an object gives {key, value} items. Raises MappingError (not_a_list, too_many_items)."""
+    found = search(expression, scope)
+    if isinstance(found, dict):
+        found = [{"key": key, "value": value} for key, value in found.items()]
+    if found is None:
+        raise MappingError(f"for_each maps to nothing: {explain(expression, scope)}", code="nothing_there")
+    if not isinstance(found, list):
+        raise MappingError(
+            f"for_each needs a list or an object; `{expression}` is {kind_of(found)}.",
+            code="not_a_list",
+            hint="Wrap one value as [value].",
+        )
+    if len(found) > limit:
+        raise MappingError(
+            f"for_each takes {limit} items at most; `{expression}` has {len(found)}.",
+            code="too_many_items",
+            hint="Split the input over several runs.",
+        )
+    return found
+
+
+def steps_in(expression: str) -> set[str]:
+    """The keys x of every `steps.x` in the expression."""
+    return {path[1] for path in paths_in(parsed(expression)) if len(path) > 1 and path[0] == "steps"}
+
+
+def paths_in(node: dict[str, Any]) -> Iterator[list[str]]:
+    path = plain_path(node)
+    if path:
+        yield path
+    for child in node.get("children", []):
+        if isinstance(child, dict):
+            yield from paths_in(child)
