@@ -94,6 +94,7 @@ class StepSpec(Frozen):
     key: str
     target_kind: Literal["agent", "tool", "chain", "router"] = "tool"
     target: str = ""
+    target_id: int | None = None
     target_version: int | None = None
     needs: list[str] = []
     input: dict[str, Any] = {}

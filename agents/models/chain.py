@@ -1,12 +1,23 @@
 """Chain: a graph of steps that an author edits. ChainVersion: what publish froze."""
 
+from typing import Any
+
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, transaction
+from pydantic import ValidationError
 
-from agents.spec import ChainSpec
+from agents.exceptions import Invalid
+from agents.graph import Problem, problems
+from agents.spec import ChainSpec, StepSpec
 
+from .agent import Agent, grant_spec, next_number
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .tool import Tool
 from .version import Version
+
+STEP_OPTIONS = frozenset(StepSpec.model_fields) - {
+    "key", "target_kind", "target", "target_id", "target_version", "needs", "input", "when", "for_each"
+}  # fmt: skip
 
 
 class Chain(Owned):
@@ -45,6 +56,75 @@ class Chain(Owned):
     def __str__(self) -> str:
         return self.name
 
+    def draft_spec(self) -> ChainSpec:
+        """The working rows as a spec, targets found by name for the chain's owner. Raises Invalid, naming the step."""
+        steps = list(self.steps.all())
+        targets = Targets(self, steps)
+        try:
+            return ChainSpec(
+                name=self.name,
+                description=self.description,
+                strategy=self.strategy,
+                input_schema=self.input_schema,
+                output_schema=self.output_schema,
+                output=self.output,
+                max_chain_depth=self.max_chain_depth,
+                timeout_s=self.timeout,
+                max_parallel=self.max_parallel,
+                steps=[step.spec(targets.find(step)) for step in steps],
+                grants=[grant_spec(grant) for grant in self.grants.select_related("tool")],
+            )
+        except ValidationError as error:
+            raise Invalid(f"Chain “{self.name}” is not valid.", details=[as_detail(one) for one in error.errors()])
+
+    def problems(self) -> list[Problem]:
+        """All that stands between the working rows and a version; empty: publish will take them."""
+        spec = self.draft_spec()
+        steps = list(self.steps.all())
+        return [*problems(spec), *Targets(self, steps).problems(spec)]
+
+    @transaction.atomic
+    def publish(self, *, author: Any = None, note: str = "") -> "ChainVersion":
+        """Freeze the working rows; equal content is the same version again. Raises Invalid with one detail a problem."""
+        locked = Chain.objects.select_for_update().get(pk=self.pk)
+        if found := locked.problems():
+            raise Invalid(
+                f"Chain “{self.name}” cannot be published: {found[0].message}",
+                hint=found[0].hint,
+                details=[problem.as_detail() for problem in found],
+            )
+        spec = locked.draft_spec()
+        version = locked.versions.filter(sha256=spec.sha256()).first() or ChainVersion.objects.create(
+            chain=locked,
+            number=next_number(locked.versions),
+            sha256=spec.sha256(),
+            spec=spec.model_dump(mode="json"),
+            author=author,
+            note=note,
+        )
+        self.point_to(version)
+        return version
+
+    def rollback(self, number: int) -> "ChainVersion":
+        """Point at an earlier version again."""
+        version = self.versions.filter(number=number).first()
+        if version is None:
+            raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
+        self.point_to(version)
+        return version
+
+    def point_to(self, version: "ChainVersion") -> None:
+        self.published = version
+        self.save(update_fields=["published", "updated_at"])
+
+    @transaction.atomic
+    def replace_steps(self, steps: list[dict[str, Any]]) -> None:
+        """Write the steps anew from dicts shaped like StepSpec; their order is their position."""
+        self.steps.all().delete()
+        ChainStep.objects.bulk_create(
+            ChainStep(chain=self, position=position, **columns_of(step)) for position, step in enumerate(steps)
+        )
+
 
 class ChainStep(models.Model):
     """One step; `spec` holds what agents.spec.StepSpec reads besides the columns."""
@@ -78,6 +158,27 @@ class ChainStep(models.Model):
     def __str__(self) -> str:
         return self.key
 
+    def spec(self, target_id: int | None) -> StepSpec:
+        """This row as a spec. Raises Invalid naming the step where an option is out of range."""
+        options = {name: value for name, value in self.options.items() if name in STEP_OPTIONS}
+        try:
+            return StepSpec(
+                key=self.key,
+                target_kind=self.target_kind,
+                target=self.target,
+                target_id=target_id,
+                target_version=self.target_version,
+                needs=self.needs,
+                input=self.input,
+                when=self.when,
+                for_each=self.for_each,
+                **options,
+            )
+        except ValidationError as error:
+            details = [as_detail(one) | {"step": self.key} for one in error.errors()]
+            message = f"Step “{self.key}”: {details[0]['field']}: {details[0]['message']}."
+            raise Invalid(message, code="invalid_step", details=details)
+
 
 class ChainVersion(Version):
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="versions")
@@ -94,3 +195,115 @@ class ChainVersion(Version):
 
     def read_spec(self) -> ChainSpec:
         return ChainSpec.model_validate(self.spec)
+
+
+class Targets:
+    """What the steps of one chain point at, found for the chain's owner: own, then team, then site."""
+
+    def __init__(self, chain: Chain, steps: list[ChainStep]) -> None:
+        self.chain = chain
+        named = {kind: {step.target for step in steps if step.target_kind == kind} for kind in ("agent", "tool", "chain")}
+        self.rows: dict[str, dict[str, Any]] = {
+            "agent": self.named(Agent.objects.select_related("published"), named["agent"]),
+            "tool": self.named(Tool.objects.all(), named["tool"]),
+            "chain": self.named(Chain.objects.select_related("published"), named["chain"]),
+        }
+
+    def named(self, rows: Any, names: set[str]) -> dict[str, Any]:
+        owner = self.chain.owner
+        found = rows.filter(name__in=names)
+        if owner is None:
+            found = found.filter(owner=None, team=None)
+        else:
+            found = found.visible_to(owner).nearest_first(owner)
+        return {row.name: row for row in reversed(list(found))}
+
+    def find(self, step: ChainStep) -> int | None:
+        row = self.rows.get(step.target_kind, {}).get(step.target)
+        return row.pk if row else None
+
+    def problems(self, spec: ChainSpec) -> list[Problem]:
+        granted = {grant.tool_id for grant in spec.grants}
+        found = [self.problem_of(step, granted) for step in spec.steps]
+        return [problem for problem in found if problem] + self.depth_problems(spec)
+
+    def problem_of(self, step: StepSpec, granted: set[int]) -> Problem | None:
+        if step.target_kind == "router":
+            return None
+        row = self.rows[step.target_kind].get(step.target)
+        if row is None:
+            return Problem(
+                step.key, "unknown_target", f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which is not there.",
+                "Check the name; the chain's owner must be able to see it.",
+            )  # fmt: skip
+        if step.target_kind == "tool":
+            return None if row.pk in granted else Problem(
+                step.key, "no_grant", f"Step “{step.key}” calls “{step.target}”, which is not granted to this chain.",
+                f'Add {{"tool": "{step.target}", "mode": "allow"}} to the chain\'s grants.',
+            )  # fmt: skip
+        if step.target_version and not row.versions.filter(number=step.target_version).exists():
+            return Problem(step.key, "unknown_version", f"“{step.target}” has no version {step.target_version}.")
+        if not step.target_version and row.published_id is None and row.pk != self.chain.pk:
+            return Problem(
+                step.key, "not_published", f"Step “{step.key}”: {step.target_kind} “{step.target}” has no published version.",
+                "Publish it first.",
+            )  # fmt: skip
+        return None
+
+    def depth_problems(self, spec: ChainSpec) -> list[Problem]:
+        """Chains in chains: no circle, and no deeper than the chain allows."""
+        found = []
+        for step in spec.steps:
+            row = self.rows["chain"].get(step.target) if step.target_kind == "chain" else None
+            if row is None:
+                continue
+            depth = depth_below(row, step.target_version, {self.chain.pk})
+            if depth is None:
+                found.append(Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again."))
+            elif depth > spec.max_chain_depth:
+                found.append(
+                    Problem(
+                        step.key, "too_deep", f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}.",
+                        "Raise max_chain_depth (10 at most), or flatten.",
+                    )  # fmt: skip
+                )
+        return found
+
+
+def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None:
+    """How deep chains nest from here, 1 for a chain of its own; None where one of `above` comes again."""
+    if chain.pk in above:
+        return None
+    version = chain.versions.filter(number=number).first() if number else chain.published
+    deepest = 0
+    for step in version.read_spec().steps if version else []:
+        below = Chain.objects.select_related("published").filter(pk=step.target_id).first()
+        if step.target_kind != "chain" or below is None:
+            continue
+        depth = depth_below(below, step.target_version, above | {chain.pk})
+        if depth is None:
+            return None
+        deepest = max(deepest, depth)
+    return deepest + 1
+
+
+def columns_of(step: dict[str, Any]) -> dict[str, Any]:
+    """A step as people write it → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` name the target too."""
+    written = dict(step)
+    for kind in ("agent", "tool", "chain"):
+        if kind in written:
+            written["target_kind"], written["target"] = kind, written.pop(kind)
+    options = {name: written.pop(name) for name in list(written) if name in STEP_OPTIONS}
+    columns = ("key", "target_kind", "target", "target_version", "needs", "input", "when", "for_each")
+    if unknown := set(written) - set(columns):
+        raise Invalid(
+            f"Step “{step.get('key', '?')}” has the unknown field “{sorted(unknown)[0]}”.",
+            code="unknown_field",
+            hint=f"A step takes {', '.join(sorted([*columns, *STEP_OPTIONS]))}.",
+        )
+    return {name: value for name, value in written.items() if value is not None} | {"options": options}
+
+
+def as_detail(error: Any) -> dict[str, str]:
+    """One pydantic error in our words; `loc` names the step's field."""
+    return {"step": "", "field": ".".join(str(part) for part in error["loc"]), "code": error["type"], "message": error["msg"]}

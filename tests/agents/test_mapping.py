@@ -1,0 +1,76 @@
+"""Mappings say what they found, and what was missing."""
+
+import pytest
+
+from agents.mapping import MAX_ITEMS, MappingError, holds, items_of, map_input, search, steps_in
+
+SCOPE = {
+    "input": {"count": 3, "names": ["ann", "ben"], "nothing": None},
+    "steps": {"fetch": {"output": {"mails": [{"id": 1}, {"id": 2}], "total": 2}}},
+}
+
+
+def test_it_maps_paths_constants_and_defaults():
+    mapping = {"n": "input.count", "mode": {"value": "fast"}, "limit": {"path": "input.limit", "default": 10}}
+    assert map_input(mapping, SCOPE) == {"n": 3, "mode": "fast", "limit": 10}
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "words"),
+    [
+        ("steps.fetch.output.missing", "nothing_there", "steps.fetch.output has mails, total, and no “missing”"),
+        ("steps.other.output", "nothing_there", "steps has fetch, and no “other”"),
+        ("input.count.inner", "nothing_there", "input.count is a number"),
+        ("input.nothing", "nothing_there", "no “nothing”"),
+        ("input.[", "invalid_expression", "is not JMESPath"),
+        ("steps.my-step.output", "invalid_expression", "is not JMESPath"),
+        ("length(input.count)", "invalid_expression", "length"),
+        (7, "invalid_mapping", "7 is no mapping"),
+        ("a" * 3000, "invalid_expression", "2000 characters"),
+    ],
+)
+def test_a_mapping_to_nothing_names_the_parameter_and_the_missing_part(source, code, words):
+    with pytest.raises(MappingError) as caught:
+        map_input({"q": source}, SCOPE)
+    assert caught.value.code == code
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("bomb", ["|".join(["[@,@]"] * 100), "|".join(["[@,@][]"] * 60), "|".join(["{a:@,b:@}"] * 60)])
+def test_an_expression_that_doubles_itself_is_stopped(bomb):
+    with pytest.raises(MappingError) as caught:
+        search(bomb, SCOPE)
+    assert caught.value.code == "too_much_work"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("input.count > `2`", True), ("input.count > `3`", False), ("input.missing", False), ("input.names", True), ("`0`", True)],
+)
+def test_conditions_follow_the_truth_of_jmespath(expression, expected):
+    assert holds(expression, SCOPE) is expected
+
+
+def test_for_each_takes_a_list_or_an_object_as_key_value_items():
+    assert items_of("input.names", SCOPE) == ["ann", "ben"]
+    assert items_of("steps.fetch", SCOPE) == [{"key": "output", "value": SCOPE["steps"]["fetch"]["output"]}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"), [("input.count", "not_a_list"), ("input.missing", "nothing_there"), ("'text'", "not_a_list")]
+)
+def test_for_each_over_something_else_is_refused(expression, code):
+    with pytest.raises(MappingError) as caught:
+        items_of(expression, SCOPE)
+    assert caught.value.code == code
+
+
+def test_for_each_over_a_million_items_is_refused_with_the_limit():
+    with pytest.raises(MappingError) as caught:
+        items_of("input", {"input": [0] * 1_000_000})
+    assert caught.value.code == "too_many_items"
+    assert str(MAX_ITEMS) in str(caught.value)
+
+
+def test_it_finds_the_steps_an_expression_reads():
+    assert steps_in('steps.a.output[?x > `3`] || steps."b-c".error && length(steps.d.output)') == {"a", "b-c", "d"}
