@@ -1,0 +1,56 @@
+"""What to do with due times that came while nobody looked, and with a due time while an earlier run is at work. Pure."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+GRACE_S = 60.0  # later than this is missed; sooner is merely late
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    due_at: datetime
+    starts: bool
+    reason: str = ""
+
+
+def settle_missed(due: list[datetime], now: datetime, policy: str, window_s: float) -> list[Verdict]:
+    """One verdict a due time, in order. What is due within the grace always starts; `policy` decides on the rest."""
+    late = [moment for moment in due if (now - moment).total_seconds() > GRACE_S]
+    on_time = [Verdict(moment, True) for moment in due if moment not in set(late)]
+    if policy == "all":
+        return [judge_window(moment, now, window_s) for moment in late] + on_time
+    if policy == "once" and late and not on_time:
+        *earlier, latest = late
+        caught_up = f"{late_by(latest, now)} late, for {len(late)} due time(s)"
+        return [Verdict(each, False, "missed; the latest one was started instead") for each in earlier] + [
+            Verdict(latest, True, caught_up)
+        ]
+    return [Verdict(moment, False, f"nobody was there; seen {late_by(moment, now)} later") for moment in late] + on_time
+
+
+def judge_window(moment: datetime, now: datetime, window_s: float) -> Verdict:
+    if now - moment <= timedelta(seconds=window_s):
+        return Verdict(moment, True, f"{late_by(moment, now)} late")
+    return Verdict(moment, False, f"{late_by(moment, now)} late, which is outside the window")
+
+
+def late_by(moment: datetime, now: datetime) -> str:
+    return str(timedelta(seconds=round((now - moment).total_seconds())))
+
+
+def on_overlap(policy: str, *, running: int, waiting: int) -> str:
+    """start, wait, skip or cancel (the earlier, then start). `waiting`: occurrences queued behind the run already."""
+    if not running or policy == "allow":
+        return "start"
+    if policy == "queue":
+        return "skip" if waiting else "wait"
+    return "cancel" if policy == "cancel" else "skip"
+
+
+def jittered(due_at: datetime, jitter_s: float, key: str) -> datetime:
+    """The due time put off by a part of the jitter that only key and time decide: two beats agree on it."""
+    if jitter_s <= 0:
+        return due_at
+    digest = hashlib.sha256(f"{key}:{due_at.isoformat()}".encode()).digest()
+    return due_at + timedelta(seconds=jitter_s * int.from_bytes(digest[:6], "big") / 2**48)

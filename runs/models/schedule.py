@@ -1,0 +1,163 @@
+"""Schedule: when to start runs. ScheduleOccurrence: one due time and what became of it."""
+
+from datetime import datetime
+from typing import Any
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
+from uuid_utils.compat import uuid7
+
+from agents.models import Agent, Chain
+from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from runs.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
+
+from .run import Run
+
+SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "microseconds": 1e-6}
+SHORTEST_S = 1.0
+
+
+class ScheduleQuerySet(OwnedQuerySet):
+    def due(self, now: datetime) -> "ScheduleQuerySet":
+        return self.filter(enabled=True, next_due_at__lte=now)
+
+
+class Schedule(Owned):
+    """The timing is a row of django-celery-beat: a crontab, an interval or a clocked one; exactly one of them."""
+
+    class Missed(models.TextChoices):
+        SKIP = "skip", "What was missed stays missed"
+        ONCE = "once", "Start once for all that was missed"
+        ALL = "all", "Start each that was missed within the window"
+
+    class Overlap(models.TextChoices):
+        SKIP = "skip", "Leave it out"
+        QUEUE = "queue", "Let one wait until the earlier run has ended"
+        CANCEL = "cancel", "Cancel the earlier run"
+        ALLOW = "allow", "Start it beside the earlier run"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    description = models.TextField(blank=True)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="schedules")
+    chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="schedules")
+    text = models.TextField(blank=True, help_text="The message to the agent.")
+    input = models.JSONField(null=True, blank=True, help_text="The input of the agent or chain.")
+    crontab = models.ForeignKey(CrontabSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    interval = models.ForeignKey(IntervalSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    clocked = models.ForeignKey(ClockedSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    timezone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
+    starts_at = models.DateTimeField(null=True, blank=True, help_text="An interval counts from here.")
+    ends_at = models.DateTimeField(null=True, blank=True)
+    jitter_s = models.FloatField(
+        default=0.0,
+        validators=[MinValueValidator(0), MaxValueValidator(3600)],
+        help_text="Each start is put off by up to so many seconds, the same for the same due time.",
+    )
+    missed_policy = models.CharField(max_length=4, choices=Missed.choices, default=Missed.ONCE)
+    missed_window_s = models.FloatField(default=86400.0, validators=[MinValueValidator(0)])
+    overlap_policy = models.CharField(max_length=6, choices=Overlap.choices, default=Overlap.SKIP)
+    wait_for_device = models.BooleanField(default=False, help_text="Start only while the device is online.")
+    device = models.UUIDField(null=True, blank=True, help_text="Which device; empty: any of the owner's.")
+    pause_after_failures = models.PositiveSmallIntegerField(default=5, help_text="In a row; 0: never.")
+    failures = models.PositiveIntegerField(default=0, editable=False, help_text="In a row.")
+    notify_email = models.EmailField(blank=True, help_text="Told when the schedule pauses itself.")
+    enabled = models.BooleanField(default=True)
+    paused_reason = models.CharField(max_length=200, blank=True, editable=False)
+    next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = ScheduleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            *one_name_per_owner("schedule"),
+            models.CheckConstraint(
+                condition=Q(agent=None, chain__isnull=False) | Q(agent__isnull=False, chain=None),
+                name="schedule_has_one_target",
+            ),
+        ]
+        indexes = [models.Index(fields=["next_due_at"], condition=Q(enabled=True), name="schedule_due")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def timing(self) -> Timing:
+        """The beat row as pure data. Raises TimingError where it makes no sense."""
+        rows = [row for row in (self.crontab, self.interval, self.clocked) if row is not None]
+        if len(rows) != 1:
+            raise TimingError("A schedule takes exactly one of crontab, interval and clocked.")
+        zone_named(self.timezone)
+        if self.interval is not None:
+            return self.every()
+        return Once(self.clocked.clocked_time) if self.clocked is not None else self.on_the_wall()
+
+    def every(self) -> Interval:
+        seconds = self.interval.every * SECONDS[self.interval.period]
+        if seconds < SHORTEST_S:
+            raise TimingError("An interval must be a second or longer.")
+        return Interval(seconds, self.starts_at or self.created_at)
+
+    def on_the_wall(self) -> Crontab:
+        row = self.crontab
+        return read_crontab(
+            row.minute, row.hour, row.day_of_month, row.month_of_year, row.day_of_week, str(row.timezone)
+        )
+
+    @property
+    def target(self) -> Any:
+        return self.agent or self.chain
+
+
+class OccurrenceQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> "OccurrenceQuerySet":
+        return self.filter(schedule__in=Schedule.objects.visible_to(user))
+
+
+class ScheduleOccurrence(models.Model):
+    """One due time. `outcome` and `reason` tell why a run was started, or why not."""
+
+    class Outcome(models.TextChoices):
+        DUE = "due", "claimed; about to start"
+        WAITING_DEVICE = "waiting_device", "waits for the device"
+        WAITING_OVERLAP = "waiting_overlap", "waits for the earlier run"
+        STARTED = "started"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        SKIPPED = "skipped", "left out: an earlier run was at work"
+        MISSED = "missed", "nobody was there to start it"
+        REFUSED = "refused", "could not be started"
+        CANCELLED = "cancelled"
+
+    OPEN = (Outcome.DUE, Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP, Outcome.STARTED)
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="occurrences")
+    due_at = models.DateTimeField()
+    start_at = models.DateTimeField(help_text="Due time and jitter.")
+    outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.DUE)
+    reason = models.CharField(max_length=300, blank=True)
+    run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="occurrences")
+    is_manual = models.BooleanField(default=False, help_text="Started by hand (run-now).")
+    count = models.PositiveIntegerField(default=1, help_text="How many due times this row stands for.")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+
+    objects = OccurrenceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-due_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="occurrence_once")]
+        indexes = [
+            models.Index(
+                fields=["outcome", "start_at"],
+                condition=Q(outcome__in=["due", "waiting_device", "waiting_overlap", "started"]),
+                name="occurrence_open",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.schedule} {self.due_at:%Y-%m-%d %H:%M:%S} {self.outcome}"

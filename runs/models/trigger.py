@@ -1,0 +1,166 @@
+"""Triggers beside time, and the webhooks that tell others of run events."""
+
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from uuid_utils.compat import uuid7
+
+from agents.fields import EncryptedTextField
+from agents.models import Agent, Chain
+from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+
+from .run import Run
+
+
+def new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+class Trigger(Owned):
+    """Starts a run when something happens. `hook` is the public part of a webhook's address."""
+
+    class Kind(models.TextChoices):
+        WEBHOOK = "webhook", "A signed call from outside"
+        RUN_ENDED = "run_ended", "Another run has ended"
+        DEVICE_ONLINE = "device_online", "A device comes online"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    description = models.TextField(blank=True)
+    kind = models.CharField(max_length=13, choices=Kind.choices)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
+    chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
+    text = models.TextField(blank=True, help_text="The message to the agent; what happened is in the input.")
+    input = models.JSONField(
+        null=True, blank=True, help_text="Parameter → JMESPath over {event}; empty: the event as it is."
+    )
+    hook = models.UUIDField(default=uuid7, unique=True, editable=False)
+    secret = EncryptedTextField(default=new_secret, help_text="Signs what comes in; shown once.")
+    replay_window_s = models.PositiveIntegerField(default=300, validators=[MinValueValidator(1)])
+    on_status = models.JSONField(default=list, blank=True, help_text="run_ended: these statuses; empty: all.")
+    on_agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    on_chain = models.ForeignKey(Chain, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    device = models.UUIDField(null=True, blank=True, help_text="device_online: this one; empty: any of the owner's.")
+    cooldown_s = models.FloatField(default=0.0, validators=[MinValueValidator(0)], help_text="At most one start in so long.")
+    enabled = models.BooleanField(default=True)
+    last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            *one_name_per_owner("trigger"),
+            models.CheckConstraint(
+                condition=Q(agent=None, chain__isnull=False) | Q(agent__isnull=False, chain=None),
+                name="trigger_has_one_target",
+            ),
+        ]
+        indexes = [models.Index(fields=["owner", "kind"], condition=Q(enabled=True), name="trigger_live")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def target(self) -> Any:
+        return self.agent or self.chain
+
+
+class FiringQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> "FiringQuerySet":
+        return self.filter(trigger__in=Trigger.objects.visible_to(user))
+
+
+class TriggerFiring(models.Model):
+    """One time a trigger went off. `key` (a nonce, a run's id) comes once only: a replay finds it taken."""
+
+    class Outcome(models.TextChoices):
+        PENDING = "pending"
+        STARTED = "started"
+        REFUSED = "refused"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    trigger = models.ForeignKey(Trigger, on_delete=models.CASCADE, related_name="firings")
+    key = models.CharField(max_length=128)
+    body_sha256 = models.CharField(max_length=64, blank=True)
+    event = models.JSONField(default=dict)
+    outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING)
+    reason = models.CharField(max_length=300, blank=True)
+    run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = FiringQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["trigger", "key"], name="firing_once")]
+        indexes = [models.Index(fields=["id"], condition=Q(outcome="pending"), name="firing_pending")]
+
+    def __str__(self) -> str:
+        return f"{self.trigger} {self.outcome}"
+
+
+class WebhookQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> "WebhookQuerySet":
+        return self.filter(owner_id=user.pk)
+
+
+class Webhook(models.Model):
+    """An address that is told of its owner's run events."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    url = models.URLField(max_length=1000)
+    events = models.JSONField(default=list, blank=True, help_text="Event types; empty: run.finished.")
+    secret = EncryptedTextField(default=new_secret, help_text="Signs what goes out; shown once.")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = WebhookQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class DeliveryQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> "DeliveryQuerySet":
+        return self.filter(webhook__owner_id=user.pk)
+
+
+class WebhookDelivery(models.Model):
+    """One message to one address: tried with back-off until it is taken or dead."""
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        DELIVERED = "delivered"
+        DEAD = "dead", "given up"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    type = models.CharField(max_length=32)
+    body = models.JSONField()
+    state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField()
+    last_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    last_error = models.CharField(max_length=300, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="delivery_due"),
+            models.Index(fields=["webhook", "-id"], name="delivery_of_webhook"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} to {self.webhook} {self.state}"

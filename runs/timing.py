@@ -1,0 +1,244 @@
+"""When a schedule is due: crontab, interval or one fixed moment, in an IANA time zone. Pure; time is passed in.
+
+A crontab speaks of the clock on the wall. What stands in the hour that a change to summer time leaves out is due at the
+first moment after the gap, once. What stands in the hour that comes twice is due the first time only, unless the crontab
+names every hour: then both hours count. As in celery's rows, day of month **and** day of week must both fit.
+An interval counts real seconds from its anchor and knows no summer time.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import islice
+from zoneinfo import ZoneInfo, available_timezones
+
+from celery.schedules import ParseException, crontab_parser
+
+LOOK_AHEAD_DAYS = 366 * 9  # from 29 February 2096 the next one is eight years away
+FIELD = re.compile(r"(\*|\w+(-\w+)?)(/\d+)?(,(\*|\w+(-\w+)?)(/\d+)?)*", re.ASCII)
+MAX_DUE = 1000  # due times listed one by one; a longer absence is summed up
+
+
+class TimingError(ValueError):
+    """The crontab, the interval or the zone makes no sense; the message says which field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crontab:
+    """The five fields as sets; `weekdays` count from Sunday = 0."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Every so many seconds since the anchor; the anchor itself is due."""
+
+    seconds: float
+    anchor: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    at: datetime
+
+
+Timing = Crontab | Interval | Once
+
+
+@lru_cache(maxsize=4096)
+def read_crontab(minute: str, hour: str, day: str, month: str, weekday: str, zone: str = "UTC") -> Crontab:
+    """Raises TimingError naming the field."""
+    zone_named(zone)
+    return Crontab(
+        minutes=tuple(sorted(field("minute", minute, 60))),
+        hours=tuple(sorted(field("hour", hour, 24))),
+        days=frozenset(field("day of month", day, 31, 1)),
+        months=frozenset(field("month", month, 12, 1)),
+        weekdays=frozenset(field("day of week", weekday, 7)),
+        zone=zone,
+    )
+
+
+def read_line(line: str, zone: str = "UTC") -> Crontab:
+    """`minute hour day-of-month month day-of-week` as in a crontab file."""
+    parts = line.split()
+    if len(parts) != 5:
+        raise TimingError(f"A crontab has five fields (minute hour day month weekday); “{line}” has {len(parts)}.")
+    return read_crontab(*parts, zone)
+
+
+def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
+    if len(text) > 240 or not FIELD.fullmatch(text):
+        raise TimingError(f"The {name} “{text[:40]}” cannot be read.")
+    try:
+        found = crontab_parser(size, lowest).parse(text)
+    except (ParseException, ValueError, IndexError, ZeroDivisionError, TypeError) as error:
+        raise TimingError(f"The {name} “{text}” cannot be read: {error}.")
+    if not found or not all(lowest <= number < lowest + size for number in found):
+        raise TimingError(f"The {name} “{text}” must lie between {lowest} and {lowest + size - 1}.")
+    return found
+
+
+@lru_cache(maxsize=700)
+def zone_named(name: str) -> ZoneInfo:
+    if name not in available_timezones():
+        raise TimingError(f"There is no time zone “{name}”; use an IANA name such as Europe/Berlin.")
+    return ZoneInfo(name)
+
+
+def next_due(timing: Timing, after: datetime) -> datetime | None:
+    """The first due time later than `after` (aware; the answer is UTC), None where there is none."""
+    return next(due_times(timing, after), None)
+
+
+def upcoming(timing: Timing, after: datetime, count: int = 10, *, end: datetime | None = None) -> list[datetime]:
+    """The next due times, at most `count` of them and none past `end`."""
+    return [due for due in islice(due_times(timing, after), count) if end is None or due <= end]
+
+
+def due_times(timing: Timing, after: datetime) -> Iterator[datetime]:
+    after = after.astimezone(UTC)
+    match timing:
+        case Once(at):
+            return iter([at.astimezone(UTC)] if at > after else [])
+        case Interval():
+            return every(timing, after)
+        case Crontab():
+            return of_crontab(timing, after)
+
+
+def every(interval: Interval, after: datetime) -> Iterator[datetime]:
+    anchor = interval.anchor.astimezone(UTC)
+    step = timedelta(seconds=interval.seconds)
+    passed = max(0, (after - anchor) // step + 1) if after >= anchor else 0
+    due = anchor + passed * step
+    while True:
+        if due > after:
+            yield due
+        due += step
+
+
+def of_crontab(crontab: Crontab, after: datetime) -> Iterator[datetime]:
+    zone = zone_named(crontab.zone)
+    today = after.astimezone(zone).date() - timedelta(days=1)  # a zone that skipped a day still finds its gap
+    last = after
+    for day in matching_days(crontab, today):
+        for due in of_day(crontab, zone, day, last):
+            if due > last:  # two wall times in one gap fall on the same moment
+                last = due
+                yield due
+
+
+def matching_days(crontab: Crontab, first: date) -> Iterator[date]:
+    day = first
+    for _ in range(LOOK_AHEAD_DAYS):
+        weekday = (day.weekday() + 1) % 7
+        if day.month in crontab.months and day.day in crontab.days and weekday in crontab.weekdays:
+            yield day
+        day += timedelta(days=1)
+
+
+def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iterator[datetime]:
+    """Due moments of one local day in order; a day of even length needs no look at the clock changes."""
+    start = datetime.combine(day, time(), zone)
+    offset = start.utcoffset() or timedelta()
+    following = datetime.combine(day + timedelta(days=1), time(), zone)
+    if offset == following.utcoffset() and not changes_within(zone, day, offset):
+        midnight = (start - offset).replace(tzinfo=UTC)
+        yield from of_even_day(crontab, midnight, after)
+    else:
+        yield from of_changing_day(crontab, zone, day)
+
+
+def changes_within(zone: ZoneInfo, day: date, offset: timedelta) -> bool:
+    return any(datetime.combine(day, time(hour), zone).utcoffset() != offset for hour in (4, 8, 12, 16, 20))
+
+
+def of_even_day(crontab: Crontab, midnight: datetime, after: datetime) -> Iterator[datetime]:
+    first_hour = int((after - midnight).total_seconds() // 3600) if after > midnight else 0
+    for hour in crontab.hours[bisect_left(crontab.hours, first_hour) :]:
+        for minute in crontab.minutes:
+            yield midnight + timedelta(hours=hour, minutes=minute)
+
+
+def of_changing_day(crontab: Crontab, zone: ZoneInfo, day: date) -> Iterator[datetime]:
+    every_hour = len(crontab.hours) == 24
+    found = set()
+    for hour in crontab.hours:
+        for minute in crontab.minutes:
+            found |= moments(datetime.combine(day, time(hour, minute)), zone, both=every_hour)
+    yield from sorted(found)
+
+
+def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
+    """When the clock on the wall shows this: once, twice (fold), or never (gap: the first moment after it)."""
+    first = wall.replace(tzinfo=zone, fold=0)
+    second = wall.replace(tzinfo=zone, fold=1)
+    before, after = first.utcoffset(), second.utcoffset()
+    if before == after:
+        return {first.astimezone(UTC)}
+    if before < after:  # a gap: the offset grew
+        return {end_of_gap(wall, zone)}
+    return {first.astimezone(UTC), second.astimezone(UTC)} if both else {first.astimezone(UTC)}
+
+
+def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The moment the clock jumps, found by halving between an instant before it and one after."""
+    low = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)  # read with the later offset: before the jump
+    high = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)  # read with the earlier offset: after the jump
+    offset = low.astimezone(zone).utcoffset()
+    while high - low > timedelta(seconds=1):
+        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
+        if middle.astimezone(zone).utcoffset() == offset:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Due times that have come: those listed, and how many older ones are only counted."""
+
+    due: list[datetime]
+    older: int
+    following: datetime | None
+
+
+def come_due(timing: Timing, first: datetime, now: datetime, *, end: datetime | None = None) -> Missed:
+    """All due times from `first` (known to be one) to `now`, newest MAX_DUE of them listed, and the one after."""
+    until = min(now, end) if end else now
+    if first > until:
+        return Missed([], 0, None if end and first > end else first)
+    if isinstance(timing, Interval):
+        return of_interval(timing, first, until, end)
+    due, older = [first], 0
+    following = None
+    for moment in due_times(timing, first):
+        if moment > until:
+            following = moment
+            break
+        due.append(moment)
+        if len(due) > 2 * MAX_DUE:
+            older += len(due) - MAX_DUE
+            due = due[-MAX_DUE:]
+    older += max(0, len(due) - MAX_DUE)
+    return Missed(due[-MAX_DUE:], older, None if following and end and following > end else following)
+
+
+def of_interval(interval: Interval, first: datetime, until: datetime, end: datetime | None) -> Missed:
+    step = timedelta(seconds=interval.seconds)
+    count = (until - first) // step + 1
+    listed = min(count, MAX_DUE)
+    due = [first + place * step for place in range(count - listed, count)]
+    following = first + count * step
+    return Missed(due, count - listed, None if end and following > end else following)
