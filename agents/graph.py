@@ -12,7 +12,7 @@ MAX_STEPS = 200
 KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 ROOTS = frozenset(["input", "steps", "variables", "run"])
 ITEM_ROOTS = frozenset(["item", "index"])
-REPEAT_ROOTS = frozenset(["output", "previous", "round"])
+REPEAT_ROOTS = frozenset(["input", "output", "previous", "round"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def expression_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
         yield from one_expression(spec, step.key, "`for_each`", step.for_each, ROOTS, known)
     if step.repeat_until:
         condition = step.repeat_until.condition
-        yield from one_expression(spec, step.key, "`repeat_until`", condition, roots | REPEAT_ROOTS, known)
+        yield from one_expression(spec, step.key, "`repeat_until`", condition, REPEAT_ROOTS, known)
 
 
 def output_problems(spec: ChainSpec) -> Iterator[Problem]:

@@ -1,13 +1,324 @@
-"""Chains of steps. The engine comes with its own commit; until then a chain's run says so."""
+"""Chains run durably: read the rows, do what is next, let go. `advance` may be called twice, by two workers, at any time.
 
-from .exceptions import RunEnded
-from .leases import Lease
-from .models import Run
+The run waits while its steps work elsewhere: agents and sub-chains in runs of their own, tool calls and items of a
+for_each in `runs.execute_step`. A chain of single tool calls stays in one worker and waits for nothing.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from agents import schema
+from agents.mapping import MappingError
+from agents.spec import ChainSpec, StepSpec
+
+from . import endings, fanout, queue, steps
+from .exceptions import RunEnded, RunWaits
+from .leases import Lease, worker_name
+from .models import Approval, Run, StepRun
+from .plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
+from .steps import StepFailed
+from .step_leases import hold_step
+
+Status = StepRun.Status
 
 
 def advance(run: Run, lease: Lease) -> None:
-    raise RunEnded(Run.Status.FAILED, "chains_missing", "this installation cannot run chains yet")
+    """Do all that can be done now; then the run has ended, or RunWaits says for what it waits. Raises RunEnded."""
+    chain = Walk(run, lease)
+    while True:
+        chain.check()
+        chain.read()
+        if chain.follow():
+            continue
+        made = chain.plan()
+        if made.status:
+            chain.finish(made)
+            return
+        if not chain.apply(made):
+            raise RunWaits(*chain.waits_for())
 
 
 def something_came(run: Run) -> bool:
-    return False
+    """Would advance find something to do? Asked after the run has begun to wait."""
+    chain = Walk(run, None)
+    chain.read()
+    made = chain.plan()
+    return bool(made.status or made.start or made.skip or made.broken or chain.startable() or chain.came())
+
+
+class Walk:
+    """One look at a chain's rows, and what follows from it."""
+
+    def __init__(self, run: Run, lease: Lease | None) -> None:
+        self.run = run
+        self.lease = lease
+        self.spec: ChainSpec = run.chain_version.read_spec()
+        self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
+        self.rows: dict[str, StepRun] = {}
+
+    def check(self) -> None:
+        if self.lease is not None and self.lease.is_cancelled():
+            self.run.refresh_from_db(fields=["cancel_reason"])
+            raise RunEnded(Run.Status.CANCELLED, "cancelled", endings.cancelled_error(self.run)["message"])
+        if self.run.deadline and timezone.now() >= self.run.deadline:
+            raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
+
+    def read(self) -> None:
+        rows = StepRun.objects.filter(run=self.run, item=-1).select_related("child", "call", "approval_before")
+        self.rows = {row.key: row for row in rows}
+
+    # -- what ended meanwhile ---------------------------------------------------------------------------------------
+
+    def follow(self) -> bool:
+        """Settle rows whose child, approval or call has come to an end; True when anything moved."""
+        return any([self.follow_row(row) for row in self.rows.values() if row.status not in ENDED])
+
+    def follow_row(self, row: StepRun) -> bool:
+        step = self.steps[row.key]
+        if row.status == Status.WAITING:
+            return self.follow_waiting(step, row)
+        if row.status == Status.RUNNING and row.total:
+            return fanout.follow(self.run, self.spec, step, row, self.scope)
+        if row.status == Status.RUNNING and self.is_abandoned(row):
+            return self.take_up(step, row)
+        return False
+
+    def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
+        approval = approval_of(row)
+        if row.child is not None:
+            return row.child.is_done and steps.settle_child(self.run, step, row)
+        if row.call is not None:
+            return self.follow_call(step, row)
+        return approval is not None and steps.follow_approval(self.run, step, row, approval)
+
+    def follow_call(self, step: StepSpec, row: StepRun) -> bool:
+        """A call that waited for a person, a device or a child: ask again where there may be an answer."""
+        if row.call.outcome:
+            return steps.settle_call(self.run, step, row, row.call)
+        if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
+            return False
+        if not self.reclaim(row, Status.WAITING):
+            return False
+        self.guarded(step, row, lambda: steps.resume_call(self.run, self.spec, step, row, self.lease))
+        row.refresh_from_db(fields=["status"])
+        return row.status != Status.WAITING
+
+    def take_up(self, step: StepSpec, row: StepRun) -> bool:
+        """The worker that had this row is gone."""
+        if not self.reclaim(row, Status.RUNNING):
+            return False
+        if row.call is None:
+            return StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(status=Status.READY) > 0
+        self.guarded(step, row, lambda: steps.resume_call(self.run, self.spec, step, row, self.lease))
+        return True
+
+    def is_abandoned(self, row: StepRun) -> bool:
+        """Under way with a lease that ran out, or under an earlier claim of the run itself."""
+        if row.lease_expires_at is None:
+            return row.lease_owner != self.owner
+        return row.lease_expires_at < timezone.now()
+
+    @property
+    def owner(self) -> str:
+        return f"run:{self.run.attempt}"
+
+    def reclaim(self, row: StepRun, before: str) -> bool:
+        rows = StepRun.objects.filter(pk=row.pk, status=before, lease_owner=row.lease_owner, attempt=row.attempt)
+        won = rows.update(status=Status.RUNNING, lease_owner=self.owner, lease_expires_at=None)
+        row.status = Status.RUNNING if won else row.status
+        return bool(won)
+
+    def came(self) -> bool:
+        """Has a child, a call or an approval ended that no row tells of yet?"""
+        for row in self.rows.values():
+            if row.status == Status.WAITING:
+                approval = approval_of(row)
+                if row.child is not None and row.child.is_done:
+                    return True
+                if row.child is None and row.call is None and approval and approval.status != Approval.Status.OPEN:
+                    return True
+            if row.status == Status.RUNNING and row.total and fanout.something_came(row):
+                return True
+        return False
+
+    # -- what comes next --------------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> dict[str, State]:
+        return {key: state_of(row) for key, row in self.rows.items()}
+
+    @property
+    def base(self) -> dict[str, Any]:
+        return base_scope(self.run)
+
+    def plan(self) -> Plan:
+        return plan(self.spec, self.states, self.base)
+
+    def scope(self) -> dict[str, Any]:
+        states = self.states
+        return scope_of(states, settle_fallbacks(self.spec, states), self.base)
+
+    def apply(self, made: Plan) -> bool:
+        """Write what is skipped or broken, start what is ready; True when anything moved at once."""
+        self.write(made)
+        startable = self.startable()
+        inline = len(startable) == 1 and not self.under_way(except_for=startable[0])
+        moved = [self.begin(row, inline=inline) for row in startable]
+        return bool(made.skip or made.broken or any(moved))
+
+    def write(self, made: Plan) -> None:
+        """New rows; of two workers the unique constraint lets one win, and both read what is there."""
+        now = timezone.now()
+        fresh = [StepRun(run=self.run, key=key) for key in made.start]
+        fresh += [
+            StepRun(run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now)
+            for key, why in made.skip
+        ]
+        fresh += [
+            StepRun(run=self.run, key=key, status=Status.FAILED, error=broken_json(key, error), finished_at=now)
+            for key, error in made.broken
+        ]
+        if not fresh:
+            return
+        StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
+        ended = [row for row in fresh if row.status != Status.READY]
+        if ended:
+            told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
+            steps.events.record_many(self.run, told)
+        self.read()
+
+    def startable(self) -> list[StepRun]:
+        """Ready rows whose time has come and that no message on the queue speaks of already."""
+        now = timezone.now()
+        return [
+            row
+            for row in self.rows.values()
+            if row.status == Status.READY
+            and (row.wake_at is None or row.wake_at <= now)
+            and (row.lease_expires_at is None or row.lease_expires_at <= now)
+        ]
+
+    def under_way(self, *, except_for: StepRun) -> bool:
+        return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
+
+    def begin(self, row: StepRun, *, inline: bool) -> bool:
+        """Start one row; True when it has ended or failed already, so that more may follow."""
+        step = self.steps[row.key]
+        return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
+
+    def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
+        if step.approval and approval_of(row) is None:
+            given = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
+            steps.ask_before(self.run, step, row, given)
+            return False
+        if step.for_each:
+            return fanout.open_items(self.run, self.spec, step, row, self.scope())
+        given = steps.input_of(step, row, self.scope())
+        if step.target_kind in steps.KINDS_WITH_CHILD:
+            steps.start_child(self.run, self.spec, step, row, given)
+            return False
+        if not inline:
+            send_step(row)
+            return False
+        if steps.claim(row, Status.RUNNING, owner=self.owner):
+            steps.call_tool(self.run, self.spec, step, row, self.lease, given)
+        return True
+
+    def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
+        """A refusal of the step is its failure, not the run's."""
+        try:
+            return bool(work())
+        except StepFailed as failure:
+            return steps.settle(self.run, step, row, error=failure.as_json())
+
+    # -- waiting and ending -----------------------------------------------------------------------------------------
+
+    def waits_for(self) -> tuple[str, datetime | None]:
+        """What the run waits for, and when to look again even if nobody calls."""
+        self.read()
+        rows = [row for row in self.rows.values() if row.status not in ENDED]
+        times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
+        if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
+            times.append(timezone.now() + timedelta(seconds=settings.LEASE_S + 2))
+        approvals = [approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING]
+        calls = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
+        if any(row.child or row.status == Status.RUNNING for row in rows):
+            word = "child"
+        elif calls:
+            word = calls[0]
+        elif approvals:
+            word = "approval"
+        else:
+            word = "timer"
+        return word, min(times + approvals, default=None)
+
+    def finish(self, made: Plan) -> None:
+        states = self.states
+        if made.status == "failed":
+            failed = self.rows[made.cause]
+            error = {**(failed.error or {}), "step": made.cause}
+            endings.finish(self.run, Run.Status.FAILED, lease=self.lease, error=error)
+            return
+        try:
+            output = result_of(self.spec, states, self.base)
+        except MappingError as error:
+            raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
+        if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
+            raise RunEnded(Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}")
+        endings.finish(self.run, made.status, lease=self.lease, output=output)
+
+
+def base_scope(run: Run) -> dict[str, Any]:
+    who = {"id": str(run.pk), "started_at": run.created_at.isoformat(), "trigger": run.trigger}
+    return {"input": run.input, "variables": run.metadata.get("variables", {}), "run": who}
+
+
+def state_of(row: StepRun) -> State:
+    errors = tuple((row.error or {}).get("items", ())) if row.total else ()
+    return State(row.status, row.output, row.error, errors)
+
+
+def approval_of(row: StepRun) -> Approval | None:
+    return getattr(row, "approval_before", None)
+
+
+def broken_json(key: str, error: MappingError) -> dict[str, str]:
+    return {"code": error.code, "message": f"`when` of step “{key}”: {error}"}
+
+
+def send_step(row: StepRun) -> None:
+    """Put one ready row on the queue; the mark keeps it from being sent again until a worker could have been lost."""
+    now = timezone.now()
+    until = now + timedelta(seconds=settings.LEASE_S)
+    StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
+    queue.enqueue_step(row.pk)
+
+
+def execute_step(step_run_id: str) -> None:
+    """A worker's part of a chain: one tool call, or a slice of a for_each."""
+    row = StepRun.objects.select_related("run__chain_version", "run__principal", "call").filter(pk=step_run_id).first()
+    if row is None or row.run.is_done or row.run.cancel_requested_at:
+        return
+    spec = row.run.chain_version.read_spec()
+    step = next(step for step in spec.steps if step.key == row.key)
+    if row.total:
+        fanout.work_slice(row.run, spec, step, row, scope_for(row.run, spec))
+        return
+    if not steps.claim(row, Status.RUNNING, owner=worker_name(), lease_s=settings.LEASE_S):
+        return
+    with hold_step(row) as lease:
+        try:
+            given = steps.input_of(step, row, scope_for(row.run, spec))
+            steps.call_tool(row.run, spec, step, row, lease, given)
+        except StepFailed as failure:
+            steps.settle(row.run, step, row, error=failure.as_json())
+    endings.wake(row.run_id)
+
+
+def scope_for(run: Run, spec: ChainSpec) -> dict[str, Any]:
+    rows = StepRun.objects.filter(run=run, item=-1)
+    states = {row.key: state_of(row) for row in rows}
+    return scope_of(states, settle_fallbacks(spec, states), base_scope(run))

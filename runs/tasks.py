@@ -2,13 +2,19 @@
 
 from celery import shared_task
 
-from . import pruning, queue, recovery, runner
+from . import chains, pruning, queue, recovery, runner
 
 
 @shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
 def execute_run(run_id: str) -> None:
     """Work on a run until it ends or waits."""
     runner.execute(run_id)
+
+
+@shared_task(name=queue.EXECUTE_STEP, ignore_result=True)
+def execute_step(step_run_id: str) -> None:
+    """One tool call of a chain, or a slice of a for_each."""
+    chains.execute_step(step_run_id)
 
 
 @shared_task(name="runs.recover", ignore_result=True)

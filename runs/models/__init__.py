@@ -4,7 +4,9 @@ from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
 from .route import RouteDecision, Worker
 from .run import Run, RunFile, RunValue
+from .schedule import Schedule, ScheduleOccurrence
 from .session import Message, Session
+from .trigger import Trigger, TriggerFiring, Webhook, WebhookDelivery
 
 __all__ = [
     "Approval",
@@ -17,8 +19,14 @@ __all__ = [
     "RunEvent",
     "RunFile",
     "RunValue",
+    "Schedule",
+    "ScheduleOccurrence",
     "Session",
     "StepRun",
     "ToolCallRecord",
+    "Trigger",
+    "TriggerFiring",
+    "Webhook",
+    "WebhookDelivery",
     "Worker",
 ]

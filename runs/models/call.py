@@ -26,6 +26,10 @@ class StepRun(models.Model):
     item = models.IntegerField(default=-1, help_text="Index of the for_each item; -1: the step itself.")
     status = models.CharField(max_length=9, choices=Status.choices, default=Status.READY)
     child = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="as_step")
+    call = models.ForeignKey("ToolCallRecord", on_delete=models.SET_NULL, null=True, blank=True, related_name="as_step")
+    total = models.PositiveIntegerField(default=0, help_text="Items of a for_each.")
+    done = models.PositiveIntegerField(default=0, help_text="Items that have ended.")
+    failed = models.PositiveIntegerField(default=0, help_text="Items that have failed.")
     attempt = models.PositiveIntegerField(default=0)
     repeat = models.PositiveIntegerField(default=0)
     lease_owner = models.CharField(max_length=64, blank=True)
@@ -40,7 +44,7 @@ class StepRun(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["run", "key", "item"], name="step_run_once")]
-        indexes = [models.Index(fields=["run", "status"])]
+        indexes = [models.Index(fields=["run", "status"]), models.Index(fields=["run", "key", "status", "item"])]
 
     def __str__(self) -> str:
         return f"{self.key}[{self.item}] {self.status}" if self.item >= 0 else f"{self.key} {self.status}"
