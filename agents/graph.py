@@ -1,4 +1,4 @@
-"""The graph of a chain: what each step waits for, in which order they stand, and what is wrong with it. Plain Python."""
+"""The graph of a chain: what each step waits for, their order, and what is wrong with it. Plain Python."""
 
 import re
 from collections.abc import Iterator
@@ -112,7 +112,9 @@ def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
 
 def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
     if not KEY.fullmatch(step.key):
-        yield Problem(step.key, "invalid_key", f"“{step.key}” is no step key.", "Use lower-case letters, digits, - or _.")
+        yield Problem(
+            step.key, "invalid_key", f"“{step.key}” is no step key.", "Use lower-case letters, digits, - or _."
+        )
     if not step.target and step.target_kind != "router":
         yield Problem(step.key, "no_target", f"Step “{step.key}” names no {step.target_kind}.")
     for need in step.needs:
@@ -123,7 +125,9 @@ def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
     if step.on_error != "fallback":
         return
     if not step.fallback:
-        yield Problem(step.key, "no_fallback", f"Step “{step.key}” says on_error: fallback, but names no fallback step.")
+        yield Problem(
+            step.key, "no_fallback", f"Step “{step.key}” says on_error: fallback, but names no fallback step."
+        )
     elif step.fallback == step.key:
         yield Problem(step.key, "cycle", f"Step “{step.key}” is its own fallback.")
     elif step.fallback not in keys:

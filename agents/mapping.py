@@ -1,4 +1,4 @@
-"""JMESPath over what a run knows: conditions, input mappings, `for_each` lists. Plain Python, bounded, with clear errors.
+"""JMESPath over what a run knows: conditions, input mappings, `for_each` lists. Plain, bounded, with clear errors.
 
 The scope is {"input", "steps": {key: {"output", "error", "errors", "status"}}, "item", "index", "key", "previous",
 "output", "variables"}; which of them are there depends on where the expression stands.
@@ -42,7 +42,7 @@ def parsed(expression: str) -> dict[str, Any]:
         raise MappingError(
             f"`{expression}` is not JMESPath: {first_line(error)}",
             code="invalid_expression",
-            hint='Names with a hyphen need quotes (steps."my-step".output); text constants need \'single quotes\'.',
+            hint="Names with a hyphen need quotes (steps.\"my-step\".output); text constants need 'single quotes'.",
         )
 
 

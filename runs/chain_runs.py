@@ -21,7 +21,13 @@ KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED
 
 
 def create(
-    *, user: Any, version: ChainVersion, input: Any, trigger: str = Run.Trigger.MANUAL, timeout: float | None = None, **fields: Any
+    *,
+    user: Any,
+    version: ChainVersion,
+    input: Any,
+    trigger: str = Run.Trigger.MANUAL,
+    timeout: float | None = None,
+    **fields: Any,
 ) -> Run:
     """A queued run of a chain. Raises BrokenInput where the input breaks the chain's schema."""
     spec = version.read_spec()
@@ -132,7 +138,11 @@ def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: An
     kept = [copied(row, again) for row in rows if row.key not in redone and row.status in KEPT]
     if input is not None:
         if len(begin) != 1:
-            raise Invalid("An edited input needs one step.", hint="Name the step.", details=[{"step": key} for key in sorted(begin)])
+            raise Invalid(
+                "An edited input needs one step.",
+                hint="Name the step.",
+                details=[{"step": key} for key in sorted(begin)],
+            )
         kept.append(StepRun(run=again, key=next(iter(begin)), input=input))
     else:
         kept += [row for key in begin for row in half_done(run, again, [row for row in rows if row.key == key])]
@@ -155,7 +165,21 @@ def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
 
 
 def copied(row: StepRun, again: Run) -> StepRun:
-    names = ("key", "item", "status", "child_id", "call_id", "total", "done", "failed", "attempt", "repeat", "input", "output", "error")
+    names = (
+        "key",
+        "item",
+        "status",
+        "child_id",
+        "call_id",
+        "total",
+        "done",
+        "failed",
+        "attempt",
+        "repeat",
+        "input",
+        "output",
+        "error",
+    )
     times = {"started_at": row.started_at, "finished_at": row.finished_at}
     return StepRun(run=again, **{name: getattr(row, name) for name in names}, **times)
 

@@ -1,4 +1,4 @@
-"""Chains run durably: read the rows, do what is next, let go. `advance` may be called twice, by two workers, at any time.
+"""Chains run durably: read the rows, do what is next, let go. `advance` may be called twice, by two workers.
 
 The run waits while its steps work elsewhere: agents and sub-chains in runs of their own, tool calls and items of a
 for_each in `runs.execute_step`. A chain of single tool calls stays in one worker and waits for nothing.
@@ -19,8 +19,8 @@ from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
 from .plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
-from .steps import StepFailed
 from .step_leases import hold_step
+from .steps import StepFailed
 
 Status = StepRun.Status
 
@@ -74,7 +74,8 @@ class Walk:
 
     def follow(self) -> bool:
         """Settle rows whose child, approval or call has come to an end; True when anything moved."""
-        return any([self.follow_row(row) for row in self.rows.values() if row.status not in ENDED])
+        moved = [self.follow_row(row) for row in self.rows.values() if row.status not in ENDED]
+        return any(moved)
 
     def follow_row(self, row: StepRun) -> bool:
         step = self.steps[row.key]
@@ -174,7 +175,9 @@ class Walk:
         now = timezone.now()
         fresh = [StepRun(run=self.run, key=key) for key in made.start]
         fresh += [
-            StepRun(run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now)
+            StepRun(
+                run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now
+            )
             for key, why in made.skip
         ]
         fresh += [
@@ -243,7 +246,9 @@ class Walk:
         times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
         if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
             times.append(timezone.now() + timedelta(seconds=settings.LEASE_S + 2))
-        approvals = [approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING]
+        approvals = [
+            approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING
+        ]
         calls = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
         if any(row.child or row.status == Status.RUNNING for row in rows):
             word = "child"
@@ -267,7 +272,9 @@ class Walk:
         except MappingError as error:
             raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
         if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
-            raise RunEnded(Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}")
+            raise RunEnded(
+                Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}"
+            )
         endings.finish(self.run, made.status, lease=self.lease, output=output)
 
 

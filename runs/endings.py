@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from . import events, queue
@@ -112,10 +113,10 @@ def release_followers(run: Run) -> None:
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
-    """Put a waiting run back on the queue; False where it does not wait (for that)."""
+    """Put a waiting run back on the queue; False where it does not wait (for that). A chain waits for anything."""
     waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
     if waiting_for:
-        waiting = waiting.filter(waiting_for=waiting_for)
+        waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
     if not waiting.update(status=Status.QUEUED, wake_at=None, queued_at=timezone.now()):
         return False
     queue.enqueue(run_id)

@@ -78,7 +78,7 @@ def items(row: StepRun) -> Any:
     return StepRun.objects.filter(run_id=row.run_id, key=row.key, item__gte=0)
 
 
-# -- as the chain sees it -------------------------------------------------------------------------------------------------
+# -- as the chain sees it
 
 
 def follow(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> bool:
@@ -167,7 +167,7 @@ def join(run: Run, step: StepSpec, row: StepRun) -> bool:
     return steps.end(run, row, Status.PARTIAL if some_went_well else Status.FAILED, output=outputs, error=error)
 
 
-# -- counting -----------------------------------------------------------------------------------------------------------
+# -- counting --------------------------------------------------------------------------------
 
 
 @transaction.atomic
@@ -200,7 +200,7 @@ def recount(row: StepRun) -> None:
     StepRun.objects.filter(pk=row.pk).update(**found)
 
 
-# -- a slot of tool calls -------------------------------------------------------------------------------------------------
+# -- a slot of tool calls
 
 
 def work_slice(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
@@ -245,8 +245,12 @@ def take(spec: ChainSpec, step: StepSpec, row: StepRun, size: int) -> list[StepR
     token = f"slot:{secrets.token_hex(12)}"
     wanted = list(items(row).filter(free).order_by("item").values_list("pk", flat=True)[:size])
     until = now + timedelta(seconds=settings.LEASE_S)
-    won = items(row).filter(free, pk__in=wanted).update(
-        status=Status.RUNNING, lease_owner=token, lease_expires_at=until, wake_at=None, attempt=F("attempt") + 1
+    won = (
+        items(row)
+        .filter(free, pk__in=wanted)
+        .update(
+            status=Status.RUNNING, lease_owner=token, lease_expires_at=until, wake_at=None, attempt=F("attempt") + 1
+        )
     )
     return list(items(row).filter(lease_owner=token).select_related("call").order_by("item")) if won else []
 
@@ -283,7 +287,13 @@ def resumed(desk: "BatchDesk", taken: list[StepRun]) -> list[tuple[StepRun, Tool
 
 
 def recorded(
-    run: Run, step: StepSpec, row: StepRun, desk: "BatchDesk", tool: ToolSpec, taken: list[StepRun], given: dict[str, Any]
+    run: Run,
+    step: StepSpec,
+    row: StepRun,
+    desk: "BatchDesk",
+    tool: ToolSpec,
+    taken: list[StepRun],
+    given: dict[str, Any],
 ) -> list[tuple[StepRun, ToolCallRecord]]:
     """New calls of this batch: mapped, judged and written down in one transaction before the first is made."""
     requests, fresh = [], []
@@ -352,7 +362,17 @@ class BatchDesk(Desk):
     def write_results(self, run: Run, results: list[ToolCallRecord]) -> None:
         if not results:
             return
-        fields = ["outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details"]
+        fields = [
+            "outcome",
+            "waiting_for",
+            "finished_at",
+            "wall_ms",
+            "result",
+            "error",
+            "printed",
+            "untrusted",
+            "details",
+        ]
         ToolCallRecord.objects.bulk_update(results, [*fields, "attempt"])
         events.record_many(run, [("tool.finished", calls.finished_data(record)) for record in results])
         if self.run.has_untrusted and not run.has_untrusted:

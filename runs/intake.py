@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Invalid, NotFound
-from agents.models import Agent, AgentVersion, ApiKey
+from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 
-from . import endings, queue
+from . import chain_runs, endings, queue
 from .exceptions import (
     BrokenInput,
     IdempotencyMismatch,
@@ -98,24 +98,63 @@ def accept_message(
     return Accepted(run, session, is_new=True)
 
 
+def start_chain(
+    *,
+    user: Any,
+    chain: Chain | str,
+    input: Any = None,
+    version: ChainVersion | None = None,
+    trigger: str = Run.Trigger.MANUAL,
+    idempotency_key: str | None = None,
+    key: ApiKey | None = None,
+    metadata: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Run:
+    """Queue a run of a chain. Raises NotFound, NotPublished, BrokenInput, IdempotencyMismatch."""
+    if isinstance(chain, str):
+        chain = Chain.objects.select_related("published").named(user, chain)
+    version = version or chain.published
+    if version is None or not chain.enabled:
+        raise NotPublished(
+            f"Chain “{chain.name}” has no published version, or is switched off.",
+            hint=f"POST /api/v1/chains/{chain.name}/publish first.",
+        )
+    request_hash = schema.sha256_of(["chain", chain.name, input]) if idempotency_key else ""
+    if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
+        return earlier
+    fields = {"key": key, "metadata": metadata or {}, "idempotency_key": idempotency_key, "request_hash": request_hash}
+    try:
+        return chain_runs.create(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+    except IntegrityError:
+        earlier = earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+
+
 def hash_of_request(content: Any, agent: Any, session: Any, input: Any) -> str:
     names = [getattr(agent, "name", agent), str(getattr(session, "pk", session) or "")]
     return schema.sha256_of([content, *names, input])
 
 
 def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
-    """The run this key made before; another body under it is a conflict."""
+    """What this key started before; another body under it is a conflict."""
+    run = earlier_run(user, idempotency_key, request_hash)
+    if run is None:
+        return None
+    assert run.session is not None
+    return Accepted(run, run.session, is_new=False)
+
+
+def earlier_run(user: Any, idempotency_key: str, request_hash: str) -> Run | None:
     run = (
-        Run.objects.select_related("session", "agent", "version")
+        Run.objects.select_related("session", "agent", "version", "chain_version__chain")
         .filter(principal=user, idempotency_key=idempotency_key)
         .first()
     )
-    if run is None:
-        return None
-    if run.request_hash != request_hash:
+    if run is not None and run.request_hash != request_hash:
         raise IdempotencyMismatch(hint="Use a new Idempotency-Key for another request.")
-    assert run.session is not None
-    return Accepted(run, run.session, is_new=False)
+    return run
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What to do with due times that came while nobody looked, and with a due time while an earlier run is at work. Pure."""
+"""What to do with due times that came while nobody looked, or while an earlier run is at work. Pure."""
 
 import hashlib
 from dataclasses import dataclass

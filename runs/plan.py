@@ -1,8 +1,9 @@
 """What a chain does next: pure. Spec and states in; what starts, what is skipped and how it ends out.
 
-A step starts when all it needs have ended and at least one of them ran. It is skipped when its `when` is false, when all
-it needs were skipped, or when a router chose another. A failed step with `on_error: stop` starts nothing more: what is
-under way ends first, then the run fails, so that a retry keeps every finished step.
+A step starts when all it needs have ended and at least one of them ran. It is skipped when its `when` is false, when
+all it needs were skipped, or when a router chose another.
+A failed step with `on_error: stop` starts nothing more: what is under way ends first, then the run fails, so that a
+retry keeps every finished step.
 """
 
 import random
@@ -95,7 +96,9 @@ def under_way(states: dict[str, State]) -> bool:
     return any(state.status not in ENDED for state in states.values())
 
 
-def consider(step: StepSpec, needs: Iterable[str], settled: dict[str, State], scope: dict[str, Any], made: Plan) -> None:
+def consider(
+    step: StepSpec, needs: Iterable[str], settled: dict[str, State], scope: dict[str, Any], made: Plan
+) -> None:
     needed = [settled.get(need) for need in needs]
     if any(state is None for state in needed):
         return

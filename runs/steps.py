@@ -1,4 +1,4 @@
-"""One step of a chain: started, called, settled, tried again. Every write is conditional, so that two workers cannot both.
+"""One step of a chain: started, called, settled, tried again. Every write is conditional: of two workers one wins.
 
 A StepRun is `ready` (perhaps not before `wake_at`), `running` (a tool call in some worker), `waiting` (for a child, a
 person, a device) or ended. `item` is -1 for the step itself; the items of a for_each have rows of their own.
@@ -62,18 +62,20 @@ def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, A
     try:
         return map_input(step.input, with_round(scope, row))
     except MappingError as error:
-        raise StepFailed(error.code, f"input of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None)
+        raise StepFailed(
+            error.code, f"input of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None
+        )
 
 
 def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
     return {**scope, "round": row.repeat, "previous": row.output}
 
 
-# -- children -----------------------------------------------------------------------------------------------------------
+# -- children --------------------------------------------------------------------------------
 
 
 def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any]) -> bool:
-    """The agent's or chain's run and the row that waits for it, in one transaction. False: another worker did it."""
+    """The agent's or chain's run and the row that waits for it, in one transaction. False: another was first."""
     if step.target_kind == "chain":
         start = chain_starter(run, step, given)
     else:
@@ -126,7 +128,12 @@ def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, An
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason or "no agent fits this message")
         return route.agent, route.agent.published
-    agent = Agent.objects.select_related("published", "provider").visible_to(run.principal).filter(pk=step.target_id).first()
+    agent = (
+        Agent.objects.select_related("published", "provider")
+        .visible_to(run.principal)
+        .filter(pk=step.target_id)
+        .first()
+    )
     if agent is None:
         raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can see.")
     version = agent.published
@@ -170,7 +177,7 @@ def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
     return settle(run, step, row, output=output, error=error)
 
 
-# -- tools --------------------------------------------------------------------------------------------------------------
+# -- tools --------------------------------------------------------------------------------
 
 
 def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
@@ -223,7 +230,10 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord) -
     elif record.waiting_for:
         until = record.details.get("until")
         StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt).update(
-            status=Status.WAITING, lease_owner="", lease_expires_at=None, wake_at=parse_datetime(until) if until else None
+            status=Status.WAITING,
+            lease_owner="",
+            lease_expires_at=None,
+            wake_at=parse_datetime(until) if until else None,
         )
         tell(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
 
@@ -234,7 +244,7 @@ def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord) 
     return settle(run, step, row, error=record.error or {"code": "tool_failed", "message": "the tool failed"})
 
 
-# -- approval before a step -------------------------------------------------------------------------------------------
+# -- approval before a step
 
 
 def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) -> None:
@@ -275,7 +285,7 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
     return settle(run, step, row, error={"code": code, "message": message})
 
 
-# -- claiming and settling ----------------------------------------------------------------------------------------------
+# -- claiming and settling
 
 
 def claim(row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True) -> bool:
@@ -369,7 +379,9 @@ def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
         for name, value in {"status": Status.READY, "wake_at": wake_at, **fields}.items():
             setattr(row, name, value)
         if wake_at and row.item < 0:
-            tell(run, "step.waiting", row, until=events.rfc3339(wake_at), attempt=row.attempt, error=fields.get("error"))
+            tell(
+                run, "step.waiting", row, until=events.rfc3339(wake_at), attempt=row.attempt, error=fields.get("error")
+            )
     return bool(done)
 
 

@@ -1,8 +1,8 @@
 """When a schedule is due: crontab, interval or one fixed moment, in an IANA time zone. Pure; time is passed in.
 
-A crontab speaks of the clock on the wall. What stands in the hour that a change to summer time leaves out is due at the
-first moment after the gap, once. What stands in the hour that comes twice is due the first time only, unless the crontab
-names every hour: then both hours count. As in celery's rows, day of month **and** day of week must both fit.
+A crontab speaks of the clock on the wall. What stands in the hour that a change to summer time leaves out is due at
+the first moment after the gap, once. What stands in the hour that comes twice is due the first time only, unless the
+crontab names every hour: then both hours count. As in celery's rows, day of month **and** day of week must both fit.
 An interval counts real seconds from its anchor and knows no summer time.
 """
 

@@ -20,6 +20,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
     "tests.live_agents",
     "tests.worker",
+    "tests.chains",
     "tests.live",
 )
 children: list[int] = []

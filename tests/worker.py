@@ -6,7 +6,7 @@ import pytest
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs import intake, queue, runner
+from runs import chains, intake, queue, runner
 from runs.models import Run
 
 
@@ -30,6 +30,8 @@ class InlineWorker:
             with self.capture(execute=True):
                 if task == queue.EXECUTE_RUN:
                     runner.execute(*arguments)
+                elif task == queue.EXECUTE_STEP:
+                    chains.execute_step(*arguments)
 
     def send_message(self, user, text, agent, **more):
         """Through the one door, then to work: the run as it stands afterwards."""

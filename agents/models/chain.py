@@ -85,7 +85,7 @@ class Chain(Owned):
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "ChainVersion":
-        """Freeze the working rows; equal content is the same version again. Raises Invalid with one detail a problem."""
+        """Freeze the working rows; equal content is the same version again. Raises Invalid, a detail each problem."""
         locked = Chain.objects.select_for_update().get(pk=self.pk)
         if found := locked.problems():
             raise Invalid(
@@ -202,7 +202,9 @@ class Targets:
 
     def __init__(self, chain: Chain, steps: list[ChainStep]) -> None:
         self.chain = chain
-        named = {kind: {step.target for step in steps if step.target_kind == kind} for kind in ("agent", "tool", "chain")}
+        named = {
+            kind: {step.target for step in steps if step.target_kind == kind} for kind in ("agent", "tool", "chain")
+        }
         self.rows: dict[str, dict[str, Any]] = {
             "agent": self.named(Agent.objects.select_related("published"), named["agent"]),
             "tool": self.named(Tool.objects.all(), named["tool"]),
@@ -233,7 +235,8 @@ class Targets:
         row = self.rows[step.target_kind].get(step.target)
         if row is None:
             return Problem(
-                step.key, "unknown_target", f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which is not there.",
+                step.key, "unknown_target",
+                f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which is not there.",
                 "Check the name; the chain's owner must be able to see it.",
             )  # fmt: skip
         if step.target_kind == "tool":
@@ -245,7 +248,8 @@ class Targets:
             return Problem(step.key, "unknown_version", f"“{step.target}” has no version {step.target_version}.")
         if not step.target_version and row.published_id is None and row.pk != self.chain.pk:
             return Problem(
-                step.key, "not_published", f"Step “{step.key}”: {step.target_kind} “{step.target}” has no published version.",
+                step.key, "not_published",
+                f"Step “{step.key}”: {step.target_kind} “{step.target}” has no published version.",
                 "Publish it first.",
             )  # fmt: skip
         return None
@@ -259,11 +263,15 @@ class Targets:
                 continue
             depth = depth_below(row, step.target_version, {self.chain.pk})
             if depth is None:
-                found.append(Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again."))
+                found.append(
+                    Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again.")
+                )
             elif depth > spec.max_chain_depth:
                 found.append(
                     Problem(
-                        step.key, "too_deep", f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}.",
+                        step.key,
+                        "too_deep",
+                        f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}.",
                         "Raise max_chain_depth (10 at most), or flatten.",
                     )  # fmt: skip
                 )
@@ -306,4 +314,9 @@ def columns_of(step: dict[str, Any]) -> dict[str, Any]:
 
 def as_detail(error: Any) -> dict[str, str]:
     """One pydantic error in our words; `loc` names the step's field."""
-    return {"step": "", "field": ".".join(str(part) for part in error["loc"]), "code": error["type"], "message": error["msg"]}
+    return {
+        "step": "",
+        "field": ".".join(str(part) for part in error["loc"]),
+        "code": error["type"],
+        "message": error["msg"],
+    }

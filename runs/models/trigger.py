@@ -44,7 +44,9 @@ class Trigger(Owned):
     on_agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     on_chain = models.ForeignKey(Chain, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     device = models.UUIDField(null=True, blank=True, help_text="device_online: this one; empty: any of the owner's.")
-    cooldown_s = models.FloatField(default=0.0, validators=[MinValueValidator(0)], help_text="At most one start in so long.")
+    cooldown_s = models.FloatField(
+        default=0.0, validators=[MinValueValidator(0)], help_text="At most one start in so long."
+    )
     enabled = models.BooleanField(default=True)
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
 

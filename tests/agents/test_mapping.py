@@ -45,7 +45,13 @@ def test_an_expression_that_doubles_itself_is_stopped(bomb):
 
 @pytest.mark.parametrize(
     ("expression", "expected"),
-    [("input.count > `2`", True), ("input.count > `3`", False), ("input.missing", False), ("input.names", True), ("`0`", True)],
+    [
+        ("input.count > `2`", True),
+        ("input.count > `3`", False),
+        ("input.missing", False),
+        ("input.names", True),
+        ("`0`", True),
+    ],
 )
 def test_conditions_follow_the_truth_of_jmespath(expression, expected):
     assert holds(expression, SCOPE) is expected
@@ -57,7 +63,8 @@ def test_for_each_takes_a_list_or_an_object_as_key_value_items():
 
 
 @pytest.mark.parametrize(
-    ("expression", "code"), [("input.count", "not_a_list"), ("input.missing", "nothing_there"), ("'text'", "not_a_list")]
+    ("expression", "code"),
+    [("input.count", "not_a_list"), ("input.missing", "nothing_there"), ("'text'", "not_a_list")],
 )
 def test_for_each_over_something_else_is_refused(expression, code):
     with pytest.raises(MappingError) as caught:

@@ -6,14 +6,21 @@ from agents.spec import ChainSpec, Retry, StepSpec
 from runs.plan import State, backoff_s, may_retry, plan, result_of
 
 BASE = {"input": {"n": 3}, "variables": {}, "run": {}}
-DONE, FAILED, SKIPPED, RUNNING = State("succeeded", "out"), State("failed", error={"code": "x"}), State("skipped"), State("running")
+DONE, FAILED, SKIPPED, RUNNING = (
+    State("succeeded", "out"),
+    State("failed", error={"code": "x"}),
+    State("skipped"),
+    State("running"),
+)
 
 
 def chain(*steps, **fields):
     return ChainSpec(name="c", steps=[StepSpec(**{"target": "t", **step}) for step in steps], **fields)
 
 
-DIAMOND = chain({"key": "a"}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["a"]}, {"key": "d", "needs": ["b", "c"]})
+DIAMOND = chain(
+    {"key": "a"}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["a"]}, {"key": "d", "needs": ["b", "c"]}
+)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +53,22 @@ def test_when_everything_a_step_needs_was_skipped_it_is_skipped_too():
 
 
 def test_a_false_condition_skips_with_its_reason_and_a_broken_one_is_told():
-    spec = chain({"key": "a", "when": "input.n > `5`"}, {"key": "b", "when": "length(input.n)"}, {"key": "c", "when": "input.n"})
+    spec = chain(
+        {"key": "a", "when": "input.n > `5`"}, {"key": "b", "when": "length(input.n)"}, {"key": "c", "when": "input.n"}
+    )
     made = plan(spec, {}, BASE)
     assert made.skip == [("a", "its condition is false: input.n > `5`")]
     assert [key for key, _ in made.broken] == ["b"]
     assert made.start == ["c"]
 
 
-ROUTER = chain({"key": "a", "when": "input.n > `5`"}, {"key": "b", "when": "input.n"}, {"key": "c"}, {"key": "d", "needs": ["a", "b", "c"]}, strategy="router")
+ROUTER = chain(
+    {"key": "a", "when": "input.n > `5`"},
+    {"key": "b", "when": "input.n"},
+    {"key": "c"},
+    {"key": "d", "needs": ["a", "b", "c"]},
+    strategy="router",
+)
 
 
 def test_a_router_takes_the_first_whose_condition_holds():
@@ -98,7 +113,9 @@ def test_the_fallbacks_output_takes_the_place_of_the_failed_steps():
 
 
 def test_on_error_continue_carries_on_and_ends_partial():
-    spec = chain({"key": "a", "on_error": "continue"}, {"key": "b", "needs": ["a"], "when": "steps.a.error.code == 'x'"})
+    spec = chain(
+        {"key": "a", "on_error": "continue"}, {"key": "b", "needs": ["a"], "when": "steps.a.error.code == 'x'"}
+    )
     assert plan(spec, {"a": FAILED}, BASE).start == ["b"]
     assert plan(spec, {"a": FAILED, "b": DONE}, BASE).status == "partial"
 
