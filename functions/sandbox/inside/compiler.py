@@ -8,7 +8,7 @@ import json
 import marshal
 from typing import Any
 
-from . import modules, policy
+from . import modules, policy, unknown
 from .refusals import Refusals
 
 FILENAME = "<function>"
@@ -24,6 +24,7 @@ def answer(order: dict[str, Any]) -> bytes:
         return json.dumps({"refusals": refusals.rows}).encode()
     try:
         facts = _facts(tree, order, refusals)
+        _refuse_unknown(tree, source, order, refusals)
         if order["safe_mode"]:
             tree = policy.apply(tree, frozenset(order["imports"]), refusals)
         return _finish(tree, facts, refusals)
@@ -32,6 +33,13 @@ def answer(order: dict[str, Any]) -> bytes:
     except MemoryError:
         refusals.add(None, "too-large", "the source needs too much memory to compile", "Split it up.")
     return json.dumps({"refusals": refusals.rows}).encode()
+
+
+def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusals: Refusals) -> None:
+    try:
+        unknown.refuse_unknown(tree, source, safe_mode=order["safe_mode"], refusals=refusals)
+    except SyntaxError as error:  # the symbol table finds what the parser lets through
+        refusals.add_syntax_error(error)
 
 
 def warm_up() -> None:
@@ -135,15 +143,15 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _finish(tree: ast.Module, facts: dict[str, Any], refusals: Refusals) -> bytes:
-    if refusals.rows:
-        return json.dumps({"refusals": refusals.sorted_rows()}).encode()
+    code = None
     try:
         code = compile(tree, FILENAME, "exec", dont_inherit=True)
-    except SyntaxError as error:  # found by the symbol table, such as `return` outside a function
+    except SyntaxError as error:  # what the parser lets through, such as `return` outside a function
         refusals.add_syntax_error(error)
     except ValueError as error:
-        refusals.add(None, "syntax", str(error), "Simplify the source.")
-    if refusals.rows:
-        return json.dumps({"refusals": refusals.rows}).encode()
+        if not refusals.rows:  # else the policy took a refused statement out and left a hole
+            refusals.add(None, "syntax", str(error), "Simplify the source.")
+    if refusals.rows or code is None:
+        return json.dumps({"refusals": refusals.sorted_rows()}).encode()
     bytecode = base64.b64encode(marshal.dumps(code)).decode()
     return json.dumps({"refusals": [], "bytecode": bytecode} | facts).encode()

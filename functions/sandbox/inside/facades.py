@@ -19,6 +19,8 @@ _ASKED_BY_C_CODE = frozenset({"time", "_strptime", "datetime", "collections.abc"
 
 def preload(profile: str) -> None:
     """Load every module of the profile and make its copy; after the lock-down nothing can be loaded."""
+    import _strptime  # noqa: F401 - datetime.strptime loads it late, when nothing can be loaded any more
+
     for name in modules.offered(profile):
         _facades[name] = _copy_of(name)
     for name, facade in _facades.items():

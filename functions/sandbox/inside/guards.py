@@ -52,6 +52,8 @@ def guarded_getattr(subject: Any, name: Any, default: Any = _MISSING) -> Any:
         return _safe_format(subject, name)
     if name == "mro" and isinstance(subject, type):
         raise AttributeError("mro is not available in a function")
+    if name in ("__setattr__", "__delattr__"):
+        return _checked_setter(getattr(subject, name), 2 if name == "__setattr__" else 1)
     if default is _MISSING:
         return getattr(subject, name)
     return getattr(subject, name, default)
@@ -99,6 +101,18 @@ def _safe_format(subject: Any, name: str) -> Callable[..., str]:
     if name == "format":
         return lambda text, /, *args, **kwargs: _formatter.vformat(str.__str__(text), args, kwargs)
     return lambda text, mapping: _formatter.vformat(str.__str__(text), (), mapping)
+
+
+def _checked_setter(setter: Callable[..., Any], from_the_end: int) -> Callable[..., Any]:
+    """object.__setattr__(self, name, value), as frozen dataclasses use it, under the names of an assignment."""
+
+    def checked(*arguments: Any) -> Any:
+        if len(arguments) < from_the_end:
+            raise TypeError("too few arguments")
+        _check_name(arguments[-from_the_end])
+        return setter(*arguments)
+
+    return checked
 
 
 class _TypeMeta(type):

@@ -15,7 +15,7 @@ from . import modules
 from .names import HOOK, RISKY_ATTRIBUTES, NameRefusal, attribute_refusal, variable_refusal
 from .refusals import Refusals
 
-_FORBIDDEN_CALLS = {
+FORBIDDEN_NAMES = {
     "exec": "Write the code itself, or choose between functions in a dict.",
     "eval": "Use json.loads() for data, or write the expression itself.",
     "compile": "Write the code itself.",
@@ -70,14 +70,14 @@ class Policy(RestrictingNodeTransformer):
         if name is None:
             return
         if name in ("exec", "eval", "compile", "__import__"):
-            self._refusals.add(node, "not-allowed", f"{name} is not available in a function", _FORBIDDEN_CALLS[name])
+            self._refusals.add(node, "not-allowed", f"{name} is not available in a function", FORBIDDEN_NAMES[name])
             return
         self._refuse(node, variable_refusal(name, in_class=self._in_class))
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and node.id in _FORBIDDEN_CALLS and node.id not in ("help", "exit", "quit"):
+        if isinstance(node.ctx, ast.Load) and node.id in FORBIDDEN_NAMES and node.id not in ("help", "exit", "quit"):
             self._refusals.add(node, "not-allowed", f"{node.id} is not available in a function",
-                               _FORBIDDEN_CALLS[node.id])  # fmt: skip
+                               FORBIDDEN_NAMES[node.id])  # fmt: skip
             return node
         if isinstance(node.ctx, ast.Load) and node.id in ("__name__", "__doc__", "__debug__"):
             return node

@@ -1,0 +1,170 @@
+"""Does this machine hold? Real attacks in real children, and what each missing layer means.
+
+report = selftest.run()          # about a second; remembered until the next boot
+report.isolation                 # full | reduced | none
+report.problems                  # sentences, empty when all is well
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .attacks import ATTACKS, Attack, source_of
+from .forkserver import SandboxUnavailable
+from .inside.calls import AUDIT_ARCH, NUMBERS
+from .inside.confine import CORE, STRONG
+from .limits import POLICY_VERSION, Limits
+from .pool import Pool
+
+_LIMITS = Limits(timeout_s=0.3, memory_mb=64, output_kb=64)
+_HINTS = {
+    "user_ns": "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), or in a container allow unshare().",
+    "uid": "Do not run as root where user namespaces and setuid are both forbidden.",
+    "net_ns": "Allow network namespaces: they come with user namespaces.",
+    "pid_ns": "Allow pid namespaces: they come with user namespaces.",
+    "ipc_ns": "Allow IPC namespaces: they come with user namespaces.",
+    "uts_ns": "Allow UTS namespaces: they come with user namespaces.",
+    "root": "Allow mount namespaces and pivot_root: they come with user namespaces.",
+    "landlock": "Use Linux 5.13 or newer with landlock in the list of active security modules (lsm=…,landlock).",
+    "capabilities": "The capability sets could not be emptied. Look at the container's security settings.",
+    "seccomp": "The kernel needs CONFIG_SECCOMP_FILTER, and a container runtime must not forbid seccomp().",
+    "no_new_privs": "prctl(PR_SET_NO_NEW_PRIVS) was refused. Use Linux 3.5 or newer.",
+    "rlimits": "setrlimit() was refused.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One layer or one attack: does it hold, why not, and what to do."""
+
+    kind: str  # layer | attack
+    name: str
+    ok: bool
+    is_core: bool
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What this machine offers. Nothing runs at isolation `none`."""
+
+    isolation: str
+    findings: tuple[Finding, ...]
+    problems: tuple[str, ...]
+    machine: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether functions may run here at all."""
+        return self.isolation != "none"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+_remembered: Report | None = None
+
+
+def run(*, fresh: bool = False) -> Report:
+    """The report of this boot, made now if there is none yet (or if `fresh`)."""
+    global _remembered
+    if _remembered is None or fresh:
+        _remembered = (None if fresh else cached()) or _remember(_examine())
+    return _remembered
+
+
+def cached() -> Report | None:
+    """The report that an earlier process of this boot and this user left, if any. Costs one file read."""
+    try:
+        path = _cache_path()
+        if path.stat().st_uid != os.getuid() or path.is_symlink():
+            return None
+        known = json.loads(path.read_text())
+        findings = tuple(Finding(**row) for row in known["findings"])
+        return Report(known["isolation"], findings, tuple(known["problems"]), known["machine"])
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _examine() -> Report:
+    machine = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
+    if sys.platform != "linux" or platform.machine() not in AUDIT_ARCH:
+        reason = "the sandbox needs Linux on x86-64 or aarch64"
+        return Report(
+            "none", (Finding("layer", "process", False, True, reason),), (f"{reason}; this is {machine}.",), machine
+        )
+    pool = Pool(spares=2, at_once=4)
+    try:
+        outcome = pool.execute("def main():\n    return 1\n")
+        findings = (*_layers(outcome.layers), *(_attempt(pool, attack) for attack in ATTACKS))
+        isolation = outcome.isolation
+        start_error = "" if outcome.ok or outcome.error is None else outcome.error.message
+    except SandboxUnavailable as error:
+        findings, isolation, start_error = (), "none", str(error)
+    finally:
+        pool.close()
+    return _judged(findings, isolation, start_error, machine)
+
+
+def _layers(present: tuple[str, ...]) -> list[Finding]:
+    findings = []
+    for name in sorted(CORE | STRONG):
+        is_there = name in present
+        reason = "" if is_there else "not available on this machine"
+        hint = "" if is_there else _HINTS.get(name, "")
+        findings.append(Finding("layer", name, is_there, name in CORE, reason, hint))
+    return findings
+
+
+def _attempt(pool: Pool, attack: Attack) -> Finding:
+    source = source_of(attack, NUMBERS[platform.machine()])
+    outcome = pool.execute(source, safe_mode=False, limits=_LIMITS)
+    if outcome.status in attack.statuses:
+        return Finding("attack", attack.name, True, True, f"stopped: {outcome.status}")
+    reason = f"ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"
+    return Finding("attack", attack.name, False, True, reason, attack.hint)
+
+
+def _judged(findings: tuple[Finding, ...], isolation: str, start_error: str, machine: str) -> Report:
+    problems = [start_error] if start_error else []
+    for finding in findings:
+        if finding.ok or (finding.name == "user_ns" and isolation == "full"):
+            continue  # root may drop its user id without a user namespace
+        word = "The attack" if finding.kind == "attack" else "The layer"
+        problems.append(f"{word} {finding.name!r}: {finding.reason}. {finding.hint}".strip())
+    if any(not finding.ok and finding.is_core for finding in findings) or start_error:
+        isolation = "none"
+    return Report(isolation, findings, tuple(problems), machine)
+
+
+def _remember(report: Report) -> Report:
+    path = _cache_path()
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(report.as_dict(), file)
+        Path(name).replace(path)
+    except OSError:
+        pass  # without the file each process examines for itself
+    return report
+
+
+def _cache_path() -> Path:
+    """One file per boot, user, interpreter and state of this package."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    parts = [boot, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        parts.append(f"{path.name}:{path.stat().st_mtime_ns}")
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"muster-sandbox-{digest}.json"
