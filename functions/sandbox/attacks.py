@@ -27,7 +27,8 @@ _LIMITS_HINT = "setrlimit() was refused or has no effect here; look at the conta
 
 ATTACKS = (
     Attack("open a file", "seccomp", "return open('/etc/passwd').read()", _STOPPED, _SECCOMP_HINT),
-    Attack("create a file", "seccomp", "return os.open('/tmp/x', os.O_CREAT | os.O_WRONLY)", _STOPPED, _SECCOMP_HINT),
+    Attack("create a file", "seccomp", "return os.open('/tmp/muster-selftest', os.O_CREAT | os.O_WRONLY)", _STOPPED,
+           _SECCOMP_HINT),
     Attack("look at the root directory", "seccomp", "return [os.stat('/'), os.listdir('/')]", _STOPPED, _SECCOMP_HINT),
     Attack("open a network socket", "seccomp", "return call('socket', 2, 1, 0)", _STOPPED, _SECCOMP_HINT),
     Attack("start a process", "seccomp", "return os.fork()", _STOPPED, _SECCOMP_HINT),
@@ -37,8 +38,8 @@ ATTACKS = (
     Attack("make memory executable", "seccomp",
            "assert call('mmap', 0, 4096, 7, 34, -1, 0) != -1, 'refused'; return 1", _STOPPED, _SECCOMP_HINT),
     Attack("make mapped memory executable", "seccomp",
-           "page = libc.mmap(0, 4096, 3, 34, -1, 0); assert libc.mprotect(ctypes.c_void_p(page), 4096, 5) == 0, 'refused'"
-           "; return 1", _STOPPED, _SECCOMP_HINT),
+           "page = ctypes.c_void_p(libc.mmap(0, 4096, 3, 34, -1, 0)); "
+           "assert libc.mprotect(page, 4096, 5) == 0, 'refused'; return 1", _STOPPED, _SECCOMP_HINT),
     Attack("enter another architecture's system calls", "seccomp",
            "assert libc.syscall(0x40000000 + 39) != -1, 'refused'; return 1", _STOPPED, _SECCOMP_HINT),
     Attack("kill the fork server", "seccomp", "os.kill(1, 9); return 1", _STOPPED, _SECCOMP_HINT),
@@ -46,8 +47,9 @@ ATTACKS = (
            _SECCOMP_HINT),
     Attack("mount a file system", "seccomp", "assert call('mount', 0, 0, 0, 0, 0) == 0, 'refused'; return 1", _STOPPED,
            _SECCOMP_HINT),
-    Attack("use io_uring", "seccomp", "assert call('io_uring_setup', 1, 0) != -1, 'refused'; return 1", _STOPPED,
-           _SECCOMP_HINT),
+    Attack("use io_uring", "seccomp",
+           "ring = ctypes.create_string_buffer(120); assert call('io_uring_setup', 1, ring) != -1, 'refused'; return 1",
+           _STOPPED, _SECCOMP_HINT),
     Attack("regain privileges", "no_new_privs", "os.setuid(0); return 1", _STOPPED,
            "The uid could be changed inside the sandbox. Report this machine's kernel version."),
     Attack("raise a limit", "rlimits",

@@ -35,15 +35,21 @@ class Pool:
 
     Fork servers start when first needed. `spares` children wait ready per profile; at most `at_once` calls run (half of
     that for one owner), others queue in order of arrival for up to `queue_s` seconds and are then answered `busy`.
-    `without_layers` is for measuring and for tests: whatever is left out shows in every outcome's isolation.
+    `without_layers` and `run_regardless` are for measuring and tests; the isolation that is left is in each outcome.
     """
 
     def __init__(
-        self, *, spares: int = 4, at_once: int = 16, queue_s: float = 10.0, without_layers: Iterable[str] = ()
+        self,
+        *,
+        spares: int = 4,
+        at_once: int = 16,
+        queue_s: float = 10.0,
+        without_layers: Iterable[str] = (),
+        run_regardless: bool = False,
     ) -> None:
         self.spares = min(max(spares, 0), _SPARES_MAX)
         self._at_once, self._queue_s = at_once, queue_s
-        self._without = frozenset(without_layers)
+        self._without, self._run_regardless = frozenset(without_layers), run_regardless
         self._cache = CodeCache()
         self._start_afresh()
         _pools.add(self)
@@ -193,7 +199,7 @@ class Pool:
             call.callbacks.close()
 
     def _too_little(self, server: ForkServer, call: _Call) -> Outcome | None:
-        if self._without or server.isolation == "full":
+        if self._run_regardless or server.isolation == "full":
             return None
         if server.isolation == "reduced" and call.min_isolation != "full":
             return None

@@ -97,13 +97,20 @@ def cached() -> Report | None:
         return None
 
 
-def _examine() -> Report:
+def glance() -> Report:
+    """Without starting anything: could this machine hold at all?"""
     machine = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
-    if sys.platform != "linux" or platform.machine() not in AUDIT_ARCH:
-        reason = "the sandbox needs Linux on x86-64 or aarch64"
-        return Report(
-            "none", (Finding("layer", "process", False, True, reason),), (f"{reason}; this is {machine}.",), machine
-        )
+    if sys.platform == "linux" and platform.machine() in AUDIT_ARCH:
+        return Report("full", (), (), machine)
+    reason = "the sandbox needs Linux on x86-64 or aarch64"
+    finding = Finding("layer", "process", False, True, reason)
+    return Report("none", (finding,), (f"{reason}; this is {machine}.",), machine)
+
+
+def _examine() -> Report:
+    first = glance()
+    if not first.ok:
+        return first
     pool = Pool(spares=2, at_once=4)
     try:
         outcome = pool.execute("def main():\n    return 1\n")
@@ -114,7 +121,7 @@ def _examine() -> Report:
         findings, isolation, start_error = (), "none", str(error)
     finally:
         pool.close()
-    return _judged(findings, isolation, start_error, machine)
+    return _judged(findings, isolation, start_error, first.machine)
 
 
 def _layers(present: tuple[str, ...]) -> list[Finding]:

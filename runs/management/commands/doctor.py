@@ -1,0 +1,98 @@
+"""`manage.py doctor`: what this machine offers, what is missing, and what to do about it."""
+
+import json
+import platform
+import sys
+import time
+from typing import Any
+
+import django
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError, connection
+from kombu import Connection
+from kombu.exceptions import KombuError
+
+from functions.sandbox import selftest
+
+
+class Command(BaseCommand):
+    help = "Examine the sandbox with real attacks; look at the database, the broker and the versions."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        report = {
+            "sandbox": selftest.run(fresh=True).as_dict(),
+            "database": database(),
+            "broker": broker(),
+            "versions": versions(),
+        }
+        if options["json"]:
+            self.stdout.write(json.dumps(report, indent=2))
+        else:
+            self.stdout.write("\n".join(lines(report)))
+        if not is_well(report):
+            sys.exit(1)
+
+
+def database() -> dict[str, Any]:
+    """Which database, its version, how long a trivial query takes."""
+    began = time.perf_counter()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        version = ".".join(str(part) for part in connection.get_database_version())
+    except DatabaseError as error:
+        hint = "Start it, or correct DATABASE_URL. `manage.py serve` prepares the default one."
+        return {"ok": False, "vendor": connection.vendor, "problem": str(error).strip(), "hint": hint}
+    return {"ok": True, "vendor": connection.vendor, "version": version, "ms": milliseconds_since(began)}
+
+
+def broker() -> dict[str, Any]:
+    """Whether the broker takes a connection within two seconds."""
+    began = time.perf_counter()
+    try:
+        with Connection(settings.BROKER_URL, connect_timeout=2) as link:
+            link.ensure_connection(max_retries=1, timeout=2)
+    except (OSError, KombuError) as error:
+        hint = "`manage.py serve` starts an embedded one; otherwise correct BROKER_URL."
+        return {"ok": False, "problem": str(error) or type(error).__name__, "hint": hint}
+    return {"ok": True, "kind": settings.BROKER_URL.partition(":")[0], "ms": milliseconds_since(began)}
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
+
+
+def milliseconds_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 2)
+
+
+def is_well(report: dict[str, Any]) -> bool:
+    return report["sandbox"]["isolation"] != "none" and report["database"]["ok"] and report["broker"]["ok"]
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The report for people."""
+    sandbox = report["sandbox"]
+    text = [f"Sandbox   isolation {sandbox['isolation']}   {sandbox['machine']}"]
+    for kind, title in (("layer", "layers"), ("attack", "attacks, language layer off")):
+        findings = [finding for finding in sandbox["findings"] if finding["kind"] == kind]
+        held = sum(finding["ok"] for finding in findings)
+        text.append(f"  {title}: {held} of {len(findings)} hold")
+        for finding in findings:
+            mark = "ok  " if finding["ok"] else "FAIL" if finding["is_core"] else "miss"
+            reason = f"  ({finding['reason']})" if finding["reason"] else ""
+            text.append(f"    {mark} {finding['name']}{reason}")
+            if finding["hint"]:
+                text.append(f"         {finding['hint']}")
+    text += [f"  problem: {problem}" for problem in sandbox["problems"]]
+    for name in ("database", "broker"):
+        part = report[name]
+        facts = "  ".join(f"{key} {value}" for key, value in part.items() if key != "ok")
+        text.append(f"{name.capitalize():9} {'ok  ' if part['ok'] else 'FAIL'} {facts}")
+    text.append("Versions  " + "  ".join(f"{key} {value}" for key, value in report["versions"].items()))
+    return text

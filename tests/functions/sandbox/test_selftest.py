@@ -1,0 +1,84 @@
+"""The self-test, `manage.py doctor` and the system check."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command
+
+from functions import readiness
+from functions.sandbox import Pool, selftest
+from functions.sandbox.attacks import ATTACKS, source_of
+from functions.sandbox.inside.calls import NUMBERS
+
+# What plain Python lets anybody do; the rest needs rights that a test may not have.
+PROVABLE = {"open a file", "create a file", "look at the root directory", "open a network socket", "start a process",
+            "start a thread", "run a program", "make memory executable", "make mapped memory executable",
+            "use io_uring", "read the server's environment"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def report():
+    return selftest.run(fresh=True)
+
+
+def test_every_attack_is_stopped_on_this_machine(report):
+    assert [finding for finding in report.findings if finding.kind == "attack" and not finding.ok] == []
+    assert report.isolation in ("full", "reduced")
+
+
+def test_the_report_is_remembered_until_the_next_boot(report):
+    assert selftest.cached() == report
+
+
+@pytest.mark.parametrize("attack", [attack for attack in ATTACKS if attack.name in PROVABLE], ids=lambda a: a.name)
+def test_each_attack_succeeds_in_plain_python(attack):
+    """Else it would prove nothing that it is stopped in the sandbox."""
+    source = source_of(attack, NUMBERS[platform.machine()]) + "\nassert main() is not None\n"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=20,
+                          env={"SECRET": "1", "PATH": "/bin"}, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("layer", ["no_new_privs", "seccomp", "rlimits"])
+def test_nothing_runs_when_a_core_layer_is_missing(layer):
+    pool = Pool(without_layers=[layer])
+    try:
+        outcome = pool.execute("def main(): return 1")
+        assert (outcome.status, outcome.isolation) == ("refused", "none")
+        assert "doctor" in outcome.error.message
+    finally:
+        pool.close()
+
+
+def test_a_missing_strong_layer_reduces_the_isolation():
+    pool = Pool(without_layers=["landlock"])
+    try:
+        assert pool.execute("def main(): return 1").isolation == "reduced"
+    finally:
+        pool.close()
+
+
+def test_doctor_speaks_json_and_english(capsys, db):
+    call_command("doctor", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["sandbox"]["isolation"] in ("full", "reduced")
+    assert told["database"]["ok"]
+    call_command("doctor")
+    text = capsys.readouterr().out
+    assert "attacks, language layer off" in text
+    assert "Versions" in text
+
+
+def test_the_system_check_warns_of_reduced_isolation_and_refuses_none(monkeypatch):
+    def pretend(isolation):
+        monkeypatch.setattr(selftest, "cached", lambda: selftest.Report(isolation, (), ("why",), "here"))
+        return [message.id for message in readiness.check_sandbox(None)]
+
+    assert pretend("full") == []
+    assert pretend("reduced") == ["functions.W001"]
+    assert pretend("none") == ["functions.E001"]
