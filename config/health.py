@@ -1,0 +1,89 @@
+"""Is the process up, can it do its work, and how much of it: /healthz, /readyz, /metrics."""
+
+import time
+from collections.abc import Callable
+
+from celery import current_app
+from django.conf import settings
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from kombu.exceptions import OperationalError
+
+from agents.models import ApiKey
+from functions import sandbox
+from runs import metrics
+
+SELF_TEST = "def main(a, b):\n    return a + b\n"
+SELF_TEST_HOLDS_S = 10.0
+LOOPBACK = {"127.0.0.1", "::1"}
+last_self_test: tuple[float, str] = (0.0, "never run")
+
+
+def healthz(request: HttpRequest) -> JsonResponse:
+    """This process answers; nothing else is asked."""
+    return JsonResponse({"status": "ok"})
+
+
+def readyz(request: HttpRequest) -> JsonResponse:
+    """200 when database, broker and sandbox work, else 503; each check says "ok" or what is wrong."""
+    checks: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "sandbox": tested_sandbox}
+    found = {name: check() for name, check in checks.items()}
+    ready = all(answer == "ok" for answer in found.values())
+    return JsonResponse({"status": "ok" if ready else "unavailable", "checks": found}, status=200 if ready else 503)
+
+
+def metrics_page(request: HttpRequest) -> HttpResponse:
+    """Prometheus text, for this machine or a key with `metrics` in its scopes (or all of them)."""
+    if not may_read_metrics(request):
+        return HttpResponse("Send an API key with all scopes, or ask from the machine itself.\n", status=403)
+    return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def database() -> str:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error as error:
+        return f"not reachable: {first_line(error)}"
+    return "ok"
+
+
+def broker() -> str:
+    try:
+        with current_app.connection_for_write(connect_timeout=2) as line:
+            line.ensure_connection(max_retries=1, timeout=2)
+    except (OperationalError, OSError) as error:
+        return f"not reachable: {first_line(error)}"
+    return "ok"
+
+
+def tested_sandbox() -> str:
+    """The outcome of running a small function for real; it holds for ten seconds."""
+    global last_self_test
+    at, answer = last_self_test
+    if time.monotonic() - at > SELF_TEST_HOLDS_S or answer != "ok":
+        answer = test_sandbox()
+        last_self_test = (time.monotonic(), answer)
+    return answer
+
+
+def test_sandbox() -> str:
+    try:
+        outcome = sandbox.execute(SELF_TEST, {"a": 2, "b": 3})
+    except sandbox.SandboxUnavailable as error:
+        return f"not available: {first_line(error)}"
+    return "ok" if outcome.result == 5 else f"a test function ended with {outcome.status}"
+
+
+def may_read_metrics(request: HttpRequest) -> bool:
+    """Behind a proxy every caller comes from loopback, so a forwarded request needs the key."""
+    direct = "X-Forwarded-For" not in request.headers
+    if direct and request.META.get("REMOTE_ADDR") in LOOPBACK and settings.METRICS_ON_LOOPBACK:
+        return True
+    scheme, _, presented = request.headers.get("Authorization", "").partition(" ")
+    key = ApiKey.find(presented.strip()) if scheme.lower() == "bearer" else None
+    return key is not None and key.allows("runs:read") and key.user.is_superuser
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
