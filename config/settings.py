@@ -13,7 +13,8 @@ from urllib.parse import quote
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from runs.supervisor import postgres, valkey
+from config import logs
+from runs.supervisor import postgres, refusals, valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -81,7 +82,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.middleware.request_id",
+    "config.middleware.observation",
     "django.middleware.security.SecurityMiddleware",
+    "config.middleware.content_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -90,6 +94,21 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+
+# Behind a proxy that speaks TLS (docs/howto/production.md).
+if env.bool("MUSTER_BEHIND_TLS", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 31_536_000
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+METRICS_ON_LOOPBACK = env.bool("MUSTER_METRICS_ON_LOOPBACK", default=True)  # /metrics without a key, from this machine
+
+LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)
+LOGGING = logs.configuration(
+    level=env.str("MUSTER_LOG_LEVEL", default="WARNING"),
+    pretty=env.str("MUSTER_LOG_FORMAT", default="pretty" if refusals.is_loopback(HOST) else "json") == "pretty",
+)
 
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"

@@ -8,6 +8,7 @@ from celery import current_app
 from celery.platforms import SecurityWarning
 from celery.signals import beat_init, worker_ready
 from django.conf import settings
+from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from runs.supervisor.supervision import Notify
@@ -19,6 +20,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from twisted.internet import reactor
 
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
+    get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
     server = Server(
         import_string(settings.ASGI_APPLICATION),
         endpoints=["adopted"],

@@ -1,0 +1,39 @@
+"""How log lines look: one JSON object each for machines, coloured words for people. Each bears its request's id."""
+
+from typing import Any
+
+import structlog
+
+SHARED = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.stdlib.ExtraAdder(["request_id", "run_id", "status_code"]),
+]
+
+
+def configuration(*, level: str, pretty: bool) -> dict[str, Any]:
+    """For Django's LOGGING: everything to stderr, from INFO for our own code, from `level` for the rest."""
+    renderers = {
+        True: [structlog.dev.ConsoleRenderer(colors=False)],
+        False: [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()],
+    }
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "lines": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": SHARED,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers[pretty]],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            "muster": {"level": "INFO"},
+            "django": {"level": level, "handlers": [], "propagate": True},
+            "django.request": {"level": "ERROR"},  # a 4xx is the caller's business and told to the caller
+        },
+    }

@@ -1,0 +1,72 @@
+"""What every request gets: an id, its figures, and headers that tell a browser what a page may do."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+from runs import metrics
+
+log = logging.getLogger("muster.request")
+Answer = Callable[[HttpRequest], HttpResponseBase]
+GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+# Our own pages: everything from ourselves, nothing inline, nothing from elsewhere.
+STRICT = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# The admin's Alpine evaluates attributes and its themes set styles inline; the API's pages start with a script inline.
+BORROWED = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; form-action 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'"
+)
+BORROWED_PAGES = ("/admin/", "/api/docs/")
+
+
+def request_id(answer: Answer) -> Answer:
+    """`X-Request-ID` as it came, or a new one; in every log line and in every error."""
+
+    def with_id(request: HttpRequest) -> HttpResponseBase:
+        given = request.headers.get("X-Request-ID", "")
+        found = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+        request.request_id = found  # type: ignore[attr-defined]
+        structlog.contextvars.clear_contextvars()  # the thread served somebody else before
+        structlog.contextvars.bind_contextvars(request_id=found)
+        response = answer(request)
+        response["X-Request-ID"] = found
+        return response
+
+    return with_id
+
+
+def observation(answer: Answer) -> Answer:
+    """Counts and times each request by its route, never by its path: paths have no end."""
+
+    def observed(request: HttpRequest) -> HttpResponseBase:
+        began = time.perf_counter()
+        response = answer(request)
+        seconds = time.perf_counter() - began
+        route = request.resolver_match.route if request.resolver_match else "unknown"
+        metrics.observe_request(request.method or "", route, response.status_code, seconds)
+        if settings.LOG_REQUESTS:
+            log.info("%s %s %d %.1f ms", request.method, request.path, response.status_code, seconds * 1000)
+        return response
+
+    return observed
+
+
+def content_policy(answer: Answer) -> Answer:
+    def with_policy(request: HttpRequest) -> HttpResponseBase:
+        response = answer(request)
+        borrowed = request.path.startswith(BORROWED_PAGES)
+        response.headers.setdefault("Content-Security-Policy", BORROWED if borrowed else STRICT)
+        response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+        return response
+
+    return with_policy

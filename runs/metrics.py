@@ -1,0 +1,98 @@
+"""Figures for Prometheus: what rows know is counted when asked for, what only this process knows as it happens."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from celery import current_app
+from django.conf import settings
+from django.db.models import Count, Min, QuerySet
+from django.utils import timezone
+from kombu import Connection
+from kombu.exceptions import OperationalError
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from runs.models import Approval, Run
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+RECENT = timedelta(minutes=5)
+REQUESTS = Counter("muster_http_requests", "Requests answered.", ["method", "route", "status"])
+SECONDS = Histogram(
+    "muster_http_request_seconds",
+    "Time to the response, in seconds; for a stream, to its beginning.",
+    ["route"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+
+
+def observe_request(method: str, route: str, status: int, seconds: float) -> None:
+    REQUESTS.labels(method, route, str(status)).inc()
+    SECONDS.labels(route).observe(seconds)
+
+
+def exposition() -> bytes:
+    """All figures in Prometheus' text format."""
+    return generate_latest(REGISTRY)
+
+
+class Rows(Collector):
+    """Runs, approvals and queues, read at the time of asking: every process gives the same answer."""
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        now = timezone.now()
+        yield by_status("muster_runs_live", "Runs that have not ended.", Run.objects.live())
+        recent = Run.objects.filter(pk__gte=first_id_at(now - RECENT))
+        yield by_status("muster_runs_recent", "Runs accepted within the last five minutes.", recent)
+        yield GaugeMetricFamily(
+            "muster_oldest_queued_seconds",
+            "Age of the run that waits longest for a worker, in seconds.",
+            age_of_oldest_queued(now),
+        )
+        yield GaugeMetricFamily(
+            "muster_approvals_open", "Approvals nobody decided yet.", Approval.objects.open().count()
+        )
+        yield queues()
+
+
+def by_status(name: str, text: str, runs: QuerySet[Run]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=["status"])
+    for row in runs.order_by().values("status").annotate(number=Count("pk")):
+        family.add_metric([row["status"]], row["number"])
+    return family
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """The lowest UUIDv7 of that millisecond: ids are in the order of time, and they are indexed."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)
+
+
+def age_of_oldest_queued(now: datetime) -> float:
+    oldest = Run.objects.live().filter(status=Run.Status.QUEUED).aggregate(at=Min("created_at"))["at"]
+    return (now - oldest).total_seconds() if oldest else 0.0
+
+
+def queues() -> GaugeMetricFamily:
+    """Messages that no worker has taken; empty where the broker is away."""
+    family = GaugeMetricFamily("muster_queue_messages", "Messages waiting in a queue.", labels=["queue"])
+    try:
+        with current_app.connection_for_read(connect_timeout=2) as line:
+            for name in settings.WORKER_QUEUES:
+                family.add_metric([name], waiting_in(line, name))
+    except (OperationalError, OSError):
+        pass
+    return family
+
+
+def waiting_in(line: Connection, name: str) -> int:
+    try:
+        return line.default_channel.queue_declare(name, passive=True).message_count
+    except line.channel_errors:
+        return 0  # nothing was ever sent to it
+
+
+REGISTRY.register(Rows())

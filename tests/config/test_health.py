@@ -1,0 +1,64 @@
+"""/healthz, /readyz and /metrics, and the headers of every answer."""
+
+import pytest
+
+from functions import sandbox
+
+
+def test_a_process_that_answers_is_healthy(client):
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_it_is_ready_when_database_broker_and_sandbox_work(client, db):
+    answer = client.get("/readyz")
+
+    assert answer.json()["checks"] == {"database": "ok", "broker": "ok", "sandbox": "ok"}
+    assert answer.status_code == 200
+
+
+def test_it_is_not_ready_without_a_broker(client, db, settings, monkeypatch):
+    from celery import current_app
+
+    monkeypatch.setattr(current_app.conf, "broker_read_url", None)
+    monkeypatch.setattr(current_app.conf, "broker_write_url", "redis+socket:///nowhere/valkey.sock")
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["broker"].startswith("not reachable")
+
+
+def test_metrics_count_runs_and_requests(client, db):
+    client.get("/healthz")
+
+    text = client.get("/metrics").content.decode()
+
+    assert 'muster_http_requests_total{method="GET",route="healthz",status="200"}' in text
+    assert "muster_oldest_queued_seconds 0.0" in text
+    assert 'muster_queue_messages{queue="runs"}' in text
+
+
+@pytest.mark.parametrize("headers", [{"REMOTE_ADDR": "10.1.2.3"}, {"HTTP_X_FORWARDED_FOR": "10.1.2.3"}])
+def test_metrics_are_not_for_strangers(client, db, headers):
+    assert client.get("/metrics", **headers).status_code == 403
+
+
+def test_charlie_may_not_read_metrics_and_a_superuser_may(db, api, charlie, site_admin):
+    assert api(charlie).get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 403
+    assert api(site_admin).get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 200
+
+
+def test_every_answer_bears_the_request_s_id_and_a_strict_policy(client):
+    answer = client.get("/healthz", headers={"X-Request-ID": "given-by-caller-1"})
+
+    assert answer["X-Request-ID"] == "given-by-caller-1"
+    assert "default-src 'none'" in answer["Content-Security-Policy"]
+    assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_id_that_could_forge_log_lines_is_replaced(client):
+    assert client.get("/healthz", headers={"X-Request-ID": 'x" level="error'})["X-Request-ID"] != 'x" level="error'
+
+
+def test_the_sandbox_is_really_tried(db):
+    assert sandbox.execute("def main(a, b):\n    return a + b\n", {"a": 2, "b": 3}).result == 5
