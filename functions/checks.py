@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 
-from agents.exceptions import Forbidden
+from agents.exceptions import Forbidden, Unavailable
 from agents.schema import check_schema
 from functions import sandbox
 from functions.models import StoredFunction
@@ -36,12 +36,22 @@ def check(
     found = [*schema_refusals(function), *limit_refusals(function)]
     expect = {"is_async": is_async, "requires_context": requires_context}
     schema = filled(function.input_schema) if function.input_schema and not found else None
-    refusals = sandbox.check(
-        function.source, allowed_imports(function), signature.entry,
-        safe_mode=function.safe_mode, input_schema=schema, **expect,
-    )  # fmt: skip
+    refusals = ask_sandbox(function, signature.entry, input_schema=schema, **expect)
     fill_in(function, signature)
     return [*(one.as_dict() for one in refusals), *found]
+
+
+def ask_sandbox(function: StoredFunction, entry: str, **expect: Any) -> list[sandbox.Refusal]:
+    try:
+        return sandbox.check(function.source, allowed_imports(function), entry, safe_mode=function.safe_mode, **expect)
+    except sandbox.NoChild:
+        raise Unavailable(
+            "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
+        )
+    except sandbox.SandboxUnavailable as error:
+        raise Unavailable(
+            f"The sandbox cannot be used: {error}.", code="sandbox_unavailable", hint="Run `manage.py doctor`."
+        )
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
@@ -52,9 +62,7 @@ def filled(schema: dict[str, Any]) -> dict[str, Any]:
 
 def unread(function: StoredFunction, problem: SourceProblem) -> list[Refusal]:
     """The sandbox may know more about a source that has no signature; its answer wins where it has one."""
-    refusals = sandbox.check(
-        function.source, allowed_imports(function), function.entry or "main", safe_mode=function.safe_mode
-    )
+    refusals = ask_sandbox(function, function.entry or "main")
     same_line = [one for one in refusals if one.line == problem.line]
     return (
         [one.as_dict() for one in refusals]
@@ -99,6 +107,12 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
         if asked > limit:
             message = f"{field} is {asked:g}; this site allows {limit:g} {LABELS[field]}."
             found.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
+    for name in function.allowed_imports:
+        if name not in sandbox.IMPORTABLE:
+            hint = f"Leave it out; these may be imported: {', '.join(sorted(sandbox.IMPORTABLE))}."
+            found.append(
+                refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
+            )
     for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
         for name in getattr(function, field):
             if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):

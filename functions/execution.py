@@ -112,6 +112,7 @@ def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Ou
             version.source, arguments, entry=spec.entry, allowed_imports=tuple(spec.allowed_imports),
             safe_mode=spec.safe_mode, limits=spec.limits(), min_isolation=spec.min_isolation,
             context=dict(caller.data), grants=caller.grants, host=caller.host,
+            reuse=caller.run if spec.reuse == "run" else None, owner=str(caller.user_id),
         )  # fmt: skip
     outcome = with_valid_output(spec, outcome)
     return caller.host.redacted(outcome) if caller.host else outcome

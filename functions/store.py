@@ -14,7 +14,9 @@ from functions.models import Execution, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
 
 
-def save(function: StoredFunction, *, user: Any, source: str = "", **expectations: Any) -> StoredFunction:
+def save(
+    function: StoredFunction, *, user: Any, source: str = "", note: str = "", **expectations: Any
+) -> StoredFunction:
     """Check a working row and keep it. Raises Invalid with one detail a refusal, Forbidden for a limit raised."""
     before = StoredFunction.objects.filter(pk=function.pk).first() if function.pk else None
     if before:
@@ -25,7 +27,10 @@ def save(function: StoredFunction, *, user: Any, source: str = "", **expectation
     try:
         with transaction.atomic():
             function.save()
-            record("created" if before is None else "changed", function, user, source, sha256=draft_hash(function))
+            verb = "created" if before is None else "changed"
+            record(verb, function, user, source, sha256=draft_hash(function), **({"note": note} if note else {}))
+            if before and before.is_deprecated != function.is_deprecated:
+                record("deprecated" if function.is_deprecated else "undeprecated", function, user, source)
             for limit in raised:
                 record("limit_raised", function, user, source, **limit)
     except IntegrityError:

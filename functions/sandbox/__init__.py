@@ -14,13 +14,14 @@ from typing import Any
 
 from .cancellation import Cancellation
 from .forkserver import NoChild, SandboxUnavailable
+from .inside.modules import EXPORTS as IMPORTABLE
 from .limits import POLICY_VERSION, Limits
 from .outcome import FunctionError, Outcome, Refusal
 from .pool import Pool
 
 __all__ = [
-    "POLICY_VERSION", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool", "Refusal",
-    "SandboxUnavailable", "check", "close", "execute", "release",
+    "IMPORTABLE", "POLICY_VERSION", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool",
+    "Refusal", "SandboxUnavailable", "check", "close", "execute", "release",
 ]  # fmt: skip
 
 _lock = threading.Lock()

@@ -1,0 +1,337 @@
+"""The API of stored functions: write, check, try, test, publish, run."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents import diff
+from agents.api import NamedViewSet, number_in, read, readable_name, refusals
+from agents.exceptions import Conflict, NotFound
+from agents.serializers import DiffSerializer, PublishedSerializer, RollbackSerializer
+from agents.throttles import address_of
+from functions import callers, catalogue, checks, store, testing
+from functions.execution import Ready, checked, execute, ready, run
+from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
+from functions.serializers import (
+    DraftSerializer,
+    ExecutedSerializer,
+    ExecuteSerializer,
+    ExecutionSerializer,
+    FunctionSerializer,
+    FunctionSummarySerializer,
+    FunctionTestSerializer,
+    FunctionVersionSerializer,
+    PublishFunctionSerializer,
+    ReplayedSerializer,
+    ReplaySerializer,
+    RunTestsSerializer,
+    TestFromSerializer,
+    TrySerializer,
+    UsedBySerializer,
+    ValidatedSerializer,
+    VerdictsSerializer,
+    WholeFunctionVersionSerializer,
+    executed,
+)
+
+NEW = OpenApiExample(
+    "Add two numbers",
+    request_only=True,
+    value={
+        "name": "add",
+        "source": 'def add(a: int, b: int = 2) -> int:\n    """Add two numbers."""\n    return a + b\n',
+    },
+)
+WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, "filterset_fields": None}
+
+
+@extend_schema(examples=[NEW])
+class FunctionViewSet(NamedViewSet):
+    """The working rows of functions, their versions, tests and executions."""
+
+    model = StoredFunction
+    scope = "functions"
+    scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
+    queryset = StoredFunction.objects.none()
+    serializer_class = FunctionSerializer
+    filterset_fields = ["is_deprecated", "effect", "is_pure"]
+
+    def get_queryset(self) -> QuerySet:
+        rows = super().get_queryset().select_related("published")
+        if self.action == "list":
+            rows = rows.defer("source", "input_schema", "output_schema", "published__source", "published__spec")
+            for word in self.request.query_params.get("search", "").replace("\0", " ").split()[:10]:
+                rows = rows.filter(name__icontains=word) | rows.filter(description__icontains=word)
+        return rows
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "address": address_of(self.request)}
+
+    @extend_schema(
+        responses=FunctionSummarySerializer(many=True),
+        parameters=[OpenApiParameter("search", str, description="Words in the name or the description.")],
+    )
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(FunctionSummarySerializer(page, many=True).data)
+
+    def perform_create(self, serializer: Any) -> None:
+        serializer.save()
+
+    def perform_update(self, serializer: Any) -> None:
+        serializer.save()
+
+    def perform_destroy(self, function: StoredFunction) -> None:
+        """Refused (409) while agents, chains or steps use it; its executions stay."""
+        store.delete(function, user=self.request.user, source=address_of(self.request))
+
+    def visible(self) -> StoredFunction:
+        """The function this name means, to read or run it rather than to change it."""
+        return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
+
+    # Checking and trying
+
+    @extend_schema(request=DraftSerializer, responses={200: ValidatedSerializer})
+    @action(detail=False, methods=["post"], **WITHOUT_LISTS)
+    def validate(self, request: Any) -> Response:
+        """Check a source: every refusal with line, reason and what to write instead. Nothing is stored."""
+        function, expected = self.read_draft(DraftSerializer)
+        refusals = checks.check(function, **expected)
+        return Response(ValidatedSerializer(described(function, refusals)).data)
+
+    @extend_schema(request=TrySerializer, responses={200: ExecutedSerializer})
+    @action(detail=False, methods=["post"], **WITHOUT_LISTS)
+    def try_draft(self, request: Any) -> Response:
+        """Run a draft once. Nothing is stored; callbacks need a run (422)."""
+        function, expected = self.read_draft(TrySerializer)
+        checks.require_permissions(function, None, request.user)
+        store.refuse(checks.check(function, **expected), "was not run")
+        draft = store.draft(function)
+        caller = callers.alone(request.user, draft)
+        outcome = run(draft, checked(draft.spec, request.data.get("arguments", {})), caller)
+        callers.refuse_callbacks(caller)
+        return Response(executed(outcome))
+
+    def read_draft(self, serializer_class: Any) -> tuple[StoredFunction, dict[str, Any]]:
+        serializer = serializer_class(data=self.request.data, context=self.get_serializer_context())
+        serializer.is_valid(raise_exception=True)
+        return serializer.draft()
+
+    # Versions
+
+    @extend_schema(request=PublishFunctionSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def publish(self, request: Any, name: str) -> Response:
+        """Run the tests, freeze the working row and make it live; equal content is the same version again."""
+        body = read(PublishFunctionSerializer, request)
+        version = store.publish(self.get_object(), user=request.user, source=address_of(request), **body)
+        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+
+    @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def rollback(self, request: Any, name: str) -> Response:
+        """Make an earlier version live again."""
+        body = read(RollbackSerializer, request)
+        version = store.rollback(self.get_object(), body["version"], user=request.user, source=address_of(request))
+        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+
+    @extend_schema(responses=FunctionVersionSerializer(many=True), operation_id="functions_versions_list")
+    @action(detail=True, filterset_fields=None)
+    def versions(self, request: Any, name: str) -> Response:
+        """Newest first."""
+        rows = self.visible().versions.select_related("author", "function").defer("source", "spec")
+        self.page_ordering = ("-number",)
+        return self.get_paginated_response(FunctionVersionSerializer(self.paginate_queryset(rows), many=True).data)
+
+    @extend_schema(responses=WholeFunctionVersionSerializer, operation_id="functions_versions_retrieve")
+    @action(detail=True, **WITHOUT_LISTS)
+    def version(self, request: Any, name: str, number: int) -> Response:
+        """One version with its source and spec."""
+        return Response(WholeFunctionVersionSerializer(found_version(self.visible(), number)).data)
+
+    @extend_schema(
+        responses=DiffSerializer,
+        parameters=[OpenApiParameter("from", int, required=True), OpenApiParameter("to", int, required=True)],
+    )
+    @action(detail=True, **WITHOUT_LISTS)
+    def diff(self, request: Any, name: str) -> Response:
+        """What changed between two versions."""
+        function = self.visible()
+        numbers = [number_in(request, "from"), number_in(request, "to")]
+        old, new = (whole(found_version(function, number)) for number in numbers)
+        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
+        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
+        return Response(DiffSerializer(body).data)
+
+    @extend_schema(responses=UsedBySerializer)
+    @action(detail=True, **WITHOUT_LISTS)
+    def used_by(self, request: Any, name: str) -> Response:
+        """Agents and chains that are granted it, and steps that name it."""
+        function = self.visible()
+        function.require_edit(request.user)
+        return Response(UsedBySerializer({"results": catalogue.used_by(function)}).data)
+
+    # Running
+
+    @extend_schema(request=ExecuteSerializer, responses={200: ExecutedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def execute(self, request: Any, name: str) -> Response:
+        """Run the published version, or the one named. A function that fails answers 200 with its error."""
+        body = read(ExecuteSerializer, request)
+        version = self.runnable(body.get("version"))
+        caller = callers.alone(request.user, version)
+        execution = execute(version, body["arguments"], caller)
+        callers.refuse_callbacks(caller)
+        return Response(ExecutedSerializer(execution).data)
+
+    def runnable(self, number: int | None) -> Ready:
+        function = self.visible()
+        if number:
+            version = found_version(function, number)
+        elif function.published:
+            version = function.published
+        else:
+            raise Conflict(
+                f"“{function}” is not published.", code="not_published", hint="Publish it, or name a version."
+            )
+        return ready(version.pk, version.sha256)
+
+    @extend_schema(responses=ExecutionSerializer(many=True), operation_id="functions_executions_list")
+    @action(detail=True, filterset_fields=None)
+    def executions(self, request: Any, name: str) -> Response:
+        """One's own calls of it, newest first."""
+        rows = Execution.objects.visible_to(request.user).filter(function=self.visible())
+        if status := request.query_params.get("status"):
+            rows = rows.filter(status=status.replace("\0", "")[:10])
+        self.page_ordering = ("-id",)
+        return self.get_paginated_response(ExecutionSerializer(self.paginate_queryset(rows), many=True).data)
+
+    @extend_schema(responses=ExecutionSerializer, operation_id="functions_executions_retrieve")
+    @action(detail=True, **WITHOUT_LISTS)
+    def execution(self, request: Any, name: str, pk: Any) -> Response:
+        """One execution."""
+        return Response(ExecutionSerializer(self.own_execution(self.visible(), pk)).data)
+
+    def own_execution(self, function: StoredFunction, pk: Any) -> Execution:
+        row = Execution.objects.visible_to(self.request.user).filter(function=function, pk=pk).first()
+        if row is None:
+            raise NotFound("There is no such execution of yours.")
+        return row
+
+    # Tests
+
+    @extend_schema(methods=["GET"], responses=FunctionTestSerializer(many=True), operation_id="functions_tests_list")
+    @extend_schema(
+        methods=["POST"],
+        request=PolymorphicProxySerializer("NewTest", [FunctionTestSerializer, TestFromSerializer], None),
+        responses={201: FunctionTestSerializer},
+    )
+    @action(detail=True, methods=["get", "post"], filterset_fields=None)
+    def tests(self, request: Any, name: str) -> Response:
+        """The stored tests; POST adds one, or makes one from `{"execution": id}`."""
+        function = self.get_object()
+        if request.method == "GET":
+            self.page_ordering = ("id",)
+            page = self.paginate_queryset(function.tests.all())
+            return self.get_paginated_response(FunctionTestSerializer(page, many=True).data)
+        with refusals("test"):
+            test = self.new_test(function)
+            self.audit("test_added", function, test=test.name)
+        return Response(FunctionTestSerializer(test).data, status=201)
+
+    def new_test(self, function: StoredFunction) -> FunctionTest:
+        data = self.request.data
+        if isinstance(data, dict) and "execution" in data:
+            body = read(TestFromSerializer, self.request)
+            execution = self.own_execution(function, body["execution"])
+            test = testing.test_from(execution, body["name"] or f"like {execution.pk}")
+            test.function = function
+            test.save()
+            return test
+        serializer = FunctionTestSerializer(data=data)
+        serializer.is_valid(raise_exception=True)
+        return serializer.save(function=function)
+
+    @extend_schema(methods=["GET"], responses=FunctionTestSerializer, operation_id="functions_tests_retrieve")
+    @extend_schema(methods=["PATCH"], request=FunctionTestSerializer, responses=FunctionTestSerializer)
+    @extend_schema(methods=["DELETE"], responses={204: None})
+    @action(detail=True, methods=["get", "patch", "delete"], **WITHOUT_LISTS)
+    def test(self, request: Any, name: str, pk: int) -> Response:
+        """One stored test."""
+        function = self.get_object()
+        test = function.tests.filter(pk=pk).first()
+        if test is None:
+            raise NotFound(f"“{function}” has no such test.")
+        if request.method == "GET":
+            return Response(FunctionTestSerializer(test).data)
+        if request.method == "DELETE":
+            self.audit("test_removed", function, test=test.name)
+            test.delete()
+            return Response(status=204)
+        serializer = FunctionTestSerializer(test, data=request.data, partial=True)
+        serializer.is_valid(raise_exception=True)
+        with refusals("test"):
+            serializer.save()
+            self.audit("test_changed", function, test=test.name)
+        return Response(serializer.data)
+
+    @extend_schema(request=RunTestsSerializer, responses={200: VerdictsSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def run_tests(self, request: Any, name: str) -> Response:
+        """Run the stored tests against the draft, or against a version."""
+        body = read(RunTestsSerializer, request)
+        function = self.get_object()
+        verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all())
+        passed = sum(verdict.ok for verdict in verdicts)
+        answer = {"passed": passed, "failed": len(verdicts) - passed, "results": [one.as_dict() for one in verdicts]}
+        return Response(VerdictsSerializer(answer).data)
+
+    @extend_schema(request=ReplaySerializer, responses={200: ReplayedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def replay(self, request: Any, name: str) -> Response:
+        """Run one's own recent inputs against the draft or a version, and list what would have been different."""
+        body = read(ReplaySerializer, request)
+        function = self.visible()
+        answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
+        return Response(ReplayedSerializer(answer).data)
+
+    def chosen(self, function: StoredFunction, number: int | None) -> Ready:
+        if number is None:
+            return store.draft(function)
+        version = found_version(function, number)
+        return ready(version.pk, version.sha256)
+
+
+def found_version(function: StoredFunction, number: int) -> FunctionVersion:
+    """Raises NotFound."""
+    version = function.versions.select_related("author", "function").filter(number=number).first()
+    if version is None:
+        raise NotFound(f"“{function}” has no version {number}.")
+    return version
+
+
+def whole(version: FunctionVersion) -> dict[str, Any]:
+    """Spec and source together, as a diff compares them."""
+    return {**version.spec, "source": version.source}
+
+
+def described(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:
+    """What the source says, as far as it can be read."""
+    try:
+        signature = checks.read(function.source, function.entry)
+        derived = {"output_schema": signature.output_schema, "imports": list(signature.imports)}
+    except checks.SourceProblem:
+        derived = {"output_schema": None, "imports": []}
+    return {
+        "valid": not refusals,
+        "refusals": refusals,
+        "entry": function.entry,
+        "description": function.description,
+        "is_async": function.is_async,
+        "requires_context": function.requires_context,
+        "input_schema": function.input_schema,
+        **derived,
+    }

@@ -1,0 +1,303 @@
+"""Functions, versions, tests and executions as JSON."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from agents.serializers import OWNED, AnyField, OwnedSerializer, PublishSerializer
+from agents.strict import (
+    Choice,
+    Flag,
+    Number,
+    ObjectField,
+    OptionalSchemaField,
+    StrictModelSerializer,
+    Text,
+    Whole,
+    Words,
+)
+from functions import store
+from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
+
+LARGEST = 2**31 - 1
+EFFECTS = ["read", "idempotent", "write", "sends_out", "destructive"]
+BODY = [
+    "source", "description", "entry", "allowed_imports", "allowed_hosts", "secrets", "timeout", "memory_limit",
+    "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
+    "min_isolation", "input_schema", "output_schema",
+]  # fmt: skip
+
+
+class RefusalSerializer(serializers.Serializer):
+    severity = serializers.CharField()
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField()
+    line = serializers.IntegerField()
+    column = serializers.IntegerField()
+    end_line = serializers.IntegerField()
+    end_column = serializers.IntegerField()
+    field = serializers.CharField(required=False, help_text="The field it concerns; the source where it is absent.")
+
+
+class FunctionSerializer(OwnedSerializer):
+    source = Text(trim_whitespace=False, max_length=200_000, help_text="Python; the last top-level def is the entry.")
+    description = Text(required=False, allow_blank=True, max_length=10_000, help_text="Left out: from the docstring.")
+    entry = Text(required=False, allow_blank=True, max_length=100, help_text="Left out: the last top-level def.")
+    is_async = Flag(required=False, help_text="Compared with the source when given.")
+    requires_context = Flag(required=False, help_text="Compared with the source when given: the entry takes ctx.")
+    timeout = Number(required=False, min_value=0.05, max_value=86_400, help_text="Seconds.")
+    memory_limit = Whole(required=False, min_value=16, max_value=LARGEST, help_text="MB.")
+    cache_ttl = Whole(required=False, min_value=0, max_value=LARGEST, help_text="Seconds a pure result is kept.")
+    max_concurrency = Whole(required=False, min_value=0, max_value=1000, help_text="Calls at once; 0: no limit.")
+    effect = Choice(required=False, choices=EFFECTS)
+    allowed_imports = Words(required=False, each=64)
+    allowed_hosts = Words(required=False, each=253)
+    secrets = Words(required=False, each=64, help_text="Names of secrets that ctx.http may send.")
+    input_schema = OptionalSchemaField(help_text="Left out or null: derived from the signature.")
+    output_schema = OptionalSchemaField(help_text="Results are checked against it; null: anything.")
+    note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Kept in the audit log.")
+    published_version = serializers.IntegerField(
+        source="published.number", default=None, read_only=True, allow_null=True
+    )
+    refusals = serializers.SerializerMethodField(help_text="Empty: what is refused is not stored.")
+    draft_sha256 = serializers.SerializerMethodField(help_text="Of the working row; `publish` takes it as `expected`.")
+
+    class Meta:
+        model = StoredFunction
+        fields = ["name", *BODY, "note", "is_deprecated", "published_version", "refusals", "draft_sha256", *OWNED]
+
+    def get_refusals(self, function: StoredFunction) -> list[dict[str, Any]]:
+        return []
+
+    def get_draft_sha256(self, function: StoredFunction) -> str:
+        return store.draft_hash(function)
+
+    def create(self, validated: dict[str, Any]) -> StoredFunction:
+        return self.kept(StoredFunction(owner=self.context["request"].user), validated)
+
+    def update(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
+        return self.kept(function, validated)
+
+    def kept(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
+        expected, note = expectations(validated), validated.pop("note", "")
+        request = self.context["request"]
+        fill(function, validated)
+        return store.save(function, user=request.user, source=self.context["address"], note=note, **expected)
+
+
+def expectations(validated: dict[str, Any]) -> dict[str, Any]:
+    """The two flags that are read from the source, where the caller said what they should be."""
+    return {name: validated.pop(name) for name in ("is_async", "requires_context") if name in validated}
+
+
+def fill(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
+    for name, value in validated.items():
+        setattr(function, name, {} if name == "input_schema" and value is None else value)
+    return function
+
+
+class FunctionSummarySerializer(OwnedSerializer):
+    published_version = serializers.IntegerField(
+        source="published.number", default=None, read_only=True, allow_null=True
+    )
+
+    class Meta:
+        model = StoredFunction
+        fields = ["name", "description", "effect", "is_pure", "is_deprecated", "published_version", *OWNED]
+
+
+class DraftSerializer(FunctionSerializer):
+    """A function body that is looked at and thrown away; its name may be missing or taken."""
+
+    name = Text(max_length=64, required=False, default="draft")
+
+    class Meta(FunctionSerializer.Meta):
+        fields = ["name", *BODY]
+        validators: list[Any] = []
+
+    def validate_name(self, name: str) -> str:
+        return name
+
+    def draft(self) -> tuple[StoredFunction, dict[str, Any]]:
+        """(unsaved row, what the caller expects of its flags)."""
+        values = {name: value for name, value in self.validated_data.items() if name != "arguments"}
+        expected = expectations(values)
+        return fill(StoredFunction(owner=self.context["request"].user), values), expected
+
+
+class TrySerializer(DraftSerializer):
+    arguments = ObjectField(required=False, default=dict)
+
+    class Meta(DraftSerializer.Meta):
+        fields = [*DraftSerializer.Meta.fields, "arguments"]
+
+
+class ValidatedSerializer(serializers.Serializer):
+    valid = serializers.BooleanField()
+    refusals = RefusalSerializer(many=True)
+    entry = serializers.CharField(allow_blank=True)
+    description = serializers.CharField(allow_blank=True)
+    is_async = serializers.BooleanField()
+    requires_context = serializers.BooleanField()
+    input_schema = ObjectField()
+    output_schema = OptionalSchemaField(help_text="What the return annotation claims; a proposal.")
+    imports = serializers.ListField(child=serializers.CharField(), help_text="Modules that the source imports.")
+
+
+class ExecuteSerializer(serializers.Serializer):
+    arguments = ObjectField(required=False, default=dict)
+    version = Whole(required=False, min_value=1, max_value=LARGEST, help_text="Left out: the published one.")
+
+
+class FunctionErrorSerializer(serializers.Serializer):
+    type = serializers.CharField()
+    message = serializers.CharField(allow_blank=True)
+    line = serializers.IntegerField(allow_null=True)
+
+
+class ExecutedSerializer(serializers.Serializer):
+    execution = serializers.UUIDField(source="pk", allow_null=True, help_text="Null for a try, which is not stored.")
+    status = serializers.CharField()
+    result = AnyField(allow_null=True)
+    error = FunctionErrorSerializer(allow_null=True)
+    printed = serializers.CharField(allow_blank=True)
+    wall_ms = serializers.FloatField()
+    cpu_ms = serializers.FloatField()
+    peak_kb = serializers.IntegerField()
+    isolation = serializers.CharField(allow_blank=True)
+    version = serializers.IntegerField(source="version_number", allow_null=True)
+    cached = serializers.BooleanField(source="is_cached")
+
+
+class ExecutionSerializer(ExecutedSerializer):
+    arguments = ObjectField()
+    run = serializers.UUIDField(allow_null=True)
+    started_at = serializers.DateTimeField()
+
+
+class PublishFunctionSerializer(PublishSerializer):
+    override = Flag(required=False, default=False, help_text="Publish although a test fails (needs a permission).")
+    expected = Text(
+        required=False, allow_blank=True, default="", max_length=64, help_text="The draft_sha256 you have seen."
+    )
+
+
+class FunctionVersionSerializer(serializers.ModelSerializer):
+    version = serializers.IntegerField(source="number")
+    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    is_live = serializers.SerializerMethodField()
+
+    class Meta:
+        model = FunctionVersion
+        fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
+
+    def get_is_live(self, version: FunctionVersion) -> bool:
+        return version.pk == version.function.published_id
+
+
+class WholeFunctionVersionSerializer(FunctionVersionSerializer):
+    spec = ObjectField(read_only=True)
+
+    class Meta(FunctionVersionSerializer.Meta):
+        fields = [*FunctionVersionSerializer.Meta.fields, "source", "spec"]
+
+
+class FunctionTestSerializer(StrictModelSerializer):
+    name = Text(max_length=100)
+    arguments = ObjectField(required=False, default=dict)
+    expects = Choice(required=False, choices=FunctionTest.Expects.choices, default="value")
+    expected = AnyField(
+        required=False, allow_null=True, default=None, help_text="The value, a JSON Schema, or an error's type."
+    )
+    tolerance = Number(required=False, min_value=0, max_value=1e300, default=0.0)
+
+    class Meta:
+        model = FunctionTest
+        fields = ["id", "name", "arguments", "expects", "expected", "tolerance"]
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        expects = values.get("expects", getattr(self.instance, "expects", "value"))
+        expected = values.get("expected", getattr(self.instance, "expected", None))
+        if expects == "schema":
+            OptionalSchemaField(allow_null=False).run_validation(expected)
+        if expects == "error" and not isinstance(expected, str | dict):
+            raise serializers.ValidationError({"expected": 'Write the error\'s type, or {"type", "message"}.'})
+        return values
+
+
+class TestFromSerializer(serializers.Serializer):
+    __test__ = False
+    execution = serializers.UUIDField()
+    name = Text(max_length=100, required=False, default="")
+
+
+class RunTestsSerializer(serializers.Serializer):
+    version = Whole(
+        required=False, allow_null=True, default=None, min_value=1, max_value=LARGEST, help_text="Left out: the draft."
+    )
+
+
+class VerdictSerializer(serializers.Serializer):
+    test = serializers.CharField()
+    ok = serializers.BooleanField()
+    reason = serializers.CharField(allow_blank=True)
+    status = serializers.CharField()
+    result = AnyField(allow_null=True)
+    error = FunctionErrorSerializer(allow_null=True)
+    wall_ms = serializers.FloatField()
+
+
+class VerdictsSerializer(serializers.Serializer):
+    passed = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    results = VerdictSerializer(many=True)
+
+
+class ReplaySerializer(RunTestsSerializer):
+    limit = Whole(required=False, default=20, min_value=1, max_value=200, help_text="How many different inputs.")
+
+
+class OutcomeSerializer(serializers.Serializer):
+    status = serializers.CharField()
+    result = AnyField(allow_null=True)
+    error = FunctionErrorSerializer(allow_null=True)
+
+
+class DifferenceSerializer(serializers.Serializer):
+    execution = serializers.UUIDField()
+    arguments = ObjectField()
+    before = OutcomeSerializer()
+    after = OutcomeSerializer()
+    reason = serializers.CharField()
+
+
+class ReplayedSerializer(serializers.Serializer):
+    version = serializers.IntegerField(allow_null=True, help_text="Null: the draft.")
+    replayed = serializers.IntegerField()
+    same = serializers.IntegerField()
+    differing = DifferenceSerializer(many=True)
+
+
+class UserSerializer(serializers.Serializer):
+    kind = serializers.CharField(help_text="agent, chain or step.")
+    name = serializers.CharField()
+    mode = serializers.CharField(allow_blank=True)
+    version = serializers.IntegerField(
+        allow_null=True, help_text="The pinned version; null: follows the published one."
+    )
+
+
+class UsedBySerializer(serializers.Serializer):
+    results = UserSerializer(many=True)
+
+
+def executed(outcome: Any) -> dict[str, Any]:
+    """A try's outcome in the shape of an execution."""
+    row = Execution(
+        status=outcome.status, result=outcome.result, printed=outcome.printed, wall_ms=outcome.wall_ms,
+        cpu_ms=outcome.cpu_ms, peak_kb=outcome.peak_kb, isolation=outcome.isolation,
+        error=outcome.error.as_dict() if outcome.error else None,
+    )  # fmt: skip
+    row.pk = None
+    return ExecutedSerializer(row).data
