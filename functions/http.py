@@ -1,0 +1,320 @@
+"""`ctx.http`, the host's side: fetch one address for a function that has no network of its own. Knows no Django.
+
+    answer = fetch(request, Rules(hosts=("api.example.org", "*.example.com"), secret=find_secret))
+
+Every address is checked after its name has been resolved, and the connection goes to exactly the address that was
+checked, so a name that resolves differently the second time gains nothing. Redirects are followed by hand and checked
+as strictly as the first address; a secret is only ever sent to a host that it is bound to.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# The host decides these; a function must not smuggle a second request, another host or somebody's session into one.
+_OUR_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer",
+                          "proxy-authorization", "proxy-connection", "keep-alive", "expect", "cookie"})  # fmt: skip
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_NOT_PUBLIC_V6 = (
+    ipaddress.ip_network("64:ff9b::/96"),
+    ipaddress.ip_network("2002::/16"),
+    ipaddress.ip_network("2001::/32"),
+)
+
+
+class HttpRefused(Exception):
+    """This request may not be made, or its answer may not be passed on. The message is for the function's author."""
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """A secret as a header, and the hosts that may see it. `header` and `value` are sent as they are."""
+
+    header: str
+    value: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One request that was made, for the record: no bodies, no secrets."""
+
+    method: str
+    url: str
+    status: int
+    address: str
+    ms: float
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one function may fetch. Hosts are exact names or `*.example.org`; sizes in bytes, times in seconds."""
+
+    hosts: tuple[str, ...]
+    secret: Callable[[str], Auth] | None = None
+    record: Callable[[Fetched], None] | None = None
+    plain_http_hosts: tuple[str, ...] = ()
+    private_hosts: tuple[str, ...] = ()
+    max_request: int = 1 << 20
+    max_response: int = 1 << 20
+    max_timeout_s: float = 20.0
+    max_redirects: int = 5
+    resolve: Callable[[str, int], list[str]] = field(default=lambda host, port: resolve(host, port))
+    transport: Callable[[], httpx.BaseTransport] = field(
+        default=lambda: httpx.HTTPTransport(verify=_tls(), trust_env=False)
+    )
+
+
+@dataclass(slots=True)
+class _Request:
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    auth: Auth | None
+
+
+def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """Make the request that a function's ctx.http() asked for: {status, headers, text, url}. Raises HttpRefused."""
+    asked = _read(request, rules)
+    deadline = time.monotonic() + _timeout(request.get("timeout"), rules)
+    with httpx.Client(transport=rules.transport(), trust_env=False, follow_redirects=False) as client:
+        for _ in range(rules.max_redirects + 1):
+            response = _send(client, asked, rules, deadline)
+            if response["status"] not in _REDIRECTS or "location" not in response["headers"]:
+                return response
+            asked = _redirected(asked, response)
+    raise HttpRefused(f"more than {rules.max_redirects} redirects")
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name, in the system's order. Raises HttpRefused."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise HttpRefused(f"{host} cannot be resolved") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the open internet, seen through every way of writing an IPv4 one in IPv6."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        elif any(parsed in network for network in _NOT_PUBLIC_V6):
+            return False  # translated and tunnelled addresses can end anywhere
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
+
+
+def matches(host: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a host name is on a list of names and `*.names`. A star stands for at least one label."""
+    host = host.lower().rstrip(".")
+    for pattern in patterns:
+        pattern = pattern.lower().rstrip(".")
+        if host == pattern or (
+            pattern.startswith("*.") and host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+        ):
+            return True
+    return False
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=False)  # takes 20 ms, so once
+
+
+# Reading what the function asked for: all of it is hostile
+
+
+def _read(request: Mapping[str, Any], rules: Rules) -> _Request:
+    method = str(request.get("method") or "GET").upper()
+    if method not in _METHODS:
+        raise HttpRefused(f"the method {method[:20]} is not allowed; use one of {', '.join(sorted(_METHODS))}")
+    url = request.get("url")
+    if not isinstance(url, str) or len(url) > 4000:
+        raise HttpRefused("the url must be a string of at most 4000 characters")
+    headers = dict(_headers(request.get("headers")))
+    body = _body(request, headers)
+    if len(body) > rules.max_request:
+        raise HttpRefused(f"the body is {len(body)} bytes; at most {rules.max_request} may be sent")
+    asked = _Request(method, _with_params(url, request.get("params")), headers, body, None)
+    asked.auth = _auth(request.get("auth"), rules)
+    return asked
+
+
+def _headers(given: Any) -> Iterator[tuple[str, str]]:
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or len(given) > 50:
+        raise HttpRefused("headers must be an object of at most 50 strings")
+    for name, value in given.items():
+        if not isinstance(value, str) or not _HEADER_NAME.fullmatch(str(name)) or len(value) > 8000:
+            raise HttpRefused(f"the header {str(name)[:50]!r} is not a valid one")
+        if any(character in value for character in "\r\n\0"):
+            raise HttpRefused(f"the header {name!r} contains a line break")
+        if str(name).lower() in _OUR_HEADERS:
+            raise HttpRefused(f"the header {name!r} cannot be set by a function")
+        yield str(name).lower(), value
+
+
+def _body(request: Mapping[str, Any], headers: dict[str, str]) -> bytes:
+    if request.get("json") is not None:
+        headers.setdefault("content-type", "application/json")
+        return json.dumps(request["json"]).encode()
+    body = request.get("body")
+    if body is None:
+        return b""
+    if not isinstance(body, str):
+        raise HttpRefused("the body must be a string; for an object use json=")
+    return body.encode("utf-8", "replace")
+
+
+def _with_params(url: str, params: Any) -> str:
+    if not params:
+        return url
+    if not isinstance(params, Mapping) or not all(isinstance(v, str | int | float | bool) for v in params.values()):
+        raise HttpRefused("params must be an object of strings and numbers")
+    return str(httpx.URL(url).copy_merge_params({str(key): value for key, value in params.items()}))
+
+
+def _auth(name: Any, rules: Rules) -> Auth | None:
+    if name is None:
+        return None
+    if rules.secret is None or not isinstance(name, str):
+        raise HttpRefused("this function has no secrets; list the secret's name in its settings")
+    return rules.secret(name)
+
+
+def _timeout(given: Any, rules: Rules) -> float:
+    if isinstance(given, int | float) and not isinstance(given, bool) and given > 0:
+        return min(float(given), rules.max_timeout_s)
+    return rules.max_timeout_s
+
+
+# One hop
+
+
+def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
+    host, port = _checked(asked.url, rules)
+    address = _pinned(host, port, rules)
+    headers = asked.headers | {"host": _host_header(asked.url, host), "accept-encoding": "identity"}
+    if asked.auth is not None:
+        headers[asked.auth.header.lower()] = _secret_for(asked.auth, host)
+    began = time.monotonic()
+    left = max(deadline - began, 0.01)
+    request = client.build_request(
+        asked.method, httpx.URL(asked.url).copy_with(host=address), headers=headers, content=asked.body or None,
+        timeout=left, extensions={"sni_hostname": host, "timeout": httpx.Timeout(left).as_dict()},
+    )  # fmt: skip
+    try:
+        response = client.send(request, stream=True)
+        try:
+            body = _receive(response, rules, deadline)
+        finally:
+            response.close()
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise HttpRefused(f"{host} could not be fetched: {type(error).__name__}") from None
+    if rules.record is not None:
+        ms = round((time.monotonic() - began) * 1000, 1)
+        rules.record(Fetched(asked.method, _without_query(asked.url), response.status_code, address, ms, len(body)))
+    return {"status": response.status_code, "headers": _given_back(response.headers), "url": asked.url,
+            "text": body.decode(response.encoding or "utf-8", "replace")}  # fmt: skip
+
+
+def _checked(url: str, rules: Rules) -> tuple[str, int]:
+    """Scheme, host and port of an address that is on the list. Raises HttpRefused."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host = host.encode("idna").decode() if host and ":" not in host else host
+        agrees = httpx.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
+    except (ValueError, UnicodeError, httpx.InvalidURL):
+        raise HttpRefused("the url cannot be read") from None
+    if not host or not agrees or parts.username is not None or parts.password is not None:
+        raise HttpRefused("the url needs a plain host name and no user name or password")
+    if not matches(host, rules.hosts):
+        listed = ", ".join(rules.hosts) or "none"
+        raise HttpRefused(f"{host} is not on this function's list of hosts (listed: {listed})")
+    if parts.scheme == "https":
+        return host, port or 443
+    if parts.scheme == "http" and matches(host, rules.plain_http_hosts):
+        return host, port or 80
+    raise HttpRefused("only https addresses may be fetched")
+
+
+def _pinned(host: str, port: int, rules: Rules) -> str:
+    """One address to connect to. All that the name has must be public, else a name could hide a private one."""
+    addresses = [host] if _is_address(host) else rules.resolve(host, port)
+    if not addresses:
+        raise HttpRefused(f"{host} cannot be resolved")
+    if not matches(host, rules.private_hosts) and not all(is_public(address) for address in addresses):
+        raise HttpRefused(f"{host} is not on the public internet")
+    return addresses[0]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_header(url: str, host: str) -> str:
+    port = urlsplit(url).port
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port}" if port else name
+
+
+def _secret_for(auth: Auth, host: str) -> str:
+    if not matches(host, auth.hosts):
+        bound = ", ".join(auth.hosts) or "no host"
+        raise HttpRefused(f"this secret may not be sent to {host} (bound to: {bound})")
+    return auth.value
+
+
+def _receive(response: httpx.Response, rules: Rules, deadline: float) -> bytes:
+    parts, size = [], 0
+    for part in response.iter_raw():
+        size += len(part)
+        if size > rules.max_response:
+            raise HttpRefused(f"the answer is larger than {rules.max_response} bytes")
+        if time.monotonic() > deadline:
+            raise HttpRefused("the answer took too long")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _redirected(asked: _Request, response: dict[str, Any]) -> _Request:
+    url = urljoin(asked.url, response["headers"]["location"])
+    same_origin = urlsplit(url)[:2] == urlsplit(asked.url)[:2]
+    headers = asked.headers if same_origin else {k: v for k, v in asked.headers.items() if k != "authorization"}
+    becomes_get = response["status"] == 303 or (response["status"] in (301, 302) and asked.method == "POST")
+    if becomes_get and asked.method != "HEAD":
+        return _Request("GET", url, {k: v for k, v in headers.items() if k != "content-type"}, b"", asked.auth)
+    return _Request(asked.method, url, headers, asked.body, asked.auth)
+
+
+def _given_back(headers: httpx.Headers) -> dict[str, str]:
+    """What the function sees; cookies stay here."""
+    return {name.lower(): value for name, value in headers.items() if name.lower() != "set-cookie"}
+
+
+def _without_query(url: str) -> str:
+    return urlsplit(url)._replace(query="", fragment="").geturl()

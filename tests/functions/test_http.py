@@ -1,0 +1,190 @@
+"""ctx.http on the host's side, against a real server on loopback that stands for the internet."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from functions import sandbox
+from functions.http import Auth, HttpRefused, Rules, fetch, is_public, matches
+
+
+class Answers(BaseHTTPRequestHandler):
+    seen: list[dict] = []
+
+    def do_GET(self):
+        length = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(length).decode()
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.seen.append({"path": self.path, "method": self.command, "headers": headers, "body": body})
+        status, headers, text = 200, {}, json.dumps(self.seen[-1])
+        if self.path.startswith("/redirect?"):
+            status, headers = 302, {"location": self.path.partition("?")[2]}
+        if self.path == "/large":
+            text = "x" * 5000
+        if self.path == "/cookie":
+            headers = {"set-cookie": "session=1"}
+        if self.path == "/loop":
+            status, headers = 302, {"location": "/loop"}
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    do_POST = do_PUT = do_GET
+
+    def log_message(self, *arguments):
+        return
+
+
+@pytest.fixture
+def internet():
+    Answers.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def rules(**changes):
+    hosts = ("api.test", "*.example.test")
+    open_door = {"hosts": hosts, "plain_http_hosts": hosts, "private_hosts": hosts}
+    return Rules(**(open_door | {"resolve": lambda host, port: ["127.0.0.1"]} | changes))
+
+
+def test_it_fetches_a_listed_host_under_its_own_name(internet):
+    records = []
+    answer = fetch({"url": f"http://api.test:{internet}/a?b=1"}, rules(record=records.append))
+    assert answer["status"] == 200
+    assert json.loads(answer["text"])["headers"]["host"] == f"api.test:{internet}"
+    assert (records[0].url, records[0].address) == (f"http://api.test:{internet}/a", "127.0.0.1")
+
+
+def test_json_params_and_headers_are_sent(internet):
+    request = {"url": f"http://api.test:{internet}/", "method": "post", "json": {"a": 1}, "params": {"q": "x y"},
+               "headers": {"X-One": "1"}}  # fmt: skip
+    seen = json.loads(fetch(request, rules())["text"])
+    assert (seen["method"], seen["body"], seen["headers"]["x-one"]) == ("POST", '{"a": 1}', "1")
+    assert seen["path"] in ("/?q=x+y", "/?q=x%20y")
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"url": "https://other.test/"}, "not on this function's list"),
+        ({"url": "https://example.test.evil.test/"}, "not on this function's list"),
+        ({"url": "https://example.test/"}, "not on this function's list"),  # the star stands for a label
+        ({"url": "https://user:pass@api.test/"}, "user name"),
+        ({"url": "https://api.test@evil.test/"}, "user name"),
+        ({"url": "ftp://api.test/"}, "https"),
+        ({"url": "file:///etc/passwd"}, "host name"),
+        ({"url": "https://api.test\\@evil.test/"}, "host"),
+        ({"url": "https://api.test:99999/"}, "cannot be read"),
+        ({"url": 5}, "string"),
+        ({"url": "https://api.test/", "method": "CONNECT"}, "method"),
+        ({"url": "https://api.test/", "headers": {"Host": "evil.test"}}, "cannot be set"),
+        ({"url": "https://api.test/", "headers": {"X": "a\r\nY: b"}}, "line break"),
+        ({"url": "https://api.test/", "headers": {"X\n": "a"}}, "not a valid"),
+        ({"url": "https://api.test/", "body": "x" * 2_000_000}, "at most"),
+        ({"url": "https://api.test/", "auth": "token"}, "no secrets"),
+    ],
+)
+def test_what_may_not_be_asked_is_refused_in_words(request_, words):
+    with pytest.raises(HttpRefused, match=words):
+        fetch(request_, rules())
+
+
+def test_plain_http_needs_an_exception():
+    with pytest.raises(HttpRefused, match="only https"):
+        fetch({"url": "http://api.test/"}, rules(plain_http_hosts=()))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254",
+     "64:ff9b::7f00:1", "2002:7f00:1::", "192.0.2.1", "198.18.0.1", "240.0.0.1"],
+)  # fmt: skip
+def test_private_addresses_are_refused_after_resolution(address):
+    assert not is_public(address)
+    with pytest.raises(HttpRefused, match="not on the public internet"):
+        fetch({"url": "https://api.test/"}, rules(private_hosts=(), resolve=lambda host, port: ["1.1.1.1", address]))
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+def test_public_addresses_are_known(address):
+    assert is_public(address)
+
+
+def test_the_name_is_resolved_once_so_a_second_answer_gains_nothing(internet):
+    answers = [["127.0.0.1"], ["10.0.0.1"]]
+    fetch({"url": f"http://api.test:{internet}/"}, rules(resolve=lambda host, port: answers.pop(0)))
+    assert answers == [["10.0.0.1"]]
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.test/", "http://169.254.169.254/", "file:///etc/passwd", "//evil.test/"]
+)
+def test_redirects_are_checked_like_the_first_address(internet, target):
+    with pytest.raises(HttpRefused):
+        fetch({"url": f"http://api.test:{internet}/redirect?{target}"}, rules())
+
+
+def test_redirects_within_the_list_are_followed_to_an_end(internet):
+    answer = fetch({"url": f"http://api.test:{internet}/redirect?/end"}, rules())
+    assert answer["url"].endswith("/end")
+    with pytest.raises(HttpRefused, match="redirects"):
+        fetch({"url": f"http://api.test:{internet}/loop"}, rules())
+
+
+def test_a_secret_goes_to_the_hosts_it_is_bound_to_and_no_other(internet):
+    token = Auth("Authorization", "Bearer s3cret", ("api.test",))
+    given = rules(secret=lambda name: token)
+    seen = json.loads(fetch({"url": f"http://api.test:{internet}/", "auth": "t"}, given)["text"])
+    assert seen["headers"]["authorization"] == "Bearer s3cret"
+    with pytest.raises(HttpRefused, match="may not be sent"):
+        fetch({"url": f"http://a.example.test:{internet}/", "auth": "t"}, given)
+    with pytest.raises(HttpRefused, match="may not be sent"):
+        url = f"http://api.test:{internet}/redirect?http://a.example.test:{internet}/"
+        fetch({"url": url, "auth": "t"}, given)
+
+
+def test_size_and_cookies_stay_within_bounds(internet):
+    with pytest.raises(HttpRefused, match="larger than"):
+        fetch({"url": f"http://api.test:{internet}/large"}, rules(max_response=1000))
+    assert "set-cookie" not in fetch({"url": f"http://api.test:{internet}/cookie"}, rules())["headers"]
+
+
+def test_proxies_of_the_environment_are_ignored(internet, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert fetch({"url": f"http://api.test:{internet}/"}, rules())["status"] == 200
+
+
+def test_a_server_that_is_not_there_is_told_in_words():
+    with pytest.raises(HttpRefused, match="could not be fetched"):
+        fetch({"url": "http://api.test:1/"}, rules())
+
+
+def test_a_function_reaches_it_through_ctx_http(internet):
+    class Host:
+        def http(self, request):
+            return fetch(request, rules())
+
+    source = "def main(ctx, url):\n    r = ctx.http(url, method='POST', json={'a': 1})\n    return [r.ok, r.json()['body']]\n"
+    outcome = sandbox.execute(source, {"url": f"http://api.test:{internet}/"}, host=Host())
+    assert outcome.result == [True, '{"a": 1}']
+    refused = sandbox.execute(source, {"url": "https://evil.test/"}, host=Host())
+    assert "not on this function's list" in refused.error.message
+
+
+def test_patterns_match_whole_labels():
+    assert matches("a.example.test", ("*.example.test",))
+    assert not matches("xexample.test", ("*.example.test",))
+    assert matches("API.test.", ("api.test",))
