@@ -254,6 +254,14 @@ SPECTACULAR_SETTINGS = {
 RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)
 RATE_PER_ADDRESS = env.int("MUSTER_RATE_PER_ADDRESS", default=60_000)
 
+# What definition files may hold, in the order in which kinds may refer to each other.
+DEFINITION_KINDS = [
+    "agents.definitions.ProviderKind",
+    "functions.definitions.FunctionKind",
+    "agents.definitions.ToolKind",
+    "agents.definitions.AgentKind",
+]
+
 # Limits of the whole site. A function or agent may ask for less, never for more.
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)

@@ -1,4 +1,4 @@
-"""The contract writes lists with a trailing slash and things without; a caller who mixes them up is served all the same."""
+"""The contract writes lists with a trailing slash and things without; who mixes them up is served all the same."""
 
 from typing import Any
 

@@ -4,6 +4,7 @@ from .chain import Chain, ChainStep, ChainVersion
 from .key import ApiKey
 from .provider import Provider
 from .secret import Secret
+from .starter import Starter
 from .team import Membership, Team
 from .tool import Tool, ToolGrant
 
@@ -18,6 +19,7 @@ __all__ = [
     "Membership",
     "Provider",
     "Secret",
+    "Starter",
     "Team",
     "Tool",
     "ToolGrant",

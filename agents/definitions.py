@@ -1,0 +1,404 @@
+"""Files ↔ rows. A definition is what an author would type, as YAML: no ids, no secrets, no history.
+
+Each kind of row says how it is read and written (`Kind`); settings.DEFINITION_KINDS names them in the order in which
+they may refer to each other, so that this module knows no app above it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+from .exceptions import Invalid, MusterError
+from .models import Agent, AuditEvent, Provider, Starter, Tool, ToolGrant
+from .models.agent import provider_changed, tool_changed
+from .models.team import check_name
+from .schema import check_schema, sha256_of
+
+Definition = dict[str, Any]
+
+
+class Kind(Protocol):
+    """How one kind of row becomes a definition and back. `owner` None is the site."""
+
+    name: str
+
+    def rows(self, owner: Any) -> Iterable[Any]: ...
+
+    def find(self, owner: Any, name: str) -> Any | None: ...
+
+    def read(self, row: Any) -> Definition: ...
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Any | None) -> Any: ...
+
+
+class Site:
+    """Who acts when a command sets up the site's own rows."""
+
+    pk = None
+    is_authenticated = True
+    is_superuser = True
+
+    def has_perm(self, permission: str) -> bool:
+        return True
+
+    def get_username(self) -> str:
+        return "site"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What applying one definition would do: create, change or nothing."""
+
+    kind: str
+    name: str
+    verb: str
+    fields: list[str] = field(default_factory=list)
+    definition: Definition = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.verb:8} {self.kind} {self.name}" + (f" ({', '.join(self.fields)})" if self.fields else "")
+
+
+def kinds() -> dict[str, Kind]:
+    made = [import_string(path)() for path in settings.DEFINITION_KINDS]
+    return {kind.name: kind for kind in made}
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> list[Definition]:
+    """Every definition of a YAML file or of a folder's, in the order in which kinds may refer to each other."""
+    files = (
+        [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in (".yaml", ".yml"))
+    )
+    order = list(kinds())
+    found = [definition for file in files for definition in parse(file)]
+    return needed_first(sorted(found, key=lambda definition: order.index(definition["kind"])))
+
+
+def needed_first(definitions: list[Definition]) -> list[Definition]:
+    """A minion's tool needs its agent, and an agent the tools it is granted: each comes after what it needs."""
+    waiting = {(definition["kind"], definition["name"]): definition for definition in definitions}
+    ordered: list[Definition] = []
+    while waiting:
+        ready = [key for key, definition in waiting.items() if not needs(definition) & waiting.keys()]
+        for key in ready or list(waiting):  # a ring is written as it stands: the rows say what is missing
+            ordered.append(waiting.pop(key))
+    return ordered
+
+
+def needs(definition: Definition) -> set[tuple[str, str]]:
+    granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in definition.get("grants", [])]
+    wanted = {(kind, name) for name in granted for kind in ("function", "tool")}
+    return wanted | {("agent", definition.get("agent", ""))}
+
+
+def parse(file: Path) -> Iterator[Definition]:
+    try:
+        documents = list(yaml.safe_load_all(file.read_text()))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Invalid(f"{file}: {error}", code="unreadable")
+    for document in documents:
+        for definition in document if isinstance(document, list) else [document]:
+            if definition is not None:
+                yield checked(definition, file)
+
+
+def checked(definition: Any, file: Path) -> Definition:
+    known = kinds()
+    if not isinstance(definition, dict) or definition.get("kind") not in known:
+        raise Invalid(
+            f"{file}: a definition is a mapping whose kind is one of {', '.join(known)}.", code="unknown_kind"
+        )
+    if not isinstance(definition.get("name"), str):
+        raise Invalid(f"{file}: a {definition['kind']} without a name.", code="nameless")
+    check_name(definition["name"])
+    return definition
+
+
+def dump(definitions: Iterable[Definition]) -> str:
+    """YAML that reads like what a person would write: text in blocks, keys in the order of the form."""
+    return yaml.dump_all(definitions, Dumper=Readable, sort_keys=False, allow_unicode=True, width=110)
+
+
+class Readable(yaml.SafeDumper):
+    pass
+
+
+def block_text(dumper: Readable, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Readable.add_representer(str, block_text)
+
+
+# -- plan and apply ---------------------------------------------------------------------------------------------------
+
+
+def export(owner: Any, *, only: str | None = None) -> list[Definition]:
+    """All of one owner's rows (None: the site's) as definitions."""
+    chosen = [kind for name, kind in kinds().items() if only in (None, name)]
+    return [kind.read(row) for kind in chosen for row in kind.rows(owner)]
+
+
+def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
+    """What would change, without changing it."""
+    known = kinds()
+    return [compare(known[definition["kind"]], definition, owner) for definition in definitions]
+
+
+def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
+    row = kind.find(owner, definition["name"])
+    if row is None:
+        return Change(kind.name, definition["name"], "create", definition=definition)
+    now = kind.read(row)
+    fields = [key for key, value in definition.items() if now.get(key, default_of(key)) != value]
+    return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
+
+
+def default_of(key: str) -> Any:
+    return None
+
+
+@transaction.atomic
+def apply(changes: list[Change], *, owner: Any, actor: Any) -> int:
+    """Apply a plan in one transaction: everything or nothing. Returns how many rows were written."""
+    known = kinds()
+    written = [change for change in changes if change.verb != "same"]
+    for change in written:
+        kind = known[change.kind]
+        try:
+            kind.write(change.definition, owner=owner, actor=actor, row=kind.find(owner, change.name))
+        except MusterError as error:
+            error.args = (f"{change.kind} {change.name}: {error}",)
+            raise
+    return len(written)
+
+
+def install_starters(folder: Path, *, actor: Any) -> list[Change]:
+    """What a fresh database gets. Written when it is new, or when it is newer and nobody edited the row."""
+    done: list[Change] = []
+    known = kinds()
+    for definition in load(folder):
+        kind = known[definition["kind"]]
+        if change := starter_change(kind, definition):
+            with transaction.atomic():
+                row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, definition["name"]))
+                Starter.objects.update_or_create(
+                    kind=kind.name,
+                    name=definition["name"],
+                    defaults={"file_sha256": sha256_of(definition), "row_sha256": sha256_of(kind.read(row))},
+                )
+            done.append(change)
+    return done
+
+
+def starter_change(kind: Kind, definition: Definition) -> Change | None:
+    installed = Starter.objects.filter(kind=kind.name, name=definition["name"]).first()
+    row = kind.find(None, definition["name"])
+    if installed is None:
+        return Change(kind.name, definition["name"], "create") if row is None else None
+    if row is None or installed.file_sha256 == sha256_of(definition):
+        return None  # an administrator deleted it, or nothing is new
+    if sha256_of(kind.read(row)) != installed.row_sha256:
+        return None  # an author edited it: theirs now
+    return Change(kind.name, definition["name"], "change")
+
+
+# -- the kinds of this app --------------------------------------------------------------------------------------------
+
+
+def without_defaults(values: Definition, model: Any) -> Definition:
+    """Only what differs from the column's default: files stay short, and a new column changes no file."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value not in (None, "", [], {}) and value != default(model, name)
+    }
+
+
+def default(model: Any, name: str) -> Any:
+    return model._meta.get_field(name).get_default()
+
+
+def set_columns(row: Any, definition: Definition, columns: Iterable[str]) -> None:
+    """Columns named in the definition get its value, the others their default."""
+    for name in columns:
+        setattr(row, name, definition.get(name, default(type(row), name)))
+
+
+def check_schemas(definition: Definition, *fields: str) -> None:
+    problems = [
+        {"field": name, **(problem if isinstance(problem, dict) else problem.__dict__)}
+        for name in fields
+        if definition.get(name)
+        for problem in check_schema(definition[name])
+    ]
+    if problems:
+        raise Invalid(f"{definition['name']}: a schema is not valid.", details=problems)
+
+
+class ProviderKind:
+    name = "provider"
+    columns = ("kind", "base_url", "tool_calling", "prices", "enabled")
+
+    def rows(self, owner: Any) -> Iterable[Provider]:
+        return Provider.objects.filter(owner=owner).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Provider | None:
+        return Provider.objects.filter(owner=owner, name=name).first()
+
+    def read(self, row: Provider) -> Definition:
+        values = {name: getattr(row, name) for name in self.columns if name != "kind"}
+        return {"kind": self.name, "name": row.name, "llm": row.kind, **without_defaults(values, Provider)}
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Provider | None) -> Provider:
+        """The key never comes from a file; a changed address drops the one that is kept."""
+        row = row or Provider(owner=owner, name=definition["name"])
+        before = row.base_url
+        set_columns(row, {**definition, "kind": definition["llm"]}, self.columns)
+        if row.base_url != before:
+            row.api_key = ""
+        row.full_clean(exclude=["owner", "team"])
+        row.save()
+        provider_changed(row)
+        return row
+
+
+class ToolKind:
+    """Tools that are rows of their own: minions, builtins. The others come from functions, connectors, devices."""
+
+    name = "tool"
+    columns = ("description", "input_schema", "output_schema", "effect", "enabled", "untrusted", "deadline_s")
+    own = (Tool.Kind.AGENT, Tool.Kind.BUILTIN)
+
+    def rows(self, owner: Any) -> Iterable[Tool]:
+        return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Tool | None:
+        return Tool.objects.filter(owner=owner, name=name).first()
+
+    def read(self, row: Tool) -> Definition:
+        values = without_defaults({name: getattr(row, name) for name in self.columns}, Tool)
+        return {"kind": self.name, "name": row.name, **self.source_of(row), **values}
+
+    def source_of(self, row: Tool) -> Definition:
+        if row.kind == Tool.Kind.AGENT:
+            agent = Agent.objects.filter(pk=row.source.get("agent")).first()
+            return {"agent": agent.name if agent else None}
+        return {"builtin": row.source.get("builtin")}
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Tool | None) -> Tool:
+        check_schemas(definition, "input_schema", "output_schema")
+        row = row or Tool(owner=owner, name=definition["name"])
+        set_columns(row, definition, self.columns)
+        if name := definition.get("agent"):
+            agent = (
+                Agent.objects.filter(owner=owner, name=name).first()
+                or Agent.objects.filter(owner=None, name=name).first()
+            )
+            if agent is None:
+                raise Invalid(f"There is no agent “{name}”.")
+            row.kind, row.source = Tool.Kind.AGENT, {"agent": agent.pk}
+        else:
+            row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
+        row.freeze_hash()
+        row.save()
+        tool_changed(row)
+        return row
+
+
+AGENT_COLUMNS = (
+    "description", "system_prompt", "model_name", "model_params", "fallback_models", "input_schema", "output_schema",
+    "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth", "max_agent_depth",
+    "session_context", "context_messages", "context_tokens", "enabled",
+)  # fmt: skip
+GRANT_DEFAULTS = {
+    "mode": "allow",
+    "pinned_version": None,
+    "deadline_s": None,
+    "offline": "fail",
+    "allow_after_untrusted": False,
+}
+
+
+def read_grants(grants: Any) -> list[Any]:
+    """A grant with nothing special is its tool's name; the others are mappings."""
+    shown: list[Any] = []
+    for grant in grants.select_related("tool").order_by("pk"):
+        special = {key: getattr(grant, key) for key, value in GRANT_DEFAULTS.items() if getattr(grant, key) != value}
+        shown.append({"tool": grant.tool.name, **special} if special else grant.tool.name)
+    return shown
+
+
+def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> None:
+    """Replace the grants of an agent or a chain ({"agent": row} or {"chain": row})."""
+    ToolGrant.objects.filter(**subject).delete()
+    for entry in wanted:
+        given = {"tool": entry} if isinstance(entry, str) else entry
+        tool = Tool.objects.filter(name=given["tool"], owner__in=[owner] if owner else []).first()
+        tool = tool or Tool.objects.filter(name=given["tool"], owner=None).first()
+        if tool is None:
+            raise Invalid(f"There is no tool “{given['tool']}” to grant.")
+        ToolGrant.objects.create(tool=tool, **subject, **{key: given[key] for key in GRANT_DEFAULTS if key in given})
+
+
+class AgentKind:
+    name = "agent"
+
+    def rows(self, owner: Any) -> Iterable[Agent]:
+        return Agent.objects.filter(owner=owner).select_related("provider").order_by("name")
+
+    def find(self, owner: Any, name: str) -> Agent | None:
+        return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()
+
+    def read(self, row: Agent) -> Definition:
+        values = without_defaults({name: getattr(row, name) for name in AGENT_COLUMNS}, Agent)
+        grants = read_grants(row.grants)
+        return {
+            "kind": self.name,
+            "name": row.name,
+            "provider": row.provider.name,
+            **values,
+            **({"grants": grants} if grants else {}),
+        }
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
+        """The working row and its published version at once. “default” is whatever provider the site prefers."""
+        check_schemas(definition, "input_schema", "output_schema")
+        row = row or Agent(owner=owner, name=definition["name"])
+        set_columns(row, definition, AGENT_COLUMNS)
+        row.provider = provider_named(definition.get("provider", "default"), owner)
+        if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
+            row.model_name = DEFAULT_MODELS.get(row.provider.kind, "")
+        row.full_clean(exclude=["owner", "team", "published"])
+        row.save()
+        write_grants({"agent": row}, definition.get("grants", []), owner=owner)
+        row.publish(author=actor if actor.pk else None, note="from a definition file")
+        AuditEvent.record("agent.applied", row, actor=actor, source="definitions")
+        return row
+
+
+DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash"}
+
+
+def provider_named(name: str, owner: Any) -> Provider:
+    """“default”: the first enabled provider of the site that is a real model, else the offline one."""
+    if name == "default":
+        enabled = Provider.objects.filter(owner=None, enabled=True).order_by("pk")
+        found = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()
+    else:
+        found = (
+            Provider.objects.filter(owner=owner, name=name).first()
+            or Provider.objects.filter(owner=None, name=name).first()
+        )
+    if found is None:
+        raise Invalid(f"There is no provider “{name}”.")
+    return found

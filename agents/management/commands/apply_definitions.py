@@ -1,0 +1,36 @@
+"""Files to rows: shows what would change, then changes it in one transaction."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from agents import definitions
+from agents.exceptions import MusterError
+
+from .export_definitions import person
+
+
+class Command(BaseCommand):
+    help = "Apply YAML definitions; --plan only shows what would change."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("path", type=Path, help="A YAML file, or a folder of them.")
+        parser.add_argument("--plan", action="store_true", help="Show, and change nothing.")
+        parser.add_argument("--user", help="Whose rows they become; default: the site's.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["path"].exists():
+            raise CommandError(f"There is nothing at {options['path']}.")
+        owner = person(options["user"])
+        try:
+            changes = definitions.plan(definitions.load(options["path"]), owner=owner)
+            for change in changes:
+                self.stdout.write(str(change))
+            if not options["plan"]:
+                count = definitions.apply(changes, owner=owner, actor=owner or definitions.Site())
+                self.stdout.write(f"{count} written")
+        except (MusterError, ValidationError) as error:
+            details = "".join(f"\n  {detail}" for detail in getattr(error, "details", []))
+            raise CommandError(f"{error}{details}\nNothing was changed.")

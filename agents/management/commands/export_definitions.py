@@ -1,0 +1,39 @@
+"""Rows to files."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from agents import definitions
+
+
+class Command(BaseCommand):
+    help = "Write one owner's agents, functions, tools, providers and chains as YAML. Secrets are never in it."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("path", nargs="?", default="-", help="A file, or - for standard output.")
+        parser.add_argument("--user", help="Whose rows; default: the site's.")
+        parser.add_argument("--kind", help="Only this kind.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = person(options["user"])
+        if options["kind"] and options["kind"] not in definitions.kinds():
+            raise CommandError(f"“{options['kind']}” is no kind; there are {', '.join(definitions.kinds())}.")
+        text = definitions.dump(definitions.export(owner, only=options["kind"]))
+        if options["path"] == "-":
+            sys.stdout.write(text)
+        else:
+            Path(options["path"]).write_text(text)
+
+
+def person(name: str | None) -> Any:
+    """The user of that name; None is the site."""
+    if name is None:
+        return None
+    user = get_user_model().objects.filter(username=name).first()
+    if user is None:
+        raise CommandError(f"There is no user “{name}”.")
+    return user

@@ -1,0 +1,48 @@
+"""Make a database ready: migrations, roles, a provider, the starter definitions. Safe to run again at any time."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from agents import definitions, roles
+from agents.models import Provider
+
+STARTERS = Path(__file__).resolve().parents[2] / "starters"
+KEYS = {"OPENAI_API_KEY": "openai", "ANTHROPIC_API_KEY": "anthropic", "GOOGLE_API_KEY": "google"}
+
+
+class Command(BaseCommand):
+    help = "Migrate, make the roles, offer a model provider, install what is new among the starters. Idempotent."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--no-starters", action="store_true", help="Only migrations, roles and providers.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", verbosity=0, interactive=False)
+        roles.make_roles()
+        for provider in self.offer_providers():
+            self.stdout.write(f"provider {provider.name}")
+        if options["no_starters"]:
+            return
+        done = definitions.install_starters(STARTERS, actor=definitions.Site())
+        for change in done:
+            self.stdout.write(str(change))
+        self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
+
+    def offer_providers(self) -> list[Provider]:
+        """A model account for each key in the environment, and the offline one that needs none."""
+        wanted = [(kind, kind, os.environ[name], "") for name, kind in KEYS.items() if os.environ.get(name)]
+        if url := os.environ.get("OPENAI_BASE_URL") or os.environ.get("MUSTER_LOCAL_MODEL"):
+            wanted.append(("local", "openai-compatible", os.environ.get("OPENAI_API_KEY", "none"), url))
+        wanted.append(("offline", "offline", "", ""))
+        made = []
+        for name, kind, key, url in wanted:
+            provider, is_new = Provider.objects.get_or_create(
+                owner=None, name=name, defaults={"kind": kind, "api_key": key, "base_url": url}
+            )
+            if is_new:
+                made.append(provider)
+        return made

@@ -1,0 +1,130 @@
+"""Files ↔ rows: lossless, planned before applied, and starters that never overwrite an author."""
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from agents import definitions
+from agents.models import Agent, Provider, Starter, Tool
+from functions.models import StoredFunction
+
+pytestmark = pytest.mark.django_db
+DOUBLE = """
+kind: function
+name: double
+source: |
+  def double(n: int) -> int:
+      return n * 2
+tests:
+  - {name: two, arguments: {n: 1}, result: 2}
+---
+kind: agent
+name: doubler
+provider: offline
+system_prompt: |
+  You double.
+  Nothing else.
+capabilities: [doubling]
+grants:
+  - tool: double
+    mode: ask
+"""
+
+
+@pytest.fixture
+def offline(db):
+    return Provider.objects.create(name="offline", kind="offline")
+
+
+@pytest.fixture
+def folder(tmp_path, offline):
+    (tmp_path / "a.yaml").write_text(DOUBLE)
+    return tmp_path
+
+
+def test_a_file_becomes_rows_and_comes_back_the_same(folder, tmp_path, alice):
+    call_command("apply_definitions", str(folder), user="alice", verbosity=0)
+    agent = Agent.objects.get(name="doubler")
+    assert agent.owner == alice and agent.published.number == 1
+    assert agent.grants.get().mode == "ask"
+    exported = tmp_path / "out" / "all.yaml"
+    exported.parent.mkdir()
+    call_command("export_definitions", str(exported), user="alice")
+    back = {one["name"]: one for one in yaml.safe_load_all(exported.read_text())}
+    assert back["double"]["tests"] == [{"name": "two", "arguments": {"n": 1}, "result": 2}]
+    assert back["doubler"]["grants"] == [{"tool": "double", "mode": "ask"}]
+    changes = definitions.plan(definitions.load(exported), owner=alice)
+    assert {change.verb for change in changes} == {"same"}
+
+
+def test_a_plan_changes_nothing(folder, alice, capsys):
+    call_command("apply_definitions", str(folder), user="alice", plan=True)
+    assert "create   function double" in capsys.readouterr().out
+    assert not StoredFunction.objects.exists() and not Agent.objects.exists()
+
+
+def test_one_bad_definition_changes_nothing_at_all(folder, alice):
+    (folder / "b.yaml").write_text("kind: agent\nname: lonely\nprovider: offline\ngrants: [no_such_tool]\n")
+    with pytest.raises(CommandError, match="no_such_tool"):
+        call_command("apply_definitions", str(folder), user="alice")
+    assert not StoredFunction.objects.exists() and not Agent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2", "kind: spaceship\nname: x\n", "kind: agent\n", "- 7\n", "!!python/object:os.system {}"]
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path, offline, text):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(CommandError):
+        call_command("apply_definitions", str(tmp_path))
+
+
+def test_a_red_test_refuses_the_file(folder, alice):
+    (folder / "a.yaml").write_text(DOUBLE.replace("result: 2", "result: 3"))
+    with pytest.raises(CommandError, match="test"):
+        call_command("apply_definitions", str(folder), user="alice")
+    assert not StoredFunction.objects.exists()
+
+
+def test_an_agent_may_call_another_whichever_comes_first(tmp_path, offline):
+    (tmp_path / "x.yaml").write_text(
+        "kind: agent\nname: boss\nprovider: offline\ngrants: [ask-minion]\n---\n"
+        "kind: tool\nname: ask-minion\nagent: minion\n---\n"
+        "kind: agent\nname: minion\nprovider: offline\n"
+    )
+    call_command("apply_definitions", str(tmp_path), verbosity=0)
+    assert Tool.objects.get(name="ask-minion").source == {"agent": Agent.objects.get(name="minion").pk}
+
+
+def test_starters_are_installed_once_and_an_edit_is_never_overwritten(folder, offline):
+    site = definitions.Site()
+    assert len(definitions.install_starters(folder, actor=site)) == 2
+    assert definitions.install_starters(folder, actor=site) == []
+    Agent.objects.update(system_prompt="Mine now.")
+    (folder / "a.yaml").write_text(DOUBLE.replace("You double.", "You double newly.").replace("n * 2", "2 * n"))
+    changed = definitions.install_starters(folder, actor=site)
+    assert [change.name for change in changed] == ["double"]
+    assert Agent.objects.get().system_prompt == "Mine now."
+    assert StoredFunction.objects.get().published.number == 2
+
+
+def test_a_starter_that_was_deleted_stays_deleted(folder, offline):
+    site = definitions.Site()
+    definitions.install_starters(folder, actor=site)
+    Agent.objects.get().grants.all().delete()
+    Agent.objects.update(published=None)
+    Agent.objects.get().versions.all().delete()
+    Agent.objects.all().delete()
+    assert definitions.install_starters(folder, actor=site) == []
+    assert Starter.objects.filter(name="doubler").exists()
+
+
+@pytest.mark.slow
+def test_init_db_gives_a_fresh_database_agents_that_work(db):
+    call_command("init_db", verbosity=0)
+    assert {"assistant", "toolbox", "bookkeeper", "planner", "analyst"} <= set(
+        Agent.objects.values_list("name", flat=True)
+    )
+    assert Agent.objects.filter(published=None).count() == 0
+    assert StoredFunction.objects.filter(published__isnull=False).count() >= 25
+    call_command("init_db", verbosity=0)
