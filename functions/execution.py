@@ -150,6 +150,7 @@ def record(
         peak_kb=outcome.peak_kb,
         isolation=outcome.isolation,
         is_cached=is_cached,
+        requests=caller.host.requests if caller.host and not is_cached else [],
     )
     insert(execution)
     if outcome.status == "violation":

@@ -1,11 +1,15 @@
 """What a running function may ask of us: log, progress, values of its run, and web addresses on its list."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatch
 from typing import Any
+
+from django.conf import settings
 
 from agents.models import Secret
 from functions import sandbox
+from functions.http import Auth, Fetched, Rules, fetch
 
 MAX_VALUE_KEYS = 1000
 
@@ -21,6 +25,7 @@ class Host:
     values: Any = None
     call_id: str = ""
     used: dict[str, str] = field(default_factory=dict)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     own_values: dict[str, Any] = field(default_factory=dict)
 
     def log(self, message: str, level: str = "info", fields: dict[str, Any] | None = None) -> None:
@@ -46,6 +51,24 @@ class Host:
             self.own_values[key] = value
         else:
             raise ValueError(f"a call may keep {MAX_VALUE_KEYS} values")
+
+    def http(self, request: dict[str, Any]) -> dict[str, Any]:
+        """ctx.http: https to the function's own hosts, within the site's; an echoed secret does not reach the child."""
+        private = tuple(settings.PRIVATE_HOSTS_ALLOWED)
+        hosts = tuple(host for host in self.allowed_hosts if is_on_site(host))
+        rules = Rules(
+            hosts=hosts, secret=self.auth, record=self.note, private_hosts=private, plain_http_hosts=private
+        )  # fmt: skip
+        answer: dict[str, Any] = self.clean(fetch(request, rules))
+        return answer
+
+    def auth(self, name: str) -> Auth:
+        secret = self.secret(name)
+        value = secret.template.replace("{secret}", secret.value)
+        return Auth(header=secret.header, value=value, hosts=tuple(str(host) for host in secret.hosts))
+
+    def note(self, fetched: Fetched) -> None:
+        self.requests.append(self.clean(asdict(fetched)))
 
     def redacted(self, outcome: sandbox.Outcome) -> sandbox.Outcome:
         """The outcome without the secrets that were sent: a server may have echoed one."""
@@ -80,3 +103,8 @@ class Host:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_on_site(host: str) -> bool:
+    """The site may have been narrowed since the version was published."""
+    return any(fnmatch(host.lower(), pattern.lower()) for pattern in settings.FUNCTION_HOSTS)

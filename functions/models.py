@@ -132,6 +132,7 @@ class Execution(models.Model):
     peak_kb = models.PositiveIntegerField(default=0)
     isolation = models.CharField(max_length=8, blank=True)
     is_cached = models.BooleanField(default=False)
+    requests = models.JSONField(default=list, help_text="What ctx.http fetched: method, url, status, ms, received.")
 
     objects = ExecutionQuerySet.as_manager()
 

@@ -173,6 +173,7 @@ class ExecutedSerializer(serializers.Serializer):
 class ExecutionSerializer(ExecutedSerializer):
     arguments = ObjectField()
     run = serializers.UUIDField(allow_null=True)
+    requests = serializers.ListField(child=ObjectField(), help_text="What ctx.http fetched.")
     started_at = serializers.DateTimeField()
 
 

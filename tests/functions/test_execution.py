@@ -1,7 +1,8 @@
 import pytest
 
 from agents.exceptions import Invalid, TooLarge
-from functions import slots
+from agents.models import Secret
+from functions import callers, slots
 from functions.execution import Caller, execute, ready
 from functions.host import Host
 from functions.models import Execution
@@ -164,3 +165,51 @@ def test_it_needs_few_queries(alice, django_assert_num_queries):
     call(function, {"a": 1}, alice)
     with django_assert_num_queries(1):
         call(function, {"a": 1}, alice)
+
+
+HTTP = (
+    "def f(ctx, url: str):\n    answer = ctx.http(url, auth='crm')\n    print(answer.text)\n    return answer.json()\n"
+)
+
+
+@pytest.fixture
+def crm(alice, settings):
+    settings.PRIVATE_HOSTS_ALLOWED = ["localhost"]
+    return Secret.objects.create(name="crm", value="s3cret-value", hosts=["localhost"], owner=alice)
+
+
+def test_a_secret_is_sent_by_name_and_never_kept(alice, crm, internet):
+    function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
+    version = ready(function.published.pk, function.published.sha256)
+    execution = execute(version, {"url": f"http://localhost:{internet}/x?y=1"}, callers.alone(alice, version))
+    assert execution.status == "ok", execution.error
+    assert execution.result["headers"]["authorization"] == "Bearer [secret crm]"
+    kept = Execution.objects.get()
+    assert "s3cret" not in str([kept.result, kept.printed, kept.requests, kept.arguments])
+    assert kept.requests[0]["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "bound", "words"),
+    [
+        ({"secrets": []}, ["localhost"], "not granted"),
+        ({"allowed_hosts": ["other.test"]}, ["localhost"], "localhost"),
+        ({}, ["api.example.com"], "crm"),
+    ],
+)
+def test_a_secret_goes_only_where_it_is_granted_and_bound(alice, crm, internet, changes, bound, words):
+    Secret.objects.filter(pk=crm.pk).update(hosts=bound)
+    fields = {"allowed_hosts": ["localhost"], "secrets": ["crm"], **changes}
+    function = publish(alice, HTTP, "f", **fields)
+    version = ready(function.published.pk, function.published.sha256)
+    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
+    assert execution.status == "error"
+    assert "s3cret" not in str(execution.error)
+    assert execution.error["type"] == "CallFailed"
+
+
+def test_a_strangers_secret_is_not_found(alice, charlie, crm, internet):
+    function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
+    version = ready(function.published.pk, function.published.sha256)
+    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(charlie, version))
+    assert "There is no secret" in execution.error["message"]

@@ -1,0 +1,92 @@
+"""Python files → stored functions: which functions a file offers, and the working row of each."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from functions import sandbox
+from functions.models import StoredFunction
+from functions.signature import Function, SourceProblem, parse, read
+
+
+def files_at(path: Path) -> list[Path]:
+    """The file itself, or every Python file below a folder; tests and hidden folders are left out."""
+    if path.is_file():
+        return [path]
+    found = sorted(path.rglob("*.py"))
+    return [file for file in found if not any(is_left_out(part) for part in file.relative_to(path).parts)]
+
+
+def is_left_out(part: str) -> bool:
+    return part.startswith((".", "test_")) or part in ("tests", "__pycache__", "__init__.py", "conftest.py", "setup.py")
+
+
+def offered(source: str) -> list[str]:
+    """The functions a module means for others: `__all__`, else its public ones that no other of them calls.
+
+    Raises SourceProblem.
+    """
+    module = parse(source)
+    functions = {node.name: node for node in module.body if isinstance(node, Function)}
+    listed = [name for name in listed_in(module) if name in functions]
+    if listed:
+        return listed
+    called = {name for node in functions.values() for name in names_used(node) - {node.name}}
+    public = [name for name in functions if not name.startswith("_")]
+    entries = [name for name in public if name not in called] or public[-1:]
+    if not entries:
+        raise SourceProblem(
+            "no_entry", "There is no public function.", "Write one whose name begins with no underscore."
+        )
+    return entries
+
+
+def listed_in(module: ast.Module) -> list[str]:
+    for node in module.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            try:
+                return [str(name) for name in ast.literal_eval(node.value)]
+            except (ValueError, TypeError):
+                return []
+    return []
+
+
+def names_used(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def without_all(source: str) -> str:
+    """The source with its `__all__` blanked: stored code has no module that could export. Lines keep their numbers."""
+    lines = source.splitlines(keepends=True)
+    for node in parse(source).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[number] = "\n"
+    return "".join(lines)
+
+
+def rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
+    """A working row for each function the file offers: an existing one with the new source, or a new one.
+
+    Raises SourceProblem. Imports are allowed as far as the sandbox has them.
+    """
+    source = file.read_text()
+    entries = offered(source)
+    plain = without_all(source)
+    for entry in entries:
+        name = slug(entry)
+        row = StoredFunction.objects.filter(owner=owner, name=name).first() or StoredFunction(owner=owner, name=name)
+        if row.source != plain:
+            row.input_schema, row.description = {}, ""
+        row.source, row.entry = plain, entry
+        imports = (one for module in read(plain, entry).imports for one in (module, module.partition(".")[0]))
+        row.allowed_imports = sorted(
+            {name for name in imports if name in sandbox.IMPORTABLE} | set(row.allowed_imports)
+        )
+        yield row
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("_-")[:64]

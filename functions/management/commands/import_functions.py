@@ -1,0 +1,70 @@
+"""Python files become functions."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.definitions import Site
+from agents.exceptions import MusterError
+from agents.management.commands.export_definitions import person
+from agents.models.team import check_name
+from functions import importing, store
+from functions.models import StoredFunction
+from functions.signature import SourceProblem
+
+
+class Command(BaseCommand):
+    help = (
+        "Store the functions of a Python file or folder: those in __all__, else the public ones that no other calls. "
+        "What is refused is told with its line; the others are stored."
+    )
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("path", type=Path, help="A Python file, or a folder of them.")
+        parser.add_argument("--user", help="Whose functions they become; default: the site's.")
+        parser.add_argument("--publish", action="store_true", help="Publish each one as well.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = options["path"]
+        if not path.exists():
+            raise CommandError(f"There is nothing at {path}.")
+        self.owner = person(options["user"])
+        self.actor = self.owner or Site()
+        refused = sum(self.import_file(file, options["publish"]) for file in importing.files_at(path))
+        if refused:
+            raise CommandError(f"{refused} refused; the others are stored.")
+
+    def import_file(self, file: Path, publish: bool) -> int:
+        """How many were refused."""
+        try:
+            rows = list(importing.rows(file, self.owner))
+        except (OSError, UnicodeDecodeError) as error:
+            return self.refused(file, "", [{"line": 1, "message": str(error), "hint": "Save it as UTF-8 text."}])
+        except SourceProblem as problem:
+            return self.refused(file, "", [problem.as_refusal()])
+        return sum(self.import_row(file, row, publish) for row in rows)
+
+    def import_row(self, file: Path, row: StoredFunction, publish: bool) -> int:
+        verb = "changed" if row.pk else "created"
+        try:
+            check_name(row.name)
+            store.save(row, user=self.actor, source="import_functions")
+            version = store.publish(row, user=self.actor, source="import_functions") if publish else None
+        except ValidationError as error:
+            return self.refused(
+                file, row.name, [{"line": 1, "message": " ".join(error.messages), "hint": "Rename it."}]
+            )
+        except MusterError as error:
+            return self.refused(
+                file, row.name, error.details or [{"line": 1, "message": str(error), "hint": error.hint}]
+            )
+        self.stdout.write(f"{verb} {row.name}" + (f" v{version.number}" if version else ""))
+        return 0
+
+    def refused(self, file: Path, name: str, refusals: list[dict[str, Any]]) -> int:
+        for one in refusals:
+            where = f"{file}:{one.get('line', 1)}"
+            self.stderr.write(f"{where}: {name + ': ' if name else ''}{one['message']} {one.get('hint', '')}".rstrip())
+        return 1
