@@ -121,7 +121,7 @@ class UsageView(APIView):
             OpenApiParameter("by", str, enum=sorted(usage.GROUPS), default="agent"),
             OpenApiParameter("days", int, description="How far back, 1 to 366."),
         ],
-        responses=inline_serializer("Usage", {"results": serializers.ListField(child=UsageRow)}),
+        responses=inline_serializer("UsageTable", {"results": serializers.ListField(child=UsageRow)}),
     )
     def get(self, request: Any) -> Response:
         by, days = request.query_params.get("by", "agent"), request.query_params.get("days", "30")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from . import endings, events
@@ -14,6 +15,14 @@ class PartSerializer(serializers.Serializer):
     text = serializers.CharField(required=False)
 
 
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["type"]}},
+        ]
+    }
+)
 class MessageTextField(serializers.Field):
     """A string, or a list of content parts."""
 

@@ -30,7 +30,7 @@ def prepare() -> None:
         reason = " ".join(str(error).split())
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
     say("muster: preparing the database")
-    call_command("migrate", verbosity=0)
+    call_command("init_db", verbosity=0)
     (settings.DATA_DIR / STAMP).write_text(fingerprint())
 
 

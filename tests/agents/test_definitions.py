@@ -122,7 +122,7 @@ def test_a_starter_that_was_deleted_stays_deleted(folder, offline):
 @pytest.mark.slow
 def test_init_db_gives_a_fresh_database_agents_that_work(db):
     call_command("init_db", verbosity=0)
-    assert {"assistant", "toolbox", "bookkeeper", "planner", "analyst"} <= set(
+    assert {"assistant", "helper", "bookkeeper", "planner", "analyst"} <= set(
         Agent.objects.values_list("name", flat=True)
     )
     assert Agent.objects.filter(published=None).count() == 0

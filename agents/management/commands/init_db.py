@@ -28,9 +28,10 @@ class Command(BaseCommand):
         if options["no_starters"]:
             return
         done = definitions.install_starters(STARTERS, actor=definitions.Site())
-        for change in done:
-            self.stdout.write(str(change))
-        self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
+        if options["verbosity"]:
+            for change in done:
+                self.stdout.write(str(change))
+            self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
 
     def offer_providers(self) -> list[Provider]:
         """A model account for each key in the environment, and the offline one that needs none."""

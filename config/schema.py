@@ -1,0 +1,21 @@
+"""The OpenAPI document, made once a process: it takes a second, and two first readers at once trip over each other."""
+
+import threading
+from typing import Any
+
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.response import Response
+
+LOCK = threading.Lock()
+made: dict[str, Any] = {}
+
+
+class SchemaView(SpectacularAPIView):
+    """/api/schema/ as YAML or JSON. The same for everyone."""
+
+    def _get_schema_response(self, request: Any) -> Response:
+        with LOCK:
+            if "schema" not in made:
+                made["schema"] = super()._get_schema_response(request).data
+        headers = {"Content-Disposition": f'inline; filename="{self._get_filename(request, "v1")}"'}
+        return Response(made["schema"], headers=headers)
