@@ -191,8 +191,10 @@ CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
+    "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},  # none pile up without a worker
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
 }
+OUTBOX_MEMORY_S = 2.0  # how long a process remembers that nobody listens to a person's runs
 KEEP_DAYS = {  # how long history is kept, by kind
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),
     "events": env.int("MUSTER_KEEP_EVENTS_DAYS", default=90),

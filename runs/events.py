@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from agents import broadcast
 
+from . import outbox
 from .models import EventPayload, Run, RunEvent
 from .models.numbers import take_numbers
 
@@ -85,6 +86,7 @@ def record_many(run: Run, entries: Iterable[tuple[str, dict[str, Any]]]) -> None
         ]
         payloads = [set_aside(row) for row in rows if len(json.dumps(row.data, default=str)) > LARGE]
         RunEvent.objects.bulk_create(rows)
+        outbox.put(run, entries)
         if payloads:
             EventPayload.objects.bulk_create(payloads)
         group = group_of(run.pk)

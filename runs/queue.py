@@ -11,6 +11,7 @@ log = logging.getLogger(__name__)
 
 EXECUTE_RUN = "runs.execute"
 EXECUTE_STEP = "runs.execute_step"
+DELIVER = "runs.deliver"
 
 
 def enqueue(run_id: Any) -> None:

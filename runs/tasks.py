@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from . import chains, pruning, queue, recovery, runner
+from . import chains, pruning, queue, recovery, runner, schedules, triggers, webhooks
 
 
 @shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
@@ -15,6 +15,20 @@ def execute_run(run_id: str) -> None:
 def execute_step(step_run_id: str) -> None:
     """One tool call of a chain, or a slice of a for_each."""
     chains.execute_step(step_run_id)
+
+
+@shared_task(name="runs.tick", ignore_result=True)
+def tick() -> None:
+    """Each second: schedules, triggers and deliveries that are due."""
+    schedules.tick()
+    triggers.tick()
+    webhooks.send_due()
+
+
+@shared_task(name=queue.DELIVER, ignore_result=True)
+def deliver(delivery_id: str) -> None:
+    """One attempt to deliver one webhook."""
+    webhooks.deliver(delivery_id)
 
 
 @shared_task(name="runs.recover", ignore_result=True)

@@ -1,5 +1,6 @@
 """Triggers beside time, and the webhooks that tell others of run events."""
 
+import base64
 import secrets
 from typing import Any
 
@@ -17,7 +18,7 @@ from .run import Run
 
 
 def new_secret() -> str:
-    return f"whsec_{secrets.token_urlsafe(32)}"
+    return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
 class Trigger(Owned):
