@@ -16,8 +16,9 @@ SHARED = [
 def configuration(*, level: str, pretty: bool) -> dict[str, Any]:
     """For Django's LOGGING: everything to stderr, from INFO for our own code, from `level` for the rest."""
     renderers = {
-        True: [structlog.dev.ConsoleRenderer(colors=False)],
-        False: [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()],
+        # Plain tracebacks in both: the prettier ones print local variables, and those may hold secrets.
+        True: [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)],
+        False: [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
     }
     return {
         "version": 1,
@@ -35,5 +36,6 @@ def configuration(*, level: str, pretty: bool) -> dict[str, Any]:
             "muster": {"level": "INFO"},
             "django": {"level": level, "handlers": [], "propagate": True},
             "django.request": {"level": "ERROR"},  # a 4xx is the caller's business and told to the caller
+            "django.security.DisallowedHost": {"level": "CRITICAL"},  # scanners would write most of the log
         },
     }
