@@ -13,8 +13,8 @@ from django.contrib.auth import get_user_model
 from agents.models import ApiKey
 from runs.supervisor.logs import say
 
-QUESTION = "What is 12.5 percent of 240?"
-AGENT = "helper"
+QUESTION = "Please calculate 240 * 12.5 / 100"
+AGENT = "assistant"
 SHOWN_ONCE = "shown this once"
 
 
@@ -70,7 +70,7 @@ def show_first_message(address: str, key: str) -> None:
     try:
         answer = ask(address, key)
     except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        say(f"  message   “{QUESTION}” was not answered: {error}. `manage.py doctor` looks for the cause.")
+        say(f"  message   “{QUESTION}” was not answered: {error}; `manage.py doctor` looks for the cause.")
         return
     reply = (answer.get("reply") or {}).get("text") or json.dumps(answer.get("error") or answer)
     say(f"  message   {QUESTION}")

@@ -1,6 +1,7 @@
 """Bring the database up to date: migrations and starters, skipped when nothing changed since the last time."""
 
 import hashlib
+from io import StringIO
 from pathlib import Path
 
 from django.conf import settings
@@ -29,8 +30,10 @@ def prepare() -> None:
     except OperationalError as error:
         reason = " ".join(str(error).split())
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
-    say("muster: preparing the database")
-    call_command("init_db", verbosity=0)
+    say("muster: preparing the database (the first time this takes some seconds)")
+    told = StringIO()
+    call_command("init_db", stdout=told)
+    say(f"muster: {told.getvalue().strip().splitlines()[-1]}")
     (settings.DATA_DIR / STAMP).write_text(fingerprint())
 
 

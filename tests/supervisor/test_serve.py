@@ -1,5 +1,6 @@
 """`manage.py serve` from the outside: it starts, survives, refuses and stops."""
 
+import re
 import signal
 import socket
 import stat
@@ -25,6 +26,17 @@ def test_it_starts_everything_and_stops_it_in_order(own_live):
     assert code == 0
     assert time.monotonic() - began < 5
     assert all(is_gone(process) for process in below)
+
+
+def test_the_first_start_processes_a_real_message(new_live):
+    assert "reply     calculate returned 30" in new_live.said
+    run = re.search(r"run       \S+/runs/(\S+)/", new_live.said).group(1)
+
+    found = new_live.http.get(f"/api/v1/runs/{run}").json()
+    calls = new_live.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]
+
+    assert found["status"] == "succeeded"
+    assert [call["name"] for call in calls] == ["calculate"]
 
 
 def test_no_process_outlives_a_supervisor_that_was_killed(own_live):
