@@ -1,0 +1,61 @@
+"""Small words and numbers for the pages."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from runs.views.base import pretty
+
+register = template.Library()
+register.filter("pretty", pretty)
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """0.0123 → 12 ms; 83 → 1 min 23 s; None → –."""
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    return "–" if value is None else seconds(value / 1000)
+
+
+@register.filter
+def dollars(value: Any) -> str:
+    amount = float(value or 0)
+    if amount == 0:
+        return "$0"
+    return f"${amount:.2f}" if amount >= 0.01 else f"${amount:.5f}"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+@register.simple_tag
+def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
+    """A time that the browser shows in the viewer's zone."""
+    if moment is None:
+        return "–"
+    mark = format_html(" data-ago") if ago else ""
+    return format_html('<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC"))
+
+
+@register.simple_tag
+def pill(status: str, note: str = "") -> SafeString:
+    words = status.replace("_", " ") + (f" for {note}" if note else "")
+    return format_html('<span class="pill {}">{}</span>', status, words)

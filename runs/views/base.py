@@ -1,0 +1,115 @@
+"""What all pages share: the shell's navigation, the person's rows, JSON for the eye, and paging by key."""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+
+from agents.exceptions import MusterError
+from runs.models import Approval, Run
+
+NAVIGATION = [
+    [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
+    [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
+    [("Functions", "functions", "functions"), ("Devices", "devices", "devices"), ("Connections", "connections", "connections")],
+    [("Audit", "page-audit", "audit"), ("First steps", "start", "start")],
+]  # fmt: skip
+STAFF = [("Admin", "admin:index", "admin")]
+PAGE = 50
+
+
+def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
+    """A page inside the shell."""
+    count = Approval.objects.visible_to(request.user).open().count()
+    shell = {"title": title, "navigation": navigation(request, count), "open_approvals": count}
+    return render(request, f"muster/{template}", {**shell, **context})
+
+
+def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str, Any]]]:
+    staff = [*STAFF] if request.user.is_staff else []
+    groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
+    return [[item(request, entry, open_approvals) for entry in group] for group in groups]
+
+
+def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any]:
+    name, route, icon = entry
+    url = reverse(route)
+    here = request.path == url or (url != "/" and request.path.startswith(url))
+    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": open_approvals if icon == "approvals" else 0}
+
+
+def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Only for people who are signed in; a refusal becomes a message on the page it came from."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except MusterError as error:
+            return refused(request, error)
+
+    return login_required(guarded)
+
+
+def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
+    said = {"title": "That did not work" if error.status != 404 else "Not found", "error": error}
+    shell = {"navigation": navigation(request, 0)}
+    return render(request, "muster/refused.html", {**shell, **said}, status=error.status)
+
+
+def tell(request: HttpRequest, error: MusterError) -> None:
+    """The refusal as a message, for a page that is shown again."""
+    words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
+    messages.error(request, " ".join(word for word in words if word))
+
+
+def seen_runs(request: HttpRequest) -> QuerySet[Run]:
+    """One's own runs; a superuser may look at everyone's (`?everyone=1`)."""
+    if sees_everyone(request):
+        return Run.objects.all()
+    return Run.objects.visible_to(request.user)
+
+
+def sees_everyone(request: HttpRequest) -> bool:
+    return bool(request.user.is_superuser and request.GET.get("everyone"))
+
+
+def pretty(value: Any) -> str:
+    """JSON for the eye."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list[Any], str]:
+    """One page of rows ordered by a falling UUID, and the query of the next page ("" for none)."""
+    before = uuid_in(request.GET.get("before", ""))
+    if before:
+        rows = rows.filter(pk__lt=before)
+    found = list(rows.order_by("-pk")[: size + 1])
+    if len(found) <= size:
+        return found, ""
+    query = request.GET.copy()
+    query["before"] = str(found[size - 1].pk)
+    return found[:size], query.urlencode()
+
+
+def uuid_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def url_or_none(name: str, *args: Any) -> str | None:
+    """The address of a page of another app, where it is there."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return None

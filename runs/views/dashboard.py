@@ -1,0 +1,78 @@
+"""The dashboard: how it goes, what fails, what waits, and what to do next."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from agents.models import Agent
+from functions.models import Execution
+from runs import figures
+from runs.figures import Day
+from runs.models import Run
+
+from .base import page, seen_runs, sees_everyone, signed_in
+
+WIDTH, HEIGHT, FOOT = 720, 150, 22
+GROUPS = {
+    "succeeded": ("succeeded",),
+    "failed": ("failed", "expired", "partial"),
+    "waiting": ("waiting",),
+    "other": ("queued", "running", "cancelled"),
+}
+EXECUTIONS = 2000  # the newest executions that violations are counted in
+
+
+@signed_in
+def dashboard(request: HttpRequest) -> HttpResponse:
+    runs, everyone = seen_runs(request), sees_everyone(request)
+    history = figures.history(runs)
+    return page(
+        request,
+        "dashboard.html",
+        "Dashboard",
+        lead="Runs of everyone." if everyone else "",
+        everyone=everyone,
+        history=history,
+        bars=bars(history.days),
+        latency=figures.latency(runs),
+        live=figures.live_counts(runs),
+        anomalies=figures.anomalies(history.days),
+        failing=figures.failing_tools(runs, everyone, request.user),
+        violations=violations(request, everyone),
+        recent=recent(runs),
+        has_agents=Agent.objects.visible_to(request.user).published().exists(),
+    )
+
+
+def recent(runs: QuerySet[Run]) -> list[Run]:
+    fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
+    return list(runs.select_related("agent", "chain_version__chain").only("id", *fields).order_by("-pk")[:8])
+
+
+def violations(request: HttpRequest, everyone: bool) -> int:
+    """Attempts to leave the sandbox among the newest executions."""
+    executions = Execution.objects.all() if everyone else Execution.objects.visible_to(request.user)
+    newest = executions.order_by("-pk").values_list("status", flat=True)[:EXECUTIONS]
+    return sum(status == "violation" for status in newest)
+
+
+def bars(days: list[Day]) -> dict[str, Any]:
+    """The chart as rectangles: one column a day, one rectangle a group of states."""
+    top = max([day.total for day in days] + [1])
+    step = WIDTH / len(days)
+    columns = []
+    for place, day in enumerate(days):
+        counts = {name: sum(day.counts[status] for status in statuses) for name, statuses in GROUPS.items()}
+        columns.append({"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts})
+    return {"columns": columns, "width": WIDTH, "height": HEIGHT + FOOT, "step": step, "base": HEIGHT, "top": top}
+
+
+def stack(counts: dict[str, int], top: int, x: float, step: float) -> list[dict[str, Any]]:
+    parts, y = [], float(HEIGHT)
+    for name, count in counts.items():
+        height = count / top * (HEIGHT - 8)
+        y -= height
+        if count:
+            parts.append({"name": name, "x": round(x + step * 0.18, 1), "y": round(y, 1), "width": round(step * 0.64, 1), "height": round(max(height, 1), 1)})  # fmt: skip
+    return parts

@@ -1,0 +1,116 @@
+"""The list of runs, and the page of one run: waterfall, conversation, chain graph, live."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import MusterError
+from runs import endings, intake
+from runs.graph import drawing
+from runs.models import Message, ModelCall, Run
+from runs.waterfall import waterfall
+
+from .base import keyset, page, seen_runs, sees_everyone, signed_in, tell
+
+JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
+
+
+@signed_in
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Newest first; filtered by state, agent and trigger."""
+    rows = seen_runs(request).select_related("agent", "chain_version__chain")
+    status, agent, trigger = (request.GET.get(name, "")[:64].replace("\0", "") for name in ("status", "agent", "trigger"))
+    if status in Run.Status.values:
+        rows = rows.filter(status=status)
+    if agent:
+        rows = rows.filter(agent__name=agent)
+    if trigger in Run.Trigger.values:
+        rows = rows.filter(trigger=trigger)
+    found, older = keyset(request, rows)
+    return page(
+        request, "runs.html", "Runs", runs=found, older=older, statuses=Run.Status.values, triggers=Run.Trigger.values,
+        chosen={"status": status, "agent": agent, "trigger": trigger}, everyone=sees_everyone(request),
+    )  # fmt: skip
+
+
+@signed_in
+def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One run. `?part=live` answers only what changes while it is at work."""
+    run = find_run(request, pk)
+    context = {
+        "run": run,
+        "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
+        "fall": waterfall(run),
+        "graph": drawing(run),
+        "may_read_raw": request.user.has_perm("runs.read_raw"),
+        "is_mine": run.principal_id == request.user.pk,
+    }
+    template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
+    return page(request, template, run_title(run), **context)
+
+
+def find_run(request: HttpRequest, pk: UUID) -> Run:
+    """A superuser may open any run; everyone else their own."""
+    rows = Run.objects.all() if request.user.is_superuser else Run.objects.visible_to(request.user)
+    run = rows.select_related(*JOINS).filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run that you can see.")
+    return run
+
+
+def run_title(run: Run) -> str:
+    if run.agent:
+        return f"Run of {run.agent.name}"
+    return f"Run of {run.chain_version.chain.name}" if run.chain_version else "Run, not routed yet"
+
+
+@signed_in
+def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
+    """What was sent to the model and what came back, for those who may read it."""
+    run = find_run(request, pk)
+    found = ModelCall.objects.filter(run=run, pk=call).first()
+    if found is None or not request.user.has_perm("runs.read_raw"):
+        raise Http404("There is no such model call that you can read.")
+    return page(request, "raw.html", f"Turn {found.turn}, raw", run=run, call=found)
+
+
+@require_POST
+@signed_in
+def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = own_run(request, pk)
+    try:
+        endings.cancel(run, by=request.user, reason="from the run's page")
+    except MusterError as error:
+        tell(request, error)
+    return redirect("run", pk=pk)
+
+
+@require_POST
+@signed_in
+def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The same message once more, as a new run in a new session."""
+    run = own_run(request, pk)
+    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if run.agent is None or first is None:
+        messages.error(request, "Only a run that a message started can be run again from here.")
+        return redirect("run", pk=pk)
+    try:
+        taken = intake.accept_message(user=request.user, parts=first.content, agent=run.agent.name, input=run.input)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("run", pk=pk)
+    return redirect("run", pk=taken.run.pk)
+
+
+def own_run(request: HttpRequest, pk: UUID) -> Run:
+    """Acting is for the run's principal: it spends their money and reaches their devices."""
+    run = Run.objects.visible_to(request.user).select_related("agent").filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run of yours.")
+    return run
+
+

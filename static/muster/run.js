@@ -1,0 +1,36 @@
+// The run page follows its run: each event fetches the changed part anew and keeps open what was open.
+import { localise } from "./page.js";
+
+const live = document.getElementById("live");
+
+function openTarget() {
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView({ block: "center" }); }
+}
+
+async function refresh() {
+  const response = await fetch("?part=live", { headers: { Accept: "text/html" } });
+  if (!response.ok) return;
+  const open = new Set([...live.querySelectorAll("details[open]")].map((one) => one.id));
+  const focused = document.activeElement?.closest("details")?.id;
+  live.innerHTML = await response.text();
+  for (const one of live.querySelectorAll("details")) if (open.has(one.id)) one.open = true;
+  if (focused) document.getElementById(focused)?.querySelector("summary")?.focus({ preventScroll: true });
+  localise(live);
+  if (live.firstElementChild?.dataset.done === "yes") location.reload();
+}
+
+function follow() {
+  const source = new EventSource(`/api/v1/runs/${live.dataset.run}/stream?after=${live.dataset.after}`);
+  let waiting = null;
+  const soon = () => { waiting ??= setTimeout(async () => { waiting = null; await refresh(); }, 250); };
+  const types = ["run.started", "run.waiting", "run.resumed", "run.recovered", "run.routed", "model.finished", "model.failed",
+    "tool.called", "tool.denied", "tool.finished", "approval.requested", "approval.decided", "child.started",
+    "child.finished", "step.started", "step.finished", "step.waiting", "chain.progress"];
+  for (const type of types) source.addEventListener(type, soon);
+  source.addEventListener("run.finished", () => { source.close(); soon(); });
+}
+
+addEventListener("hashchange", openTarget);
+openTarget();
+if (live.dataset.done === "no") follow();
