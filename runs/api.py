@@ -104,6 +104,7 @@ class MessagesView(APIView):
             on_busy=body["on_busy"],
             key=request.auth if isinstance(request.auth, ApiKey) else None,
             timeout=body.get("timeout"),
+            version=body.get("version") if name else None,
             device=str(body["device"]) if body.get("device") else None,
         )
 

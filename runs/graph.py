@@ -45,7 +45,9 @@ def columns_of(needs: dict[str, list[str]]) -> dict[str, int]:
     columns = dict.fromkeys(needs, 0)
     for _ in needs:
         for key, before in needs.items():
-            columns[key] = min(max([columns[key], *(columns[need] + 1 for need in before if need in columns)]), len(needs))
+            columns[key] = min(
+                max([columns[key], *(columns[need] + 1 for need in before if need in columns)]), len(needs)
+            )
     return columns
 
 

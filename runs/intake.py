@@ -52,7 +52,7 @@ def accept_message(
     on_busy: str = "reject",
     key: ApiKey | None = None,
     trigger: str = Run.Trigger.MESSAGE,
-    version: AgentVersion | None = None,
+    version: AgentVersion | int | None = None,
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
     device: str | None = None,
@@ -201,14 +201,14 @@ def parsed_id(value: Any) -> UUID | None:
 
 
 def checked_agent(
-    user: Any, agent: Agent | str | None, version: AgentVersion | None
+    user: Any, agent: Agent | str | None, version: AgentVersion | int | None
 ) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
     """The agent, the version that will run, and its spec; all None where the router is to choose."""
     if agent is None:
         return None, None, None
     if isinstance(agent, str):
         agent = Agent.objects.select_related("published", "provider").named(user, agent)
-    version = version or agent.published
+    version = find_version(agent, version) if isinstance(version, int) else version or agent.published
     if version is None or not agent.enabled:
         raise NotPublished(
             f"Agent “{agent.name}” has no published version, or is switched off.",
@@ -219,6 +219,14 @@ def checked_agent(
             f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
         )
     return agent, version, version.read_spec()
+
+
+def find_version(agent: Agent, number: int) -> AgentVersion:
+    """An earlier version of the agent, to compare it with what is live. Raises Invalid."""
+    version = agent.versions.filter(number=number).first()
+    if version is None:
+        raise Invalid(f"“{agent.name}” has no version {number}.", code="unknown_version")
+    return version
 
 
 def check_input(spec: AgentSpec | None, input: Any) -> None:

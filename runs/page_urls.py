@@ -5,20 +5,23 @@ from django.urls import path
 
 from .views import approvals, audit, dashboard, playground, runs, sessions, start
 
+app_name = "page"
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
     path("login/", auth.LoginView.as_view(template_name="muster/login.html"), name="login"),
-    path("logout/", auth.LogoutView.as_view(next_page="login"), name="logout"),
+    path("logout/", auth.LogoutView.as_view(next_page="page:login"), name="logout"),
     path("start/", start.start, name="start"),
     path("playground/", playground.playground, name="playground"),
+    path("playground/fork", playground.fork, name="fork"),
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", runs.run_page, name="run"),
-    path("runs/<uuid:pk>/cancel", runs.cancel, name="page-run-cancel"),
+    path("runs/<uuid:pk>/cancel", runs.cancel, name="run-cancel"),
     path("runs/<uuid:pk>/again", runs.again, name="run-again"),
     path("runs/<uuid:pk>/model-calls/<uuid:call>/", runs.raw_call, name="run-raw"),
     path("sessions/", sessions.session_list, name="sessions"),
     path("sessions/<uuid:pk>/", sessions.session_page, name="session"),
+    path("sessions/<uuid:pk>/close", sessions.close, name="session-close"),
     path("approvals/", approvals.inbox, name="approvals"),
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
-    path("audit/", audit.audit, name="page-audit"),
+    path("audit/", audit.audit, name="audit"),
 ]

@@ -50,6 +50,9 @@ class SendSerializer(serializers.Serializer):
     timeout = serializers.FloatField(required=False, min_value=0.1, max_value=86_400)
     wait = serializers.FloatField(required=False, min_value=0, max_value=600)
     device = serializers.UUIDField(required=False, allow_null=True)
+    version = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="Of the agent; null: the live one."
+    )
 
 
 class UsageSerializer(serializers.Serializer):

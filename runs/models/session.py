@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent
@@ -59,6 +59,21 @@ class Session(models.Model):
         """Append one entry. Taking the number locks the session's row until the transaction ends."""
         self.last_seq = take_numbers(Session, self.pk, "last_seq")
         return Message.objects.create(session=self, seq=self.last_seq, role=role, content=content, **fields)
+
+    @transaction.atomic
+    def fork(self, *, before: int) -> "Session":
+        """A new session that begins with what was said here before that message. The copies belong to no run."""
+        copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
+        fork = Session.objects.create(
+            owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device,
+            variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
+            summary=self.summary if self.summarised_to < before else "", metadata={"forked_from": str(self.pk)},
+            summarised_to=self.summarised_to if self.summarised_to < before else 0,
+        )  # fmt: skip
+        for message in copied:
+            message.pk, message.session, message.run_id = uuid7(), fork, None
+        Message.objects.bulk_create(copied)
+        return fork
 
 
 class Message(models.Model):

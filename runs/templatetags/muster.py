@@ -59,3 +59,8 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
 def pill(status: str, note: str = "") -> SafeString:
     words = status.replace("_", " ") + (f" for {note}" if note else "")
     return format_html('<span class="pill {}">{}</span>', status, words)
+
+
+@register.filter
+def split(text: str, by: str) -> list[str]:
+    return text.split(by)

@@ -20,7 +20,7 @@ NAVIGATION = [
     [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
     [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
     [("Functions", "functions", "functions"), ("Devices", "devices", "devices"), ("Connections", "connections", "connections")],
-    [("Audit", "page-audit", "audit"), ("First steps", "start", "start")],
+    [("Audit", "audit", "audit"), ("First steps", "start", "start")],
 ]  # fmt: skip
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50
@@ -41,9 +41,15 @@ def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str,
 
 def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any]:
     name, route, icon = entry
-    url = reverse(route)
+    url = reverse(route if ":" in route or route == "docs" else f"page:{route}")
     here = request.path == url or (url != "/" and request.path.startswith(url))
-    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": open_approvals if icon == "approvals" else 0}
+    return {
+        "name": name,
+        "url": url,
+        "icon": icon,
+        "is_here": here,
+        "count": open_approvals if icon == "approvals" else 0,
+    }
 
 
 def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

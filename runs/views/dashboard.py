@@ -64,7 +64,9 @@ def bars(days: list[Day]) -> dict[str, Any]:
     columns = []
     for place, day in enumerate(days):
         counts = {name: sum(day.counts[status] for status in statuses) for name, statuses in GROUPS.items()}
-        columns.append({"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts})
+        columns.append(
+            {"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts}
+        )
     return {"columns": columns, "width": WIDTH, "height": HEIGHT + FOOT, "step": step, "base": HEIGHT, "top": top}
 
 

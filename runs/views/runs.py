@@ -23,7 +23,9 @@ JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "princ
 def run_list(request: HttpRequest) -> HttpResponse:
     """Newest first; filtered by state, agent and trigger."""
     rows = seen_runs(request).select_related("agent", "chain_version__chain")
-    status, agent, trigger = (request.GET.get(name, "")[:64].replace("\0", "") for name in ("status", "agent", "trigger"))
+    status, agent, trigger = (
+        request.GET.get(name, "")[:64].replace("\0", "") for name in ("status", "agent", "trigger")
+    )
     if status in Run.Status.values:
         rows = rows.filter(status=status)
     if agent:
@@ -86,7 +88,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
         endings.cancel(run, by=request.user, reason="from the run's page")
     except MusterError as error:
         tell(request, error)
-    return redirect("run", pk=pk)
+    return redirect("page:run", pk=pk)
 
 
 @require_POST
@@ -97,13 +99,13 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
         messages.error(request, "Only a run that a message started can be run again from here.")
-        return redirect("run", pk=pk)
+        return redirect("page:run", pk=pk)
     try:
         taken = intake.accept_message(user=request.user, parts=first.content, agent=run.agent.name, input=run.input)
     except MusterError as error:
         tell(request, error)
-        return redirect("run", pk=pk)
-    return redirect("run", pk=taken.run.pk)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=taken.run.pk)
 
 
 def own_run(request: HttpRequest, pk: UUID) -> Run:
@@ -112,5 +114,3 @@ def own_run(request: HttpRequest, pk: UUID) -> Run:
     if run is None:
         raise Http404("There is no such run of yours.")
     return run
-
-

@@ -1,0 +1,167 @@
+"""First steps: provider, function, agent, talk, schedule. Each step really does it."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from agents.exceptions import MusterError
+from agents.models import Agent, AuditEvent, Provider, Tool, ToolGrant
+from agents.models.agent import provider_changed
+from functions import store
+from functions.models import StoredFunction
+
+from .base import page, seen_runs, signed_in, tell
+
+EXAMPLE = '''def loan_payment(principal: float, yearly_rate: float, years: int) -> dict:
+    """What a loan costs a month.
+
+    Args:
+        principal: The amount borrowed.
+        yearly_rate: Interest in percent a year, such as 3.5.
+        years: How long it runs.
+    """
+    months = years * 12
+    rate = yearly_rate / 100 / 12
+    payment = principal / months if rate == 0 else principal * rate / (1 - (1 + rate) ** -months)
+    return {"monthly": round(payment, 2), "total": round(payment * months, 2)}
+'''
+
+
+class NamedForm(forms.Form):
+    """A form that knows who fills it in, and refuses a name that is taken."""
+
+    model: Any
+    name = forms.CharField(max_length=64)
+
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+
+    def clean_name(self) -> str:
+        name = self.cleaned_data["name"]
+        for check in self.model._meta.get_field("name").validators:
+            check(name)
+        if self.model.objects.filter(owner=self.user, name=name).exists():
+            raise forms.ValidationError("You have one of that name already.")
+        return name
+
+
+class ProviderForm(NamedForm):
+    model = Provider
+    kind = forms.ChoiceField(choices=[choice for choice in Provider.Kind.choices if choice[0] != Provider.Kind.OFFLINE])
+    base_url = forms.URLField(required=False, label="Address", help_text="Only for a server of your own.")
+    api_key = forms.CharField(required=False, max_length=2000, label="API key", widget=forms.PasswordInput)
+
+    def save(self) -> str:
+        provider = Provider.objects.create(owner=self.user, **self.cleaned_data)
+        AuditEvent.record("provider.created", provider, actor=self.user)
+        provider_changed(provider)
+        return f"“{provider}” is there. Its key is stored encrypted and never shown again."
+
+
+class FunctionForm(NamedForm):
+    model = StoredFunction
+    source = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 14, "class": "code", "spellcheck": "false"}), strip=False
+    )
+
+    def save(self) -> str:
+        function = StoredFunction(owner=self.user, name=self.cleaned_data["name"], source=self.cleaned_data["source"])
+        store.save(function, user=self.user)
+        version = store.publish(function, user=self.user, note="First steps")
+        return f"“{function}” is live as version {version.number}, and a tool that agents may be granted."
+
+
+class AgentForm(NamedForm):
+    model = Agent
+    description = forms.CharField(max_length=500, label="What it is for")
+    system_prompt = forms.CharField(widget=forms.Textarea(attrs={"rows": 4}), label="Instructions", required=False)
+    provider = forms.ModelChoiceField(Provider.objects.none(), empty_label=None)
+    model_name = forms.CharField(
+        max_length=100, required=False, label="Model", help_text="Empty for the offline provider."
+    )
+    tools = forms.ModelMultipleChoiceField(Tool.objects.none(), required=False, label="Tools it may use")
+
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, user=user, **kwargs)
+        self.fields["provider"].queryset = Provider.objects.visible_to(user).filter(enabled=True)
+        tools = Tool.objects.visible_to(user).filter(enabled=True)
+        self.fields["tools"].queryset = tools
+        self.fields["tools"].widget.attrs["size"] = 6
+
+    def save(self) -> str:
+        about = dict(self.cleaned_data)
+        tools = about.pop("tools")
+        agent = Agent.objects.create(owner=self.user, **about)
+        ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool) for tool in tools)
+        version = agent.publish(author=self.user, note="First steps")
+        AuditEvent.record("agent.published", agent, actor=self.user, version=version.number)
+        return f"“{agent}” is live. Say something to it."
+
+
+FORMS = {"provider": ProviderForm, "function": FunctionForm, "agent": AgentForm}
+FIRST = {
+    "provider": {"name": "openai", "kind": "openai"},
+    "function": {"name": "loan-payment", "source": EXAMPLE},
+    "agent": {
+        "name": "money-helper",
+        "description": "Works out what loans cost.",
+        "system_prompt": "You help people understand loans. Use your tools to calculate; never guess a number.",
+    },
+}
+
+
+@signed_in
+def start(request: HttpRequest) -> HttpResponse:
+    """The path. POST does one step and comes back; what was wrong is told at its field."""
+    step = request.POST.get("step", "")
+    filled = FORMS[step](request.POST, user=request.user, prefix=step) if step in FORMS else None
+    if filled is not None and filled.is_valid() and saved(request, filled):
+        return redirect("page:start")
+    shown = {name: filled if name == step else empty(name, request.user) for name in FORMS}
+    status = 422 if filled is not None else 200
+    answer = page(request, "start.html", "First steps", forms=shown, done=progress(request), failed=step)
+    answer.status_code = status
+    return answer
+
+
+def saved(request: HttpRequest, form: Any) -> bool:
+    try:
+        messages.success(request, form.save())
+    except MusterError as error:
+        if error.details and "source" in form.fields:
+            for detail in error.details:
+                form.add_error(
+                    "source", f"Line {detail.get('line', '?')}: {detail['message']} {detail.get('hint', '')}"
+                )
+        else:
+            tell(request, error)
+        return False
+    return True
+
+
+def empty(name: str, user: Any) -> Any:
+    initial = dict(FIRST[name])
+    if name == "agent":
+        initial["provider"] = (
+            Provider.objects.visible_to(user).filter(enabled=True).values_list("pk", flat=True).first()
+        )
+        initial["tools"] = list(
+            Tool.objects.filter(owner=user, kind=Tool.Kind.FUNCTION).values_list("pk", flat=True)[:5]
+        )
+    return FORMS[name](user=user, prefix=name, initial=initial)
+
+
+def progress(request: HttpRequest) -> dict[str, Any]:
+    """What is done already, and with what the next step can go on."""
+    user = request.user
+    agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()
+    return {
+        "provider": list(Provider.objects.visible_to(user).filter(enabled=True).values_list("name", flat=True)[:6]),
+        "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
+        "agent": agent,
+        "talk": seen_runs(request).filter(principal=user).exists(),
+    }

@@ -1,0 +1,55 @@
+// Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
+import { csrf, problem } from "./page.js";
+
+// Calls on(event) for each {seq, type, at, data}. Resolves when the run has ended; resumes when the line breaks.
+export async function converse(path, body, { on, opened, signal }) {
+  const first = await open(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), signal });
+  const run = first.headers.get("Muster-Run");
+  opened?.({ run, session: first.headers.get("Muster-Session") });
+  await follow(first, run, { on, signal });
+}
+
+export async function watch(run, { on, signal }) {
+  await follow(await open(`/api/v1/runs/${run}/stream`, { signal }), run, { on, signal });
+}
+
+async function follow(response, run, { on, signal }) {
+  let last = 0;
+  for (let tries = 0; ; tries += 1) {
+    try {
+      for await (const event of events(response)) {
+        if (event.seq) { last = event.seq; tries = 0; }
+        on(event);
+        if (event.type === "run.finished") return;
+      }
+    } catch (error) {
+      if (signal?.aborted || tries > 5) throw error;
+    }
+    await new Promise((done) => setTimeout(done, Math.min(250 * 2 ** tries, 4000)));
+    response = await open(`/api/v1/runs/${run}/stream`, { signal, last });
+  }
+}
+
+async function open(url, { last, ...options }) {
+  const headers = { Accept: "text/event-stream, application/json;q=0.5", "Content-Type": "application/json", "X-CSRFToken": csrf() };
+  if (last) headers["Last-Event-ID"] = last;
+  const response = await fetch(url, { ...options, headers });
+  if (!response.ok) throw problem(await response.json().catch(() => null), response);
+  return response;
+}
+
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+      if (data) yield JSON.parse(data);
+    }
+  }
+}
