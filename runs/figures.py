@@ -112,7 +112,11 @@ def failing_tools(runs: QuerySet[Run], everyone: bool, user: Any) -> list[dict[s
     for name, outcome in newest:
         totals[name] += 1
         failures[name] += outcome in ("failed", "unknown")
-    worst = [{"name": name, "calls": totals[name], "failed": count, "share": count / totals[name]} for name, count in failures.items() if count]  # fmt: skip
+    worst = [
+        {"name": name, "calls": totals[name], "failed": count, "share": count / totals[name]}
+        for name, count in failures.items()
+        if count
+    ]
     return sorted(worst, key=lambda tool: (-tool["failed"], tool["name"]))[:6]
 
 

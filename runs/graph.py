@@ -31,9 +31,12 @@ def drawing(run: Run) -> dict[str, Any] | None:
         row = filled.get(column, 0)
         filled[column] = row + 1
         boxes[step.key] = Box(
-            step.key, f"{step.target_kind} {step.target}".strip(), states.get(step.key, "not started"),
-            GAP + column * COLUMN, GAP + row * ROW,
-        )  # fmt: skip
+            step.key,
+            f"{step.target_kind} {step.target}".strip(),
+            states.get(step.key, "not started"),
+            GAP + column * COLUMN,
+            GAP + row * ROW,
+        )
     edges = [edge(boxes[need], boxes[step.key]) for step in steps for need in step.needs if need in boxes]
     width = GAP + (max(filled, default=0) + 1) * COLUMN
     height = GAP * 2 + max(filled.values(), default=1) * ROW

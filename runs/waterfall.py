@@ -73,11 +73,17 @@ def model_calls_of(run: Run) -> list[Bar]:
     calls = ModelCall.objects.filter(run=run).defer("request", "response").order_by("id")[:LIMIT]
     return [
         Bar(
-            f"model-{call.pk}", "model", f"{call.provider} {call.model_name}".strip(), "failed" if call.error else "ok",
-            call.started_at, call.started_at + timedelta(milliseconds=call.wall_ms), call, css="model",
+            f"model-{call.pk}",
+            "model",
+            f"{call.provider} {call.model_name}".strip(),
+            "failed" if call.error else "ok",
+            call.started_at,
+            call.started_at + timedelta(milliseconds=call.wall_ms),
+            call,
+            css="model",
         )
         for call in calls
-    ]  # fmt: skip
+    ]
 
 
 def tool_calls_of(run: Run) -> list[Bar]:
@@ -89,7 +95,19 @@ def tool_calls_of(run: Run) -> list[Bar]:
         state = call.outcome or ("waiting" if call.waiting_for else "running")
         depth = 1 if call.parent_call_id else 0
         css = "wait" if call.waiting_for else state
-        bars.append(Bar(f"call-{call.pk}", "tool", call.name, state, call.started_at or call.created_at, call.finished_at, call, depth, css))  # fmt: skip
+        bars.append(
+            Bar(
+                f"call-{call.pk}",
+                "tool",
+                call.name,
+                state,
+                call.started_at or call.created_at,
+                call.finished_at,
+                call,
+                depth,
+                css,
+            )
+        )
     return bars
 
 
@@ -107,14 +125,20 @@ def steps_of(run: Run) -> list[Bar]:
     steps = StepRun.objects.filter(run=run).order_by("id")[:LIMIT]
     return [
         Bar(
-            f"step-{step.pk}", "step", f"{step.key}[{step.item}]" if step.item >= 0 else step.key, step.status,
-            step.started_at, step.finished_at, step, 1 if step.item >= 0 else 0,
+            f"step-{step.pk}",
+            "step",
+            f"{step.key}[{step.item}]" if step.item >= 0 else step.key,
+            step.status,
+            step.started_at,
+            step.finished_at,
+            step,
+            1 if step.item >= 0 else 0,
         )
         for step in steps
-    ]  # fmt: skip
+    ]
 
 
 def name_of(run: Run) -> str:
     if run.agent:
         return run.agent.name
-    return run.chain_version.chain.name if run.chain_version else "run"
+    return run.chain_version.chain.name if run.chain_version else "not routed yet"

@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.views.base import pretty
+from runs.waterfall import name_of
 
 register = template.Library()
 register.filter("pretty", pretty)
@@ -52,7 +53,9 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
     if moment is None:
         return "–"
     mark = format_html(" data-ago") if ago else ""
-    return format_html('<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC"))
+    return format_html(
+        '<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC")
+    )
 
 
 @register.simple_tag
@@ -64,3 +67,9 @@ def pill(status: str, note: str = "") -> SafeString:
 @register.filter
 def split(text: str, by: str) -> list[str]:
     return text.split(by)
+
+
+@register.filter
+def who_ran(run: Any) -> str:
+    """The name of the agent or chain of a run."""
+    return name_of(run)

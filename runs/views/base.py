@@ -19,9 +19,13 @@ from runs.models import Approval, Run
 NAVIGATION = [
     [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
     [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
-    [("Functions", "functions", "functions"), ("Devices", "devices", "devices"), ("Connections", "connections", "connections")],
+    [
+        ("Functions", "functions", "functions"),
+        ("Devices", "devices", "devices"),
+        ("Connections", "connections", "connections"),
+    ],
     [("Audit", "audit", "audit"), ("First steps", "start", "start")],
-]  # fmt: skip
+]
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50
 
@@ -36,20 +40,17 @@ def page(request: HttpRequest, template: str, title: str, **context: Any) -> Htt
 def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str, Any]]]:
     staff = [*STAFF] if request.user.is_staff else []
     groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
-    return [[item(request, entry, open_approvals) for entry in group] for group in groups]
+    return [[shown for entry in group if (shown := item(request, entry, open_approvals))] for group in groups]
 
 
-def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any]:
+def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any] | None:
     name, route, icon = entry
-    url = reverse(route if ":" in route or route == "docs" else f"page:{route}")
+    url = url_or_none(route if ":" in route or route == "docs" else f"page:{route}")
+    if url is None:
+        return None
     here = request.path == url or (url != "/" and request.path.startswith(url))
-    return {
-        "name": name,
-        "url": url,
-        "icon": icon,
-        "is_here": here,
-        "count": open_approvals if icon == "approvals" else 0,
-    }
+    count = open_approvals if icon == "approvals" else 0
+    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": count}
 
 
 def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -76,5 +76,13 @@ def stack(counts: dict[str, int], top: int, x: float, step: float) -> list[dict[
         height = count / top * (HEIGHT - 8)
         y -= height
         if count:
-            parts.append({"name": name, "x": round(x + step * 0.18, 1), "y": round(y, 1), "width": round(step * 0.64, 1), "height": round(max(height, 1), 1)})  # fmt: skip
+            parts.append(
+                {
+                    "name": name,
+                    "x": round(x + step * 0.18, 1),
+                    "y": round(y, 1),
+                    "width": round(step * 0.64, 1),
+                    "height": round(max(height, 1), 1),
+                }
+            )
     return parts

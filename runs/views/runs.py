@@ -1,6 +1,5 @@
 """The list of runs, and the page of one run: waterfall, conversation, chain graph, live."""
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -34,9 +33,16 @@ def run_list(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(trigger=trigger)
     found, older = keyset(request, rows)
     return page(
-        request, "runs.html", "Runs", runs=found, older=older, statuses=Run.Status.values, triggers=Run.Trigger.values,
-        chosen={"status": status, "agent": agent, "trigger": trigger}, everyone=sees_everyone(request),
-    )  # fmt: skip
+        request,
+        "runs.html",
+        "Runs",
+        runs=found,
+        older=older,
+        statuses=Run.Status.values,
+        triggers=Run.Trigger.values,
+        chosen={"status": status, "agent": agent, "trigger": trigger},
+        everyone=sees_everyone(request),
+    )
 
 
 @signed_in

@@ -1,0 +1,272 @@
+"""Every page: only for people who are signed in, only one's own rows, a constant number of queries."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents.models import Agent, AuditEvent
+from runs.models import Approval, Message, ModelCall, Run, Session, ToolCallRecord
+
+EMPTY = ["/", "/start/", "/playground/", "/playground/?compare=1", "/runs/", "/sessions/", "/approvals/", "/audit/"]
+
+
+@pytest.fixture
+def version(agent, alice):
+    return agent.publish(author=alice)
+
+
+@pytest.fixture
+def make_run(agent, version, alice):
+    """A finished run of Alice's with a message, a model call, a tool call and its approval."""
+
+    def make(number=0, status="succeeded", **more):
+        session = Session.objects.create(owner=alice, agent=agent, title=f"Books {number}", last_seq=1)
+        now = timezone.now()
+        run = Run.objects.create(
+            principal=alice, agent=agent, version=version, session=session, status=status,
+            started_at=now, finished_at=now + timedelta(seconds=2), **more,
+        )  # fmt: skip
+        Message.objects.create(
+            session=session, seq=1, role="user", run=run, content=[{"type": "text", "text": "Find Moby-Dick"}]
+        )
+        ModelCall.objects.create(
+            run=run, turn=1, provider="offline", started_at=now, wall_ms=5, request={"secret": "raw words"}
+        )
+        call = ToolCallRecord.objects.create(
+            run=run,
+            name="lookup",
+            arguments={"title": "Moby-Dick"},
+            outcome="ok",
+            result=["shelf 3"],
+            started_at=now,
+            finished_at=now,
+        )
+        Approval.objects.create(
+            run=run, call=call, tool="lookup", arguments={"title": "Moby-Dick"}, expires_at=now + timedelta(hours=1)
+        )
+        return run
+
+    return make
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_a_page_asks_to_sign_in(path, client, db):
+    answer = client.get(path)
+    assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/login/")
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_a_page_opens_with_nothing_in_it(path, alice, signed_in):
+    answer = signed_in(alice).get(path)
+    assert answer.status_code == 200
+    assert b"<h1>" in answer.content
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_a_page_opens_for_a_superuser_who_looks_at_everyone(path, site_admin, make_run, signed_in):
+    make_run()
+    assert signed_in(site_admin).get(path + ("&" if "?" in path else "?") + "everyone=1").status_code == 200
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_no_page_holds_inline_script_or_style(path, alice, signed_in, make_run):
+    make_run()
+    html = signed_in(alice).get(path).content.decode()
+    assert " style=" not in html
+    assert "<style" not in html
+    assert "onclick" not in html
+    assert "<script>" not in html
+
+
+@pytest.mark.parametrize("path", EMPTY)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "before=%00",
+        "before=abc",
+        "status=%00",
+        "agent=%00",
+        "search=%00%00",
+        "session=x",
+        "agent=" + "a" * 500,
+        "before=99999999999999999999",
+    ],
+)
+def test_a_made_up_query_never_breaks_a_page(path, query, alice, signed_in, make_run):
+    make_run()
+    assert signed_in(alice).get(path.split("?")[0] + "?" + query).status_code in (200, 404)
+
+
+def test_charlie_sees_nothing_of_alices(charlie, signed_in, make_run, alice):
+    run = make_run()
+    AuditEvent.record("agent.published", run.agent, actor=alice)
+    browser = signed_in(charlie)
+    for path in EMPTY:
+        html = browser.get(path + ("&" if "?" in path else "?") + "everyone=1").content
+        assert b"Moby-Dick" not in html
+        assert b"librarian" not in html
+    hidden = [
+        f"/runs/{run.pk}/",
+        f"/runs/{run.pk}/?part=live",
+        f"/sessions/{run.session_id}/",
+        f"/playground/?session={run.session_id}",
+    ]
+    for path in hidden:
+        assert browser.get(path).status_code == 404, path
+    approval = Approval.objects.get()
+    for path in (
+        f"/runs/{run.pk}/cancel",
+        f"/runs/{run.pk}/again",
+        f"/approvals/{approval.pk}/decide",
+        f"/sessions/{run.session_id}/close",
+    ):
+        assert browser.post(path, {"decision": "approve"}).status_code == 404, path
+    forked = browser.post(
+        "/playground/fork", json.dumps({"session": str(run.session_id), "run": str(run.pk)}), "application/json"
+    )
+    assert forked.status_code == 404
+    approval.refresh_from_db()
+    assert approval.status == "open"
+
+
+def test_the_run_page_shows_what_happened(alice, signed_in, make_run):
+    run = make_run()
+    html = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    for words in ("Find Moby-Dick", "lookup", "shelf 3", "offline", f'id="call-{run.tool_calls.get().pk}"'):
+        assert words in html
+    assert signed_in(alice).get(f"/runs/{run.pk}/?part=live").content.decode().count("<html") == 0
+
+
+def test_raw_model_calls_need_a_permission(alice, staff, signed_in, make_run):
+    run = make_run()
+    path = f"/runs/{run.pk}/model-calls/{run.model_calls.get().pk}/"
+    assert signed_in(alice).get(path).status_code == 404
+    assert b"raw words" in signed_in(staff(alice)).get(path).content
+
+
+def test_a_superuser_opens_anyones_run_but_does_not_act_in_it(site_admin, signed_in, make_run):
+    run = make_run()
+    browser = signed_in(site_admin)
+    assert browser.get(f"/runs/{run.pk}/").status_code == 200
+    assert browser.post(f"/runs/{run.pk}/again").status_code == 404
+
+
+@pytest.mark.parametrize("path", [*EMPTY, "run", "session"])
+def test_a_page_asks_as_often_for_one_row_as_for_thirty(
+    path, alice, signed_in, make_run, django_assert_max_num_queries
+):
+    runs = [make_run(number, status=["succeeded", "failed"][number % 2]) for number in range(30)]
+    path = {"run": f"/runs/{runs[0].pk}/", "session": f"/sessions/{runs[0].session_id}/"}.get(path, path)
+    browser = signed_in(alice)
+    with django_assert_max_num_queries(22):
+        assert browser.get(path).status_code == 200
+
+
+def test_lists_go_on_with_older_rows(alice, signed_in, agent, version):
+    Run.objects.bulk_create(Run(principal=alice, agent=agent, version=version, status="failed") for _ in range(60))
+    browser = signed_in(alice)
+    page = browser.get("/runs/?status=failed")
+    assert len(page.context["runs"]) == 50
+    assert "status=failed" in page.context["older"]
+    assert len(browser.get("/runs/?" + page.context["older"]).context["runs"]) == 10
+
+
+def test_wrong_arguments_of_an_approval_are_told_at_the_field_and_kept(alice, signed_in, make_run):
+    make_run(status="waiting", waiting_for="approval")
+    approval = Approval.objects.get()
+    answer = signed_in(alice).post(
+        f"/approvals/{approval.pk}/decide", {"decision": "approve", "arguments": "{not json"}
+    )
+    assert answer.status_code == 422
+    assert b"{not json" in answer.content
+    assert b"not a JSON object" in answer.content
+    approval.refresh_from_db()
+    assert approval.status == "open"
+
+
+def test_an_approval_is_decided_with_edited_arguments(alice, signed_in, make_run):
+    make_run(status="waiting", waiting_for="approval")
+    approval = Approval.objects.get()
+    body = {"decision": "approve", "arguments": '{"title": "Walden"}', "note": "a better book"}
+    assert signed_in(alice).post(f"/approvals/{approval.pk}/decide", body).status_code == 302
+    approval.refresh_from_db()
+    assert (approval.status, approval.edited_arguments, approval.note) == (
+        "approved",
+        {"title": "Walden"},
+        "a better book",
+    )
+
+
+def test_a_fork_holds_what_was_said_before(alice, signed_in, make_run):
+    run = make_run()
+    later = Run.objects.create(principal=alice, agent=run.agent, version=run.version, session=run.session)
+    run.session.add_message("user", [{"type": "text", "text": "And Walden?"}], run=later)
+    body = json.dumps({"session": str(run.session_id), "run": str(later.pk)})
+    made = signed_in(alice).post("/playground/fork", body, "application/json")
+    fork = Session.objects.get(pk=made.json()["session"])
+    assert [message.text for message in fork.messages.all()] == ["Find Moby-Dick"]
+    assert run.messages.count() == 1
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"session": 1, "run": 2}', "null"])
+def test_a_fork_of_nothing_is_refused(body, alice, signed_in):
+    assert signed_in(alice).post("/playground/fork", body, "application/json").status_code in (400, 404)
+
+
+def test_the_first_steps_really_do_it(alice, signed_in, offline):
+    browser = signed_in(alice)
+    steps = browser.get("/start/").context["forms"]
+    function = {
+        "step": "function",
+        "function-name": "loan-payment",
+        "function-source": steps["function"]["source"].value(),
+    }
+    assert browser.post("/start/", function).status_code == 302
+    agent = {"step": "agent", "agent-name": "money-helper", "agent-description": "Loans.", "agent-provider": offline.pk}
+    agent["agent-tools"] = [str(pk) for pk in browser.get("/start/").context["forms"]["agent"]["tools"].value()]
+    assert browser.post("/start/", agent).status_code == 302
+    made = Agent.objects.get(name="money-helper")
+    assert made.published.read_spec().grants[0].tool == "loan-payment"
+    assert browser.get("/start/").context["done"]["agent"] == made
+
+
+@pytest.mark.parametrize(
+    ("step", "fields", "wrong"),
+    [
+        ("provider", {"name": "Not a slug", "kind": "openai"}, "name"),
+        ("provider", {"name": "mine", "kind": "magic"}, "kind"),
+        ("function", {"name": "broken", "source": "def f(:\n"}, "source"),
+        ("function", {"name": "broken", "source": "import os\ndef f(): return os.getcwd()\n"}, "source"),
+        ("agent", {"name": "publish", "description": "x"}, "name"),
+    ],
+)
+def test_a_wrong_step_is_told_at_its_field_and_keeps_what_was_typed(step, fields, wrong, alice, signed_in, offline):
+    body = {"step": step, **{f"{step}-{name}": value for name, value in fields.items()}}
+    answer = signed_in(alice).post("/start/", body)
+    form = answer.context["forms"][step]
+    assert answer.status_code == 422
+    assert wrong in form.errors
+    assert form[wrong].value() == fields[wrong]
+
+
+def test_figures_tell_what_is_unusual(alice, agent, version):
+    from runs import figures
+
+    now = timezone.now()
+    for days, status in [(number, "succeeded") for number in range(1, 8)] * 3 + [(0, "failed")] * 6:
+        at = now - timedelta(days=days)
+        Run.objects.create(
+            id=figures.first_id_at(at).__class__(int=figures.first_id_at(at).int + Run.objects.count() + 1),
+            principal=alice,
+            agent=agent,
+            version=version,
+            status=status,
+            created_at=at,
+            finished_at=at,
+        )
+    history = figures.history(Run.objects.visible_to(alice), now)
+    assert history.total == 27
+    assert history.today.failed == 6
+    assert "100% of today's runs failed" in figures.anomalies(history.days)[0]
