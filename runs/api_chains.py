@@ -14,11 +14,16 @@ from agents import diff
 from agents.api import NamedViewSet, number_in, read, refusals
 from agents.exceptions import Conflict, NotFound
 from agents.models import ApiKey, Chain, ChainVersion
-from agents.serializers import DiffSerializer, GrantSerializer, PublishedSerializer, PublishSerializer, RollbackSerializer
+from agents.serializers import (
+    DiffSerializer,
+    GrantSerializer,
+    PublishedSerializer,
+    PublishSerializer,
+    RollbackSerializer,
+)
 
-from . import chain_runs, ends, graph, intake
+from . import chain_runs, ends, graph, intake, pictures
 from .api import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
-from .graph import StepState
 from .models import Run, StepRun
 from .serializers import RunSerializer
 from .serializers_chains import (
@@ -83,8 +88,8 @@ class ChainViewSet(NamedViewSet):
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def publish(self, request: Any, name: str) -> Response:
         """Check the graph, freeze it as a version and make it live. 422 names each offending step."""
-        body = read(PublishSerializer, request)
         chain = self.get_object()
+        body = read(PublishSerializer, request)
         version = chain.publish(author=request.user, note=body["note"])
         self.audit("published", chain, version=version.number)
         return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
@@ -93,8 +98,8 @@ class ChainViewSet(NamedViewSet):
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def rollback(self, request: Any, name: str) -> Response:
         """Make an earlier version live again."""
-        body = read(RollbackSerializer, request)
         chain = self.get_object()
+        body = read(RollbackSerializer, request)
         version = chain.rollback(body["version"])
         self.audit("rolled_back", chain, version=version.number)
         return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
@@ -153,7 +158,7 @@ class ChainViewSet(NamedViewSet):
     @action(detail=True, pagination_class=None, filterset_fields=None)
     def picture(self, request: Any, name: str) -> HttpResponse:
         """The draft as a picture (SVG)."""
-        return as_image(graph.draw(self.get_object().draft_spec()))
+        return as_image(pictures.of_draft(self.get_object().draft_spec()))
 
     @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
     @action(detail=True, filterset_fields=None)
@@ -173,8 +178,8 @@ class ChainViewSet(NamedViewSet):
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def start(self, request: Any, name: str) -> Response:
         """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
-        body = read(StartSerializer, request)
         chain = self.get_object()
+        body = read(StartSerializer, request)
         wait = 0 if "respond-async" in request.headers.get("Prefer", "") else body.get("wait", 0)
         if not wait:
             return as_run(self.begin(request, chain, body), 202)
@@ -223,26 +228,16 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     def picture(self, request: Any, pk: Any = None) -> HttpResponse:
         """The chain as it stands now (SVG)."""
         run = self.get_object()
-        return as_image(graph.draw(run.chain_version.read_spec(), states_of(run), links=links_of(run)))
+        return as_image(pictures.of_run(run))
 
     @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def retry(self, request: Any, pk: Any = None) -> Response:
         """A new run that goes on from the failed step, with an edited input if given; finished steps keep their outputs."""
+        run = self.get_object()
         body = read(RetrySerializer, request)
-        again = chain_runs.retry(self.get_object(), user=request.user, step=body.get("step"), input=body.get("input"))
+        again = chain_runs.retry(run, user=request.user, step=body.get("step"), input=body.get("input"))
         return as_run(again, 202)
-
-
-def states_of(run: Run) -> dict[str, StepState]:
-    rows = StepRun.objects.filter(run=run, item=-1).values_list("key", "status", "total", "done", "failed")
-    return {key: StepState(status, total, done, failed) for key, status, total, done, failed in rows}
-
-
-def links_of(run: Run) -> dict[str, str]:
-    """The page of each step's child run."""
-    rows = StepRun.objects.filter(run=run, item=-1, child__isnull=False).values_list("key", "child_id")
-    return {key: f"/runs/{child}/" for key, child in rows}
 
 
 def as_image(picture: str) -> HttpResponse:

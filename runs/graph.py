@@ -89,7 +89,9 @@ def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
 
 def edges_of(spec: ChainSpec) -> list[Edge]:
     keys = {step.key for step in spec.steps}
-    edges = [Edge(need, key, "needs") for key, all_needs in needs_of(spec).items() for need in all_needs if need in keys]
+    edges = [
+        Edge(need, key, "needs") for key, all_needs in needs_of(spec).items() for need in all_needs if need in keys
+    ]
     for step in spec.steps:
         if step.on_error == "fallback" and step.fallback in keys:
             edges.append(Edge(step.key, step.fallback, "instead"))
@@ -190,7 +192,11 @@ def bar(state: StepState | None) -> str:
 
 
 def what(step: StepSpec) -> str:
-    marks = [sign for sign, is_on in (("?", step.when), ("⋯", step.for_each), ("↻", step.repeat_until), ("✋", step.approval)) if is_on]
+    marks = [
+        sign
+        for sign, is_on in (("?", step.when), ("⋯", step.for_each), ("↻", step.repeat_until), ("✋", step.approval))
+        if is_on
+    ]
     return " ".join([f"{step.target_kind} {step.target}".strip(), *marks])
 
 

@@ -174,7 +174,9 @@ class WholeChainVersionSerializer(ChainVersionSerializer):
 
 class StartSerializer(serializers.Serializer):
     input = serializers.JSONField(required=False, allow_null=True)
-    version = Whole(min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: what is published.")
+    version = Whole(
+        min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: what is published."
+    )
     metadata = serializers.DictField(required=False)
     timeout = Number(required=False, min_value=0.1, max_value=86_400)
     wait = Number(required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202.")

@@ -10,10 +10,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def chain(*steps, **fields):
-    return ChainSpec(name=fields.pop("name", "c"), steps=[StepSpec(**{"target": "t", **step}) for step in steps], **fields)
+    return ChainSpec(
+        name=fields.pop("name", "c"), steps=[StepSpec(**{"target": "t", **step}) for step in steps], **fields
+    )
 
 
-DIAMOND = chain({"key": "a"}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["a"]}, {"key": "d", "needs": ["b", "c"]})
+DIAMOND = chain(
+    {"key": "a"}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["a"]}, {"key": "d", "needs": ["b", "c"]}
+)
 
 
 def test_steps_stand_in_columns_by_what_they_wait_for():
@@ -24,7 +28,11 @@ def test_steps_stand_in_columns_by_what_they_wait_for():
 
 
 def test_each_state_is_a_class_and_a_word():
-    states = {"a": StepState("succeeded"), "b": StepState("running", total=10, done=4, failed=1), "c": StepState("failed")}
+    states = {
+        "a": StepState("succeeded"),
+        "b": StepState("running", total=10, done=4, failed=1),
+        "c": StepState("failed"),
+    }
     root = ElementTree.fromstring(draw(DIAMOND, states))
     nodes = {node.get("data-step"): node for node in root.iter(f"{SVG}g")}
     assert nodes["b"].get("class") == "node tool running"
@@ -41,7 +49,9 @@ def test_names_from_people_stay_text():
 
 
 def test_a_fallback_stands_beside_what_it_replaces():
-    spec = chain({"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"}, {"key": "b", "needs": ["a"]})
+    spec = chain(
+        {"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"}, {"key": "b", "needs": ["a"]}
+    )
     assert {"from": "a", "to": "spare", "kind": "instead"} in as_json(spec)["edges"]
     assert "edge instead" in draw(spec)
 
