@@ -119,7 +119,8 @@ def checked(definition: Any, file: Path) -> Definition:
         )
     if not isinstance(definition.get("name"), str):
         raise Invalid(f"{file}: a {definition['kind']} without a name.", code="nameless")
-    check_name(definition["name"])
+    if definition.get("builtin") != definition["name"]:  # built-in tools bear the words that are reserved for them
+        check_name(definition["name"])
     return definition
 
 

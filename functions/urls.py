@@ -1,14 +1,12 @@
-from typing import Any
-
 from django.urls import path
 
 from functions.api import FunctionViewSet
 
-LIST: dict[str, Any] = {"get": "list", "post": "create"}
-ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+LIST = {"get": "list", "post": "create"}
+ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
-def function(**verbs: Any) -> Any:
+def function(**verbs: str):
     return FunctionViewSet.as_view(verbs)
 
 

@@ -7,16 +7,6 @@ from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResul
 
 JSON = Any
 
-# What a tool of kind agent takes unless its row says more.
-INPUT_SCHEMA: dict[str, JSON] = {
-    "type": "object",
-    "properties": {
-        "task": {"type": "string", "description": "What the agent shall do, with all it needs to know."},
-        "input": {"type": "object", "description": "Fields by the agent's input schema, if it has one."},
-    },
-    "required": ["task"],
-}
-
 
 class MinionToolset:
     """Implements Toolset. `source` names the agent: {"agent": id}."""

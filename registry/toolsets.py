@@ -3,10 +3,12 @@
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
 from functions.tools import FunctionToolset
 
+from .builtins import BuiltinToolset
 from .minion import MinionToolset
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
+    "builtin": BuiltinToolset(),
     "function": FunctionToolset(),
 }
 

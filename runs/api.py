@@ -19,7 +19,7 @@ from agents.models import ApiKey
 from agents.models.key import DECIDE
 from registry import router
 
-from . import approvals, endings, ends, intake, stream
+from . import approvals, endings, ends, intake, stream, track_records
 from .models import Approval, Run, RunEvent, Session, ToolCallRecord
 from .serializers import (
     AcceptedSerializer,
@@ -163,7 +163,9 @@ class RouteView(APIView):
         session_agent = None
         if body.validated_data.get("session"):
             session_agent = find_session(request.user, body.validated_data["session"]).agent
-        route = router.route(request.user, intake.text_of(parts), session_agent=session_agent)
+        route = router.route(
+            request.user, intake.text_of(parts), session_agent=session_agent, track_record=track_records.lately
+        )
         candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
         name = route.agent.name if route.agent else None
         return Response({"agent": name, "method": route.method, "reason": route.reason, "candidates": candidates})

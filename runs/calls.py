@@ -28,7 +28,7 @@ from agents.tools import (
 )
 from registry import toolsets
 
-from . import children, events, policy
+from . import children, delegation, events, policy
 from .history import result_text
 from .leases import Lease, release_connection
 from .models import Approval, Run, RunValue, ToolCallRecord
@@ -220,6 +220,7 @@ class Desk:
             spawn=lambda agent, text="", input=None, **more: children.spawn(
                 run, agent, text=text, input=input, call=record, **more
             ),
+            delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
             emit=lambda type, data: events.record(run, type, {"id": str(record.pk), **data}),
             values=RunValues(run.pk),
         )

@@ -88,7 +88,7 @@ def accept_message(
             session.add_message(Message.Role.USER, content, run=run)
             queued = {"trigger": trigger, "agent": chosen.name if chosen else None}
             RunEvent.objects.create(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
-            if run.after_id is None:
+            if run.after_id is None and trigger != Run.Trigger.EXTERNAL:
                 queue.enqueue(run.pk)
     except IntegrityError:
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from agents import broadcast
 
+from . import workers
 from .exceptions import LeaseLost
 from .models import Run
 
@@ -90,7 +91,7 @@ class Keeper:
             time.sleep(settings.LEASE_S / 3)
             try:
                 self.renew()
-            except DatabaseError as error:
+            except (DatabaseError, RuntimeError) as error:  # RuntimeError: the process is being taken down
                 log.warning("Leases were not renewed: %s", error)
             finally:
                 for connection in connections.all(initialized_only=True):
@@ -99,9 +100,10 @@ class Keeper:
     def renew(self) -> None:
         """Extend what is held; notice what was lost or cancelled meanwhile."""
         held = {lease.run_id: lease for lease in self.held()}
+        close_old_connections()
+        workers.report(worker_name(), runs=len(held))
         if not held:
             return
-        close_old_connections()
         until = timezone.now() + timedelta(seconds=settings.LEASE_S)
         Run.objects.filter(pk__in=held, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
             lease_expires_at=until

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from . import endings, events, queue
+from . import endings, events, external, queue
 from .models import Approval, Run
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
         "expired_runs": expire_runs(now),
         "woken": wake_due(now),
         "released": release_orphans(now),
+        "vanished": external.release_vanished(now),
         "reclaimed": resend_lost(now),
         "resent": resend_queued(now),
     }
@@ -72,7 +73,8 @@ def release_orphans(now: datetime) -> int:
 
 def resend_lost(now: datetime) -> int:
     """Runs whose worker stopped renewing its lease. The next claim finds them in RUNNING and counts the crash."""
-    lost = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now).values_list("pk", flat=True)[:BATCH]
+    lost = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now)
+    lost = lost.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH]
     return sum(queue.send(queue.EXECUTE_RUN, str(pk)) for pk in lost)
 
 

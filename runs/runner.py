@@ -18,7 +18,7 @@ from registry import factory, router
 from registry.agents import LiveAgent, ModelReply
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
-from . import budgets, chains, endings, events, history, stuck, summary
+from . import budgets, chains, endings, events, history, stuck, summary, track_records
 from .calls import COMPLETE, Desk
 from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from .leases import Lease, hold, release_connection, worker_name
@@ -131,7 +131,9 @@ class Conversation:
         run = self.run
         message = history.own_messages(run)[0]
         session_agent = run.session.agent if run.session else None
-        route = router.route(run.principal, message.text, session_agent=session_agent)
+        route = router.route(
+            run.principal, message.text, session_agent=session_agent, track_record=track_records.lately
+        )
         candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
         RouteDecision.objects.create(
             run=run, agent=route.agent, method=route.method, reason=route.reason, candidates=candidates

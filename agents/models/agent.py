@@ -12,6 +12,7 @@ from agents.spec import AgentSpec, GrantSpec, ModelParams
 
 from .provider import Provider
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .tool import Tool
 from .version import Version
 
 
@@ -117,6 +118,7 @@ class Agent(Owned):
             note=note,
         )
         self.point_to(version)
+        offer_as_tool(self, spec)
         return version
 
     def rollback(self, number: int) -> "AgentVersion":
@@ -167,6 +169,35 @@ class AgentVersion(Version):
 
     def read_spec(self) -> AgentSpec:
         return AgentSpec.model_validate(self.spec)
+
+
+def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
+    """The catalogue row through which other agents call this one as a minion: it bears the agent's name.
+
+    None where a tool of another kind has that name; a definition file may then offer the agent under another.
+    """
+    row = Tool.objects.filter(owner=agent.owner_id, team=agent.team_id, name=agent.name).first()
+    if row is not None and (row.kind != Tool.Kind.AGENT or row.source.get("agent") != agent.pk):
+        return None
+    row = row or Tool(owner_id=agent.owner_id, team_id=agent.team_id, name=agent.name, deadline_s=agent.timeout)
+    before = row.definition_hash
+    row.kind, row.source, row.effect = Tool.Kind.AGENT, {"agent": agent.pk}, Tool.Effect.IDEMPOTENT
+    row.description, row.input_schema = spec.description, minion_schema(spec)
+    if row.freeze_hash() != before:
+        row.save()
+        if before:
+            tool_changed(row)
+    return row
+
+
+def minion_schema(spec: AgentSpec) -> dict[str, Any]:
+    """What a caller gives a minion: a task in words, and the agent's own input where it has a schema for it."""
+    task = {"type": "string", "minLength": 1, "description": "What to do, with all that needs to be known."}
+    properties: dict[str, Any] = {"task": task}
+    if spec.input_schema:
+        properties["input"] = spec.input_schema
+    required = ["task", "input"] if spec.input_schema else ["task"]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def live_definition(tool: Any) -> str:

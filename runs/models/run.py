@@ -25,7 +25,8 @@ class RunQuerySet(models.QuerySet):
     def claimable(self, now: datetime) -> Self:
         """Queued, or in work under a lease that ran out."""
         queued = Q(status=Run.Status.QUEUED, after=None)
-        return self.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.external
+        return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
     def claim(self, run_id: Any, worker: str, *, now: datetime | None = None) -> "Run | None":
         """Take the run for this worker, or None: of two claims one wins (a conditional update decides)."""

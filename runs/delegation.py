@@ -1,0 +1,38 @@
+"""The built-in tool `delegate(capability, task)`: find who can do it, say why, and start the child run."""
+
+from typing import Any
+
+from agents.models import Agent
+from agents.tools import ToolFailed
+from registry import delegation
+
+from . import children, events, track_records
+from .models import Run, ToolCallRecord
+
+
+def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None) -> Any:
+    """Start the child once, then wait for it as a minion's caller does. Raises CallPending, ToolFailed."""
+    started = Run.objects.filter(parent_call=call).select_related("agent").first()
+    if started is not None and started.agent is not None:
+        return children.spawn(run, started.agent.name, call=call)
+    agent = choose(run, call, capability, task)
+    return children.spawn(run, agent.name, text=task, input=input, call=call)
+
+
+def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
+    """The agent for this task; the choice is recorded with the call and as an event."""
+    may = run.version.read_spec().delegates_to if run.version else []
+    if may and capability.strip().lower() not in {str(one).strip().lower() for one in may}:
+        raise ToolFailed(f"You may delegate {', '.join(map(str, may))}, not “{capability}”.", code="not_delegable")
+    busy = {above.agent_id for above in children.lineage(run) if above.agent_id}
+    route = delegation.for_capability(
+        run.principal, capability, task, excluding=busy, track_record=track_records.lately
+    )
+    candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
+    if route.agent is None:
+        raise ToolFailed(f"Nobody can take this: {route.reason}", code="nobody_fits")
+    choice = {"capability": capability, "agent": route.agent.name, "reason": route.reason, "candidates": candidates}
+    call.details = {**call.details, "delegated": choice}
+    call.save(update_fields=["details"])
+    events.record(run, "child.chosen", {"id": str(call.pk), **choice})
+    return route.agent
