@@ -40,7 +40,8 @@ def page(request: HttpRequest, template: str, title: str, **context: Any) -> Htt
 def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str, Any]]]:
     staff = [*STAFF] if request.user.is_staff else []
     groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
-    return [[shown for entry in group if (shown := item(request, entry, open_approvals))] for group in groups]
+    shown = [[one for entry in group if (one := item(request, entry, open_approvals))] for group in groups]
+    return [group for group in shown if group]
 
 
 def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any] | None:
