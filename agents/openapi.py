@@ -28,18 +28,14 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 
 
 class Schema(AutoSchema):
-    """Adds to every operation the 4xx it can answer."""
+    """Adds to every operation the 4xx it can answer, also where `extend_schema` named its own responses."""
 
-    def get_response_serializers(self) -> Any:
-        declared = super().get_response_serializers()
-        answers = declared if isinstance(declared, dict) else self.with_success(declared)
-        return {**dict.fromkeys(self.error_statuses(), ErrorSerializer), **answers}
-
-    def with_success(self, serializer: Any) -> dict[Any, Any]:
-        if self.method == "DELETE":
-            return {204: None}
-        created = self.method == "POST" and getattr(self.view, "action", "") == "create"
-        return {201 if created else 200: serializer}
+    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+        bodies = super()._get_response_bodies(direction)
+        for status in self.error_statuses():
+            if str(status) not in bodies:
+                bodies[str(status)] = self._get_response_for_code(ErrorSerializer, str(status), direction=direction)
+        return dict(sorted(bodies.items()))
 
     def error_statuses(self) -> list[int]:
         statuses = [400, 401, 403, 404, 406, 422, 429]

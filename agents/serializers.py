@@ -7,6 +7,7 @@ from django.contrib.auth import get_user_model
 from django.db import models
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
@@ -34,6 +35,11 @@ class TeamName(serializers.SlugRelatedField):
     def get_queryset(self) -> models.QuerySet:
         return Team.objects.visible_to(self.context["request"].user)
 
+    def run_validation(self, data: Any = empty) -> Any:
+        if data == "":  # DRF would read it as null
+            self.fail("does_not_exist", slug_name="name", value="")
+        return super().run_validation(data)
+
     def to_internal_value(self, data: Any) -> Team:
         if not isinstance(data, str):
             self.fail("invalid")
@@ -44,7 +50,9 @@ class OwnedSerializer(StrictModelSerializer):
     """What every owned row shows, and the rule that a name is free."""
 
     name = Text(max_length=64)
-    owner = serializers.SlugRelatedField(slug_field="username", read_only=True, help_text="Null: the site's.")
+    owner = serializers.SlugRelatedField(
+        slug_field="username", read_only=True, allow_null=True, help_text="Null: the site's."
+    )
     team = TeamName(help_text="Share with everyone in this team.")
 
     def validate_name(self, name: str) -> str:
@@ -229,7 +237,7 @@ class PublishedSerializer(serializers.Serializer):
 
 class VersionSerializer(serializers.ModelSerializer):
     version = serializers.IntegerField(source="number")
-    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    author = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
     is_live = serializers.SerializerMethodField()
 
     class Meta:
@@ -269,8 +277,8 @@ class ToolSerializer(serializers.ModelSerializer):
     input_schema = ObjectField(read_only=True)
     output_schema = OptionalSchemaField(read_only=True)
     source = ObjectField(read_only=True)
-    owner = serializers.SlugRelatedField(slug_field="username", read_only=True)
-    team = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    owner = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
+    team = serializers.SlugRelatedField(slug_field="name", read_only=True, allow_null=True)
 
     class Meta:
         model = Tool

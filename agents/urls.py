@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.urls import path
 
 from agents import api
@@ -6,8 +8,13 @@ LIST = {"get": "list", "post": "create"}
 ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
-def agent(**verbs: str):
-    return api.AgentViewSet.as_view(verbs)
+def routed(viewset: Any, **verbs: str) -> Any:
+    """A view of one extra action, with what its `@action` set (a router would do the same)."""
+    return viewset.as_view(verbs, **getattr(viewset, next(iter(verbs.values()))).kwargs)
+
+
+def agent(**verbs: str) -> Any:
+    return routed(api.AgentViewSet, **verbs)
 
 
 urlpatterns = [

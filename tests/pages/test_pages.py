@@ -6,10 +6,23 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.models import Agent, AuditEvent
+from agents.models import Agent, AuditEvent, Membership
+from functions import store
+from functions.models import StoredFunction
 from runs.models import Approval, Message, ModelCall, Run, Session, ToolCallRecord
 
-EMPTY = ["/", "/start/", "/playground/", "/playground/?compare=1", "/runs/", "/sessions/", "/approvals/", "/audit/"]
+EMPTY = [
+    "/",
+    "/start/",
+    "/playground/",
+    "/playground/?compare=1",
+    "/runs/",
+    "/sessions/",
+    "/approvals/",
+    "/audit/",
+    "/functions/",
+    "/functions/new/",
+]
 
 
 @pytest.fixture
@@ -129,6 +142,30 @@ def test_charlie_sees_nothing_of_alices(charlie, signed_in, make_run, alice):
     assert forked.status_code == 404
     approval.refresh_from_db()
     assert approval.status == "open"
+
+
+@pytest.fixture
+def stored(alice):
+    function = StoredFunction(owner=alice, name="double", source="def double(n: int) -> int:\n    return 2 * n\n")
+    store.save(function, user=alice)
+    store.publish(function, user=alice)
+    return function
+
+
+def test_the_workbench_is_for_who_can_see_the_function(alice, bob, charlie, signed_in, stored, team):
+    assert b"return 2 * n" in signed_in(alice).get("/functions/double/").content
+    assert signed_in(charlie).get("/functions/double/").status_code == 404
+    assert b"double" not in signed_in(charlie).get("/functions/").content
+    StoredFunction.objects.filter(pk=stored.pk).update(team=team)
+    Membership.objects.filter(user=bob).update(role="viewer")
+    page = signed_in(bob).get("/functions/double/").content
+    assert b"return 2 * n" in page
+    assert b"data-publish" not in page
+
+
+@pytest.mark.parametrize("name", ["%00", "Not-a-slug", "nothing"])
+def test_an_impossible_function_is_just_not_there(name, alice, signed_in):
+    assert signed_in(alice).get(f"/functions/{name}/").status_code == 404
 
 
 def test_the_run_page_shows_what_happened(alice, signed_in, make_run):
