@@ -95,7 +95,7 @@ class StepSpec(Frozen):
     target_kind: Literal["agent", "tool", "chain", "router"] = "tool"
     target: str = ""
     target_id: int | None = None
-    target_version: int | None = None
+    target_version: int | None = Field(default=None, ge=1, le=2**31 - 1)
     needs: list[str] = []
     input: dict[str, Any] = {}
     when: str = ""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -57,9 +56,10 @@ class FunctionViewSet(NamedViewSet):
     scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
+    page_ordering: tuple[str, ...] = ("name", "pk")
     filterset_fields = ["is_deprecated", "effect", "is_pure"]
 
-    def get_queryset(self) -> QuerySet:
+    def get_queryset(self) -> Any:
         rows = super().get_queryset().select_related("published")
         if self.action == "list":
             rows = rows.defer("source", "input_schema", "output_schema", "published__source", "published__spec")

@@ -36,8 +36,8 @@ class FunctionKind:
         set_columns(row, definition, COLUMNS)
         store.save(row, user=actor, source="definitions")
         row.tests.all().delete()
-        for test in definition.get("tests", []):
-            FunctionTest.objects.create(function=row, **written_test(test))
+        tests = [FunctionTest(function=row, **written_test(test)) for test in definition.get("tests", [])]
+        FunctionTest.objects.bulk_create(tests)
         store.publish(row, user=actor, note="from a definition file", source="definitions")
         return row
 

@@ -41,7 +41,9 @@ class RefusalSerializer(serializers.Serializer):
 
 
 class FunctionSerializer(OwnedSerializer):
-    source = Text(trim_whitespace=False, max_length=200_000, help_text="Python; the last top-level def is the entry.")
+    source = Text(  # type: ignore[assignment]  # a column of that name; DRF has an attribute too
+        trim_whitespace=False, max_length=200_000, help_text="Python; the last top-level def is the entry."
+    )
     description = Text(required=False, allow_blank=True, max_length=10_000, help_text="Left out: from the docstring.")
     entry = Text(required=False, allow_blank=True, max_length=100, help_text="Left out: the last top-level def.")
     is_async = Flag(required=False, help_text="Compared with the source when given.")
@@ -186,7 +188,7 @@ class PublishFunctionSerializer(PublishSerializer):
 
 class FunctionVersionSerializer(serializers.ModelSerializer):
     version = serializers.IntegerField(source="number")
-    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
     is_live = serializers.SerializerMethodField()
 
     class Meta:

@@ -1,12 +1,14 @@
+from typing import Any
+
 from django.urls import path
 
 from functions.api import FunctionViewSet
 
-LIST = {"get": "list", "post": "create"}
-ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+LIST: dict[str, Any] = {"get": "list", "post": "create"}
+ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
-def function(**verbs: str):
+def function(**verbs: Any) -> Any:
     return FunctionViewSet.as_view(verbs)
 
 

@@ -22,7 +22,9 @@ class PrepareSerializer(serializers.Serializer):
     message = serializers.CharField(max_length=100_000)
     input = serializers.JSONField(required=False)
     metadata = serializers.DictField(required=False)
-    timeout = serializers.FloatField(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it.")
+    timeout = serializers.FloatField(
+        required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it."
+    )
 
 
 class ClaimSerializer(serializers.Serializer):

@@ -1,61 +1,204 @@
-"""A chain as a drawing: steps in columns by what they need, with the state a run gave them."""
+"""The picture of a chain: an SVG drawn on the server, with what each step of a run is doing. Pure: no query, no model.
 
+Steps stand in columns by what they wait for. Colours come from CSS classes, light or dark as the reader prefers. Each
+node is a group with a title and a label, so that a screen reader tells the same story as the eye.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from runs.models import Run, StepRun
+from agents.graph import fallback_keys, needs_of, ordered
+from agents.spec import ChainSpec, StepSpec
 
-BOX, ROW, COLUMN, GAP = (150, 44), 62, 210, 20
+WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 56, 56, 24, 16
+LETTERS = 20  # that fit into a node
+SIGNS = {
+    "ready": "·", "running": "▶", "waiting": "⏸", "succeeded": "✓", "partial": "◐", "failed": "✗", "skipped": "–", "cancelled": "⊘",
+}  # fmt: skip
+STYLE = """
+.chain{font:13px system-ui,sans-serif;color-scheme:light dark}
+.chain .node rect{fill:#fff;stroke:#6b7280;stroke-width:1.5}.chain text{fill:#111827}
+.chain .what{fill:#4b5563;font-size:11px}.chain .edge{fill:none;stroke:#6b7280;stroke-width:1.5}
+.chain .edge.instead{stroke-dasharray:5 4}.chain .tip{fill:#6b7280}
+.chain .running rect{stroke:#1d4ed8;fill:#dbeafe}.chain .waiting rect,.chain .ready rect{stroke:#b45309;fill:#fef3c7}
+.chain .succeeded rect{stroke:#15803d;fill:#dcfce7}.chain .partial rect{stroke:#a16207;fill:#fef9c3}
+.chain .failed rect{stroke:#b91c1c;fill:#fee2e2}.chain .skipped,.chain .cancelled{opacity:.6}
+.chain .skipped rect,.chain .cancelled rect{stroke-dasharray:4 3}.chain .node .bar{fill:#1d4ed8;stroke:none}
+.chain .node .track{fill:#d1d5db;stroke:none}
+@media (prefers-color-scheme:dark){.chain .node rect{fill:#1f2937;stroke:#9ca3af}.chain text{fill:#f3f4f6}
+.chain .what{fill:#d1d5db}.chain .edge{stroke:#9ca3af}.chain .tip{fill:#9ca3af}
+.chain .running rect{fill:#1e3a8a;stroke:#93c5fd}.chain .waiting rect,.chain .ready rect{fill:#78350f;stroke:#fcd34d}
+.chain .succeeded rect{fill:#14532d;stroke:#86efac}.chain .partial rect{fill:#713f12;stroke:#fde047}
+.chain .failed rect{fill:#7f1d1d;stroke:#fca5a5}.chain .node .bar{fill:#93c5fd}
+.chain .node .track{fill:#4b5563}}
+"""
 
 
-@dataclass
-class Box:
-    key: str
-    what: str
-    state: str
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """What a run's row says of a step; `done` of `total` items of a for_each."""
+
+    status: str
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    step: StepSpec
     x: int
     y: int
 
 
-def drawing(run: Run) -> dict[str, Any] | None:
-    """Boxes and edges of a chain run; None for other runs."""
-    if run.chain_version is None:
-        return None
-    steps = run.chain_version.read_spec().steps
-    states = dict(StepRun.objects.filter(run=run, item=-1).values_list("key", "status"))
-    columns = columns_of({step.key: list(step.needs) for step in steps})
-    boxes: dict[str, Box] = {}
-    filled: dict[int, int] = {}
-    for step in steps:
+@dataclass(frozen=True, slots=True)
+class Edge:
+    source: str
+    target: str
+    kind: str  # needs, or instead (a fallback)
+
+
+def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
+    """Where each step stands, and what is joined to what."""
+    needs, edges = needs_of(spec), edges_of(spec)
+    before = {step.key: list(needs[step.key]) for step in spec.steps}
+    for step in spec.steps:
+        if step.key not in fallback_keys(spec) and step.on_error == "fallback" and step.fallback in before:
+            before[step.fallback].append(step.key)
+    columns = columns_of(spec, before)
+    rows: dict[int, int] = {}
+    nodes: dict[str, Node] = {}
+    for step in spec.steps:
         column = columns[step.key]
-        row = filled.get(column, 0)
-        filled[column] = row + 1
-        boxes[step.key] = Box(
-            step.key,
-            f"{step.target_kind} {step.target}".strip(),
-            states.get(step.key, "not started"),
-            GAP + column * COLUMN,
-            GAP + row * ROW,
-        )
-    edges = [edge(boxes[need], boxes[step.key]) for step in steps for need in step.needs if need in boxes]
-    width = GAP + (max(filled, default=0) + 1) * COLUMN
-    height = GAP * 2 + max(filled.values(), default=1) * ROW
-    return {"boxes": list(boxes.values()), "edges": edges, "width": width, "height": height, "box": BOX}
+        row = rows.get(column, 0)
+        rows[column] = row + 1
+        nodes[step.key] = Node(step, MARGIN + column * (WIDTH + GAP_X), MARGIN + row * (HEIGHT + GAP_Y))
+    return nodes, edges
 
 
-def columns_of(needs: dict[str, list[str]]) -> dict[str, int]:
-    """The longest way to each step; a published chain has no circle, and one that had would not hang this."""
-    columns = dict.fromkeys(needs, 0)
-    for _ in needs:
-        for key, before in needs.items():
-            columns[key] = min(
-                max([columns[key], *(columns[need] + 1 for need in before if need in columns)]), len(needs)
-            )
+def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
+    """One more than the furthest of what it waits for; steps of a circle stand at the left."""
+    columns: dict[str, int] = {step.key: 0 for step in spec.steps}
+    for _ in range(2):  # the second pass moves what follows a fallback's place
+        for key in ordered(spec):
+            columns[key] = max((columns.get(need, 0) + 1 for need in before[key]), default=0)
     return columns
 
 
-def edge(start: Box, end: Box) -> str:
-    x1, y1 = start.x + BOX[0], start.y + BOX[1] // 2
-    x2, y2 = end.x, end.y + BOX[1] // 2
+def edges_of(spec: ChainSpec) -> list[Edge]:
+    keys = {step.key for step in spec.steps}
+    edges = [
+        Edge(need, key, "needs") for key, all_needs in needs_of(spec).items() for need in all_needs if need in keys
+    ]
+    for step in spec.steps:
+        if step.on_error == "fallback" and step.fallback in keys:
+            edges.append(Edge(step.key, step.fallback, "instead"))
+    return edges
+
+
+def as_json(spec: ChainSpec, states: Mapping[str, StepState] | None = None) -> dict[str, Any]:
+    """{"nodes": […], "edges": […]} with positions, for those who draw themselves."""
+    nodes, edges = layout(spec)
+    states = states or {}
+    return {
+        "nodes": [
+            {
+                "key": key, "kind": node.step.target_kind, "target": node.step.target, "when": node.step.when,
+                "for_each": node.step.for_each, "x": node.x, "y": node.y,
+                "status": states[key].status if key in states else None,
+                "done": states[key].done if key in states else 0, "total": states[key].total if key in states else 0,
+            }
+            for key, node in nodes.items()
+        ],
+        "edges": [{"from": edge.source, "to": edge.target, "kind": edge.kind} for edge in edges],
+    }  # fmt: skip
+
+
+def draw(
+    spec: ChainSpec,
+    states: Mapping[str, StepState] | None = None,
+    *,
+    links: Mapping[str, str] | None = None,
+    is_alone: bool = True,
+) -> str:
+    """The whole picture. `links` gives some nodes an address (the child's page).
+
+    A picture inside a page (`is_alone=False`) leaves its style to static/runs/graph.css: no inline style, as the
+    content policy asks.
+    """
+    nodes, edges = layout(spec)
+    states, links = states or {}, links or {}
+    width = max((node.x for node in nodes.values()), default=0) + WIDTH + MARGIN
+    height = max((node.y for node in nodes.values()), default=0) + HEIGHT + MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chain" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" aria-labelledby="chain-title chain-text">',
+        f'<title id="chain-title">Chain {escape(spec.name)}</title>',
+        f'<desc id="chain-text">{escape(told(spec, states))}</desc>',
+        f"<style>{STYLE}</style>" if is_alone else "",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path class="tip" d="M0 0 8 4 0 8z"/></marker></defs>',
+    ]
+    parts += [line(nodes[edge.source], nodes[edge.target], edge.kind) for edge in edges]
+    parts += [box(node, states.get(key), links.get(key, "")) for key, node in nodes.items()]
+    return "".join([*parts, "</svg>"])
+
+
+def told(spec: ChainSpec, states: Mapping[str, StepState]) -> str:
+    """The picture in words."""
+    words = [f"{step.key}: {states[step.key].status if step.key in states else 'not started'}" for step in spec.steps]
+    return f"{len(spec.steps)} steps. {'; '.join(words)}."
+
+
+def line(source: Node, target: Node, kind: str) -> str:
+    x1, y1 = source.x + WIDTH, source.y + HEIGHT // 2
+    x2, y2 = target.x, target.y + HEIGHT // 2
+    if target.x <= source.x:  # a fallback in the same column: down the side
+        x1, y1, x2, y2 = source.x + WIDTH // 2, source.y + HEIGHT, target.x + WIDTH // 2, target.y
+        return f'<path class="edge {kind}" marker-end="url(#tip)" d="M{x1} {y1} {x2} {y2}"/>'
     middle = (x1 + x2) // 2
-    return f"M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}"
+    path = f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
+    return f'<path class="edge {kind}" marker-end="url(#tip)" d="{path}"/>'
+
+
+def box(node: Node, state: StepState | None, link: str) -> str:
+    step, status = node.step, state.status if state else ""
+    label = f"{step.key}: {step.target_kind} {step.target}, {status or 'not started'}"
+    if state and state.total:
+        label += f", {state.done} of {state.total} items, {state.failed} failed"
+    sign = SIGNS.get(status, "")
+    group = (
+        f'<g class="node {step.target_kind} {status}" role="listitem" data-step="{escape(step.key)}" '
+        f'aria-label="{escape(label)}" transform="translate({node.x} {node.y})"><title>{escape(label)}</title>'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
+        f'<text x="12" y="23">{escape(short(step.key))}</text>'
+        f'<text class="what" x="12" y="41">{escape(short(what(step), 24))}</text>'
+        f'<text class="sign" x="{WIDTH - 12}" y="23" text-anchor="end" aria-hidden="true">{sign}</text>'
+        f"{bar(state)}</g>"
+    )
+    return f'<a href="{escape(link)}">{group}</a>' if link else group
+
+
+def bar(state: StepState | None) -> str:
+    if state is None or not state.total:
+        return ""
+    inner = WIDTH - 24
+    return (
+        f'<rect class="track" x="12" y="{HEIGHT - 8}" width="{inner}" height="3"/>'
+        f'<rect class="bar" x="12" y="{HEIGHT - 8}" width="{inner * state.done // state.total}" height="3"/>'
+    )
+
+
+def what(step: StepSpec) -> str:
+    marks = [
+        sign
+        for sign, is_on in (("?", step.when), ("⋯", step.for_each), ("↻", step.repeat_until), ("✋", step.approval))
+        if is_on
+    ]
+    return " ".join([f"{step.target_kind} {step.target}".strip(), *marks])
+
+
+def short(text: str, letters: int = LETTERS) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from . import api, api_budgets, api_external, consumers
+from . import api, api_budgets, api_chains, api_external, consumers
 
 run = api.RunViewSet.as_view
 prepared = api_external.PreparedRunViewSet.as_view
@@ -8,6 +8,11 @@ outside = api_external.ExternalViewSet.as_view
 session = api.SessionViewSet.as_view
 approval = api.ApprovalViewSet.as_view
 budget = api_budgets.BudgetViewSet.as_view
+chain = api_chains.ChainViewSet.as_view
+chain_run = api_chains.ChainRunViewSet.as_view
+
+LIST = {"get": "list", "post": "create"}
+ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 urlpatterns = [
     path("agents/<slug:name>/messages", api.MessagesView.as_view(), name="agent-messages"),
@@ -25,6 +30,20 @@ urlpatterns = [
     path("runs/<uuid:pk>/cancel", run({"post": "cancel"}), name="run-cancel"),
     path("runs/<uuid:pk>/tool-calls/", run({"get": "tool_calls"}), name="run-tool-calls"),
     path("runs/<uuid:pk>/children/", run({"get": "children"}), name="run-children"),
+    path("runs/<uuid:pk>/retry", chain_run({"post": "retry"}), name="run-retry"),
+    path("runs/<uuid:pk>/steps/", chain_run({"get": "steps"}), name="run-steps"),
+    path("runs/<uuid:pk>/graph.svg", chain_run({"get": "picture"}), name="run-picture"),
+    path("chains/", chain(LIST), name="chain-list"),
+    path("chains/<str:name>", chain(ROW), name="chain-detail"),
+    path("chains/<str:name>/publish", chain({"post": "publish"}), name="chain-publish"),
+    path("chains/<str:name>/rollback", chain({"post": "rollback"}), name="chain-rollback"),
+    path("chains/<str:name>/versions/", chain({"get": "versions"}), name="chain-versions"),
+    path("chains/<str:name>/versions/<int:number>", chain({"get": "version"}), name="chain-version"),
+    path("chains/<str:name>/diff", chain({"get": "diff"}), name="chain-diff"),
+    path("chains/<str:name>/grants/", chain({"get": "grants", "put": "grants"}), name="chain-grants"),
+    path("chains/<str:name>/graph", chain({"get": "graph"}), name="chain-graph"),
+    path("chains/<str:name>/graph.svg", chain({"get": "picture"}), name="chain-picture"),
+    path("chains/<str:name>/runs", chain({"get": "runs", "post": "start"}), name="chain-runs"),
     path("sessions/", session({"get": "list"}), name="session-list"),
     path(
         "sessions/<uuid:pk>",

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
 from runs import endings, intake
-from runs.graph import drawing
+from runs import pictures
 from runs.models import Message, ModelCall, Run
 from runs.waterfall import waterfall
 
@@ -53,7 +53,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "run": run,
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
         "fall": waterfall(run),
-        "graph": drawing(run),
+        "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
     }

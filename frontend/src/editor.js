@@ -1,0 +1,109 @@
+// Turns every <textarea data-editor="python|json"> into a CodeMirror editor. The textarea stays the form's field, so the
+// page works without this file. With data-validate, what is wrong with the source is shown at its lines while typing.
+import { basicSetup, EditorView } from "codemirror";
+import { python } from "@codemirror/lang-python";
+import { json, jsonParseLinter } from "@codemirror/lang-json";
+import { indentUnit } from "@codemirror/language";
+import { linter, lintGutter } from "@codemirror/lint";
+import { keymap } from "@codemirror/view";
+import { indentWithTab } from "@codemirror/commands";
+import { oneDark } from "@codemirror/theme-one-dark";
+
+const languages = {
+  python: () => [python(), indentUnit.of("    ")],
+  json: () => [json(), indentUnit.of("  "), linter((view) => (view.state.doc.toString().trim() ? jsonParseLinter()(view) : []))],
+};
+
+function enhance(area) {
+  const form = area.form;
+  const dark = document.documentElement.classList.contains("dark");
+  const extensions = [
+    basicSetup,
+    keymap.of([indentWithTab]),
+    ...languages[area.dataset.editor](),
+    lintGutter(),
+    EditorView.lineWrapping,
+    EditorView.contentAttributes.of({ "aria-label": area.dataset.label || area.name }),
+    EditorView.updateListener.of((update) => {
+      if (update.docChanged) area.value = update.state.doc.toString();
+    }),
+    ...(dark ? [oneDark] : []),
+  ];
+  if (area.dataset.validate) extensions.push(linter((view) => refusals(area, form, view), { delay: 500 }));
+  if (area.readOnly || area.disabled) extensions.push(EditorView.editable.of(false));
+  const view = new EditorView({ doc: area.value, extensions });
+  view.dom.classList.add("code-editor");
+  area.insertAdjacentElement("beforebegin", view.dom);
+  area.hidden = true;
+  area.required = false; // a hidden field cannot be focused by the browser; the server says what is missing
+}
+
+async function refusals(area, form, view) {
+  const source = view.state.doc.toString();
+  if (!source.trim()) return [];
+  const body = { source };
+  for (const name of ["entry", "safe_mode", "allowed_imports", "allowed_hosts"]) {
+    const field = form && form.elements[name];
+    if (!field) continue;
+    if (field.type === "checkbox") body[name] = field.checked;
+    else if (name.startsWith("allowed_")) body[name] = field.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    else if (field.value) body[name] = field.value;
+  }
+  const token = form && form.elements.csrfmiddlewaretoken;
+  let answer;
+  try {
+    const response = await fetch(area.dataset.validate, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json", "X-CSRFToken": token ? token.value : "" },
+      body: JSON.stringify(body),
+    });
+    answer = await response.json();
+  } catch {
+    return []; // offline: the server checks again when the form is sent
+  }
+  const found = answer.refusals || (answer.error && answer.error.details) || [];
+  tell(view, found);
+  return found.map((one) => diagnostic(view.state.doc, one));
+}
+
+function diagnostic(doc, one) {
+  const from = place(doc, one.line, one.column);
+  const to = Math.max(from, place(doc, one.end_line, one.end_column));
+  const message = one.hint ? `${one.message} ${one.hint}` : one.message || "This is not accepted.";
+  return { from, to, severity: one.severity === "warning" ? "warning" : "error", message };
+}
+
+function place(doc, line, column) {
+  const found = doc.line(Math.min(Math.max(line || 1, 1), doc.lines));
+  return Math.min(found.from + Math.max((column || 1) - 1, 0), found.to);
+}
+
+// The same refusals as a list below, for those who do not see the squiggles.
+function tell(view, found) {
+  let list = view.dom.nextElementSibling;
+  if (!list || !list.classList.contains("code-refusals")) {
+    list = document.createElement("ul");
+    list.className = "code-refusals";
+    list.setAttribute("role", "status");
+    view.dom.insertAdjacentElement("afterend", list);
+  }
+  list.replaceChildren(
+    ...found.map((one) => {
+      const item = document.createElement("li");
+      item.textContent = `line ${one.line || 1}: ${one.message} ${one.hint || ""}`;
+      return item;
+    }),
+  );
+}
+
+function start() {
+  document.querySelectorAll("textarea[data-editor]").forEach((area) => {
+    if (!area.dataset.enhanced && !area.name.includes("__prefix__")) {
+      area.dataset.enhanced = "yes";
+      enhance(area);
+    }
+  });
+}
+
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+else start();

@@ -1,0 +1,90 @@
+"""Widgets and forms: a code editor, and a form made from a JSON Schema."""
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from agents.admin.fields import JsonField, SchemaField
+
+EDITOR = forms.Media(css={"all": ["editor/editor.css"]}, js=["editor/editor.js"])
+PREFIX = "arg-"
+
+
+class CodeWidget(UnfoldAdminTextareaWidget):
+    """A text area that the browser turns into an editor; it works as a text area without."""
+
+    def __init__(self, language: str, *, rows: int = 12, validate: str = "", label: str = "") -> None:
+        attrs = {
+            "data-editor": language,
+            "rows": rows,
+            "spellcheck": "false",
+            "class": "font-mono",
+            "data-label": label,
+        }
+        super().__init__(attrs={**attrs, **({"data-validate": validate} if validate else {})})
+
+    @property
+    def media(self) -> forms.Media:
+        return EDITOR
+
+
+class SchemaEditor(SchemaField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=CodeWidget("json", rows=8), **kwargs)
+
+
+class ArgumentsForm(forms.Form):
+    """One field for each property of an input schema; what is too rich for a field is written as JSON."""
+
+    def __init__(self, schema: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.schema = schema
+        required = schema.get("required", [])
+        for name, part in schema.get("properties", {}).items():
+            self.fields[PREFIX + name] = field_for(name, part if isinstance(part, dict) else {}, name in required)
+        if not self.fields:
+            self.fields["arguments"] = JsonField(rows=6, label="Arguments", help_text="A JSON object.")
+
+    def arguments(self) -> dict[str, Any]:
+        """What was filled in; an optional field left empty is left out."""
+        if "arguments" in self.fields:
+            return self.cleaned_data["arguments"] or {}
+        given = {name.removeprefix(PREFIX): value for name, value in self.cleaned_data.items()}
+        return {
+            name: value for name, value in given.items() if value not in (None, "") or self.is_empty_text(name, value)
+        }
+
+    def is_empty_text(self, name: str, value: Any) -> bool:
+        """An empty required text is a text."""
+        return value == "" and name in self.schema.get("required", [])
+
+
+def field_for(name: str, schema: dict[str, Any], is_required: bool) -> forms.Field:
+    kind = schema.get("type")
+    initial = schema.get("default")
+    common: dict[str, Any] = {"label": name, "help_text": schema.get("description", ""), "initial": initial}
+    if isinstance(schema.get("enum"), list) and all(isinstance(value, str) for value in schema["enum"]):
+        choices = [(value, value) for value in schema["enum"]]
+        return forms.ChoiceField(
+            choices=choices if is_required else [("", "—"), *choices],
+            required=is_required, widget=UnfoldAdminSelectWidget, **common,
+        )  # fmt: skip
+    if kind == "boolean":
+        return forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, **common)
+    if kind == "integer":
+        return forms.IntegerField(required=is_required, widget=UnfoldAdminIntegerFieldWidget, **common)
+    if kind == "number":
+        return forms.FloatField(required=is_required, widget=UnfoldAdminTextInputWidget, **common)
+    if kind == "string":
+        hint = {"placeholder": schema.get("format", "")}
+        return forms.CharField(
+            required=False, strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, **hint}), **common
+        )  # fmt: skip
+    return JsonField(rows=3, required=is_required, **{**common, "help_text": f"{common['help_text']} (JSON)".strip()})

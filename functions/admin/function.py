@@ -1,0 +1,243 @@
+"""StoredFunction: the form with its editor, versions, tests."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from unfold.admin import StackedInline
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
+
+from agents.admin import VersionedAdmin, VersionedForm
+from agents.admin.authored import OWNER_FILTERS, SHARING
+from agents.admin.fields import JsonField, LinesField
+from agents.admin.versioned import reason_of
+from agents.diff import as_text
+from agents.exceptions import Forbidden, MusterError
+from functions import catalogue, checks, store
+from functions.api import whole
+from functions.models import FunctionTest, FunctionVersion, StoredFunction
+from functions.spec import FunctionSpec
+
+from .fields import CodeWidget, SchemaEditor
+from .pages import TryPages
+
+VALIDATE = "/api/v1/functions/validate"
+RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # by the store, in its own words
+EFFECTS = [
+    ("read", "Reads only"),
+    ("idempotent", "Safe to repeat"),
+    ("write", "Changes something"),
+    ("sends_out", "Sends something out"),
+    ("destructive", "Cannot be undone"),
+]
+
+
+class TestForm(forms.ModelForm):
+    __test__ = False
+    arguments = JsonField(rows=3, help_text="A JSON object.")
+    expected = JsonField(rows=3, help_text="The value, a JSON Schema, or the error's type in quotes.")
+
+    class Meta:
+        model = FunctionTest
+        fields = ["name", "arguments", "expects", "expected", "tolerance"]
+
+    def clean_arguments(self) -> dict[str, Any]:
+        arguments = self.cleaned_data["arguments"] or {}
+        if not isinstance(arguments, dict):
+            raise forms.ValidationError('Write a JSON object, such as {"a": 1}.')
+        return arguments
+
+
+class TestInline(StackedInline):
+    __test__ = False
+    model = FunctionTest
+    form = TestForm
+    extra = 0
+    tab = True
+    verbose_name = "test"
+    verbose_name_plural = "Tests"
+
+
+class FunctionForm(VersionedForm):
+    user: Any = None  # set by the admin on the class it makes for each request
+
+    source = forms.CharField(
+        strip=False, widget=CodeWidget("python", rows=20, validate=VALIDATE, label="Source"),
+        help_text="Python. The last top-level def is the entry unless you name one; its annotations become the schema.",
+    )  # fmt: skip
+    description = forms.CharField(
+        required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}), help_text="Empty: the docstring's text."
+    )
+    effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="What a call does to the world.")
+    allowed_imports = LinesField(help_text="Modules it may import, one a line, such as math or re.")
+    allowed_hosts = LinesField(help_text="Hosts ctx.http may reach, one a line.")
+    secrets = LinesField(help_text="Names of secrets ctx.http may send, one a line.")
+    input_schema = SchemaEditor(help_text="JSON Schema of the arguments; empty: derived from the signature.")
+    output_schema = SchemaEditor(help_text="JSON Schema of the result; empty: anything.")
+    override = forms.BooleanField(
+        required=False, label="Publish although a test fails", widget=UnfoldBooleanSwitchWidget,
+        help_text="Needs a permission, and is recorded.",
+    )  # fmt: skip
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = StoredFunction
+        fields = [
+            "name", "source", "description", "entry", "effect", "allowed_imports", "allowed_hosts", "secrets",
+            "timeout", "memory_limit", "max_concurrency", "safe_mode", "is_pure", "cache_ttl", "reuse", "min_isolation",
+            "input_schema", "output_schema", "is_deprecated", "owner", "team",
+        ]  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk and "seen" in self.fields:
+            self.fields["seen"].initial = store.draft_hash(self.instance)
+
+    def clean_input_schema(self) -> dict[str, Any]:
+        return self.cleaned_data["input_schema"] or {}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        before = self.before()
+        if before and cleaned.get("seen") and cleaned["seen"] != store.draft_hash(before):
+            raise forms.ValidationError(
+                "Somebody else saved this function while you were writing. Open it in another tab, compare, save again."
+            )
+        return cleaned
+
+    def before(self) -> StoredFunction | None:
+        return StoredFunction.objects.filter(pk=self.instance.pk).first() if self.instance.pk else None
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]  # Django's own hook, which the stubs leave out
+        if not self.errors:
+            self.check_function(self.instance, self.before())
+
+    def check_function(self, function: StoredFunction, before: StoredFunction | None) -> None:
+        owner = function.owner if self.user.is_superuser or before else self.user
+        if StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk).exists():
+            self.add_error("name", f"There is a function “{function.name}” already.")
+        if before:
+            store.forget_derived(function, before)
+        try:
+            checks.require_permissions(function, before, self.user)
+            refusals = checks.check(function)
+        except Forbidden as error:
+            field = error.details[0]["limit"] if error.details else "safe_mode"
+            self.add_error(field, f"{error} {error.hint}")
+            return
+        except MusterError as error:
+            self.add_error(None, f"{error} {error.hint}")
+            return
+        for one in refusals:
+            field = one.get("field", "source")
+            where = f"line {one['line']}: " if field == "source" else ""
+            self.add_error(field if field in self.fields else None, f"{where}{one['message']} {one['hint']}")
+
+
+@admin.register(StoredFunction)
+class FunctionAdmin(TryPages, VersionedAdmin):
+    form = FunctionForm
+    list_display = [
+        "name",
+        "short_description",
+        "live_version",
+        "effect",
+        "test_count",
+        "is_deprecated",
+        "owner",
+        "updated_at",
+    ]
+    list_filter = ["effect", "is_deprecated", *OWNER_FILTERS]
+    search_fields = ["name", "description"]
+    actions = ["publish_selected", "deprecate_selected"]
+    actions_detail = ["show_versions", "try_out", "show_tests", "show_replay"]
+    inlines = [TestInline]
+    fieldsets = [
+        (None, {"fields": ["name", "source", "description", "seen"]}),
+        ("Imports, hosts and secrets", {"fields": ["allowed_imports", "allowed_hosts", "secrets"], "classes": ["tab"]}),
+        ("Input and output", {"fields": ["entry", "input_schema", "output_schema"], "classes": ["tab"]}),
+        ("Behaviour", {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["tab"]}),
+        (
+            "Limits",
+            {
+                "fields": ["timeout", "memory_limit", "max_concurrency", "safe_mode", "reuse", "min_isolation"],
+                "classes": ["tab"],
+            },
+        ),
+        ("Publish", {"fields": ["version_note", "keep_as_draft", "override"]}),
+        SHARING,
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(test_total=Count("tests"))
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        form.user = request.user
+        return form
+
+    @display(description="What it does")
+    def short_description(self, function: StoredFunction) -> str:
+        return function.description.split("\n")[0][:80]
+
+    @display(description="Tests", ordering="test_total")
+    def test_count(self, function: Any) -> int:
+        return function.test_total
+
+    # Everything goes through the store -------------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: StoredFunction, form: Any, change: bool) -> None:
+        if not change and not request.user.is_superuser:
+            obj.owner = request.user  # type: ignore[assignment]
+        store.save(obj, user=request.user, source=address(request))
+
+    def publish_row(self, request: HttpRequest, row: StoredFunction, note: str) -> FunctionVersion:
+        override = bool(request.POST.get("override"))
+        return store.publish(row, user=request.user, note=note, override=override, source=address(request))
+
+    def rollback_row(self, request: HttpRequest, row: StoredFunction, number: int) -> FunctionVersion:
+        return store.rollback(row, number, user=request.user, source=address(request))
+
+    def version_text(self, version: FunctionVersion) -> str:
+        return as_text(whole(version))
+
+    def draft_text(self, row: StoredFunction) -> str:
+        return as_text({**FunctionSpec.of(row).model_dump(mode="json"), "source": row.source})
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        store.delete(obj, user=request.user, source=address(request))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Versions and tests go along; executions stay; what is in use is protected."""
+        used = [f"{one['kind']} {one['name']}" for function in objs for one in catalogue.used_by(function)]
+        names = [f"{function}, its versions and its tests" for function in objs]
+        return names, {"functions": len(names)}, set(), used
+
+    def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
+        if verb not in RECORDED:
+            super().audit(request, verb, row, **details)
+
+    @action(description="Deprecate", permissions=["change"])
+    def deprecate_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for function in queryset:
+            try:
+                store.deprecate(function, True, user=request.user, source=address(request))
+            except MusterError as error:
+                messages.error(request, reason_of(error))
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except MusterError as error:
+            messages.error(request, reason_of(error))
+            return redirect(reverse("admin:functions_storedfunction_change", args=[object_id]))
+
+
+def address(request: HttpRequest) -> str:
+    return request.META.get("REMOTE_ADDR", "")

@@ -1,0 +1,130 @@
+"""The pages beside the form: try it, run its tests, replay what really came."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
+
+from agents.admin.versioned import reason_of
+from agents.exceptions import MusterError
+from functions import callers, store, testing
+from functions.execution import Ready, checked, execute, ready, run
+from functions.models import Execution, FunctionTest, StoredFunction
+
+from .fields import ArgumentsForm
+
+
+class VersionForm(forms.Form):
+    version = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
+
+    def __init__(self, function: StoredFunction, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        numbers = function.versions.values_list("number", flat=True)[:200]
+        field: Any = self.fields["version"]
+        field.choices = [("", "the draft"), *((number, f"version {number}") for number in numbers)]
+
+
+class ReplayForm(VersionForm):
+    limit = forms.IntegerField(min_value=1, max_value=200, initial=20, widget=UnfoldAdminIntegerFieldWidget)
+
+
+class TryPages:
+    """Mixed into the admin of functions."""
+
+    @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
+    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        sent = request.POST if request.method == "POST" else None
+        chooser = VersionForm(function, sent or request.GET or None)
+        version = chosen(function, chooser)
+        form = ArgumentsForm(version.spec.input_schema, sent)
+        answer = None
+        if sent is not None and form.is_valid():
+            answer = self.tried(request, function, version, form.arguments())
+        return self.page(request, function, "try", form=form, chooser=chooser, answer=answer)
+
+    def tried(self, request: HttpRequest, function: StoredFunction, version: Ready, arguments: Any) -> Any:
+        try:
+            answer = answered(request, version, arguments)
+        except MusterError as error:
+            return {"refused": reason_of(error), "details": error.details}
+        if "keep" in request.POST and self.has_change_permission(request, function):  # type: ignore[attr-defined]
+            test = testing.test_from(answer, "")
+            test.function = function
+            test.name = free_test_name(function, arguments)
+            test.save()
+            self.audit(request, "test_added", function, test=test.name)  # type: ignore[attr-defined]
+            messages.success(request, f"“{test.name}” is a test of “{function}” now.")
+        return {"row": answer, "result": shown(answer.result), "arguments": shown(arguments)}
+
+    @action(description="Run tests", url_path="tests", permissions=["view"], icon="rule")
+    def show_tests(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        chooser = VersionForm(function, request.GET or None)
+        verdicts = testing.run_tests(chosen(function, chooser), function.tests.all())
+        passed = sum(verdict.ok for verdict in verdicts)
+        return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
+
+    @action(description="Replay", url_path="replay", permissions=["view"], icon="replay")
+    def show_replay(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
+        answer = None
+        if chooser.is_bound and chooser.is_valid():
+            answer = testing.replay(function, chosen(function, chooser), request.user, chooser.cleaned_data["limit"])
+            for one in answer["differing"]:
+                one.update({key: shown(one[key]) for key in ("arguments", "before", "after")})
+        return self.page(request, function, "replay", chooser=chooser, answer=answer)
+
+    def page(self, request: HttpRequest, function: StoredFunction, name: str, **context: Any) -> HttpResponse:
+        titles = {"try": "Try", "tests": "Tests of", "replay": "Replay"}
+        context |= {
+            **self.admin_site.each_context(request),  # type: ignore[attr-defined]
+            "title": f"{titles[name]} {function}",
+            "opts": self.model._meta,  # type: ignore[attr-defined]
+            "original": function,
+            "may_change": self.has_change_permission(request, function),  # type: ignore[attr-defined]
+        }
+        return TemplateResponse(request, f"admin/functions/{name}.html", context)
+
+
+def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:
+    """The draft, or the version that was picked."""
+    number = chooser.cleaned_data.get("version") if chooser.is_bound and chooser.is_valid() else ""
+    if not number:
+        return store.draft(function)
+    version = store.version_of(function, int(number))
+    return ready(version.pk, version.sha256)
+
+
+def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
+    """A version's call is kept as an execution; a draft's is only shown."""
+    caller = callers.alone(request.user, version)
+    if version.id is not None:
+        row = execute(version, arguments, caller)
+    else:
+        given = checked(version.spec, arguments)
+        outcome = run(version, given, caller)
+        row = Execution(
+            arguments=given, status=outcome.status, result=outcome.result, printed=outcome.printed,
+            error=outcome.error.as_dict() if outcome.error else None, wall_ms=outcome.wall_ms, cpu_ms=outcome.cpu_ms,
+            peak_kb=outcome.peak_kb, isolation=outcome.isolation,
+        )  # fmt: skip
+    callers.refuse_callbacks(caller)
+    return row
+
+
+def free_test_name(function: StoredFunction, arguments: Any) -> str:
+    wanted = json.dumps(arguments, ensure_ascii=False)[:80]
+    taken = set(FunctionTest.objects.filter(function=function).values_list("name", flat=True))
+    names = (wanted, *(f"{wanted} ({number})" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
+
+
+def shown(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

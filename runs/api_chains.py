@@ -1,0 +1,256 @@
+"""Chains over HTTP: the working rows, their versions, their picture, their runs."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents import diff
+from agents.api import NamedViewSet, number_in, read, refusals
+from agents.exceptions import Conflict, NotFound
+from agents.models import ApiKey, Chain, ChainVersion
+from agents.serializers import (
+    DiffSerializer,
+    GrantSerializer,
+    PublishedSerializer,
+    PublishSerializer,
+    RollbackSerializer,
+)
+
+from . import chain_runs, ends, graph, intake, pictures
+from .api import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
+from .models import Run, StepRun
+from .serializers import RunSerializer
+from .serializers_chains import (
+    ChainSerializer,
+    ChainVersionSerializer,
+    GraphSerializer,
+    RetrySerializer,
+    StartSerializer,
+    StepRunSerializer,
+    WholeChainVersionSerializer,
+    read_grants,
+    write_grants,
+)
+
+NEW_CHAIN = OpenApiExample(
+    "Look a thing up, then tell of it",
+    request_only=True,
+    value={
+        "name": "look-and-tell",
+        "description": "Finds a book and writes a sentence about it.",
+        "strategy": "sequential",
+        "steps": [
+            {"key": "look", "tool": "lookup", "input": {"title": "input.title"}},
+            {"key": "tell", "agent": "librarian", "input": {"message": "steps.look.output"}},
+        ],
+    },
+)
+JOINS = ("agent", "version", "chain_version__chain")
+
+
+@extend_schema(examples=[NEW_CHAIN])
+class ChainViewSet(NamedViewSet):
+    """The working rows of chains, their versions, grants, picture and runs."""
+
+    model = Chain
+    scope = "chains"
+    scopes = {"start": "runs:write"}
+    queryset = Chain.objects.none()
+    serializer_class = ChainSerializer
+    filterset_fields = ["enabled", "strategy"]
+
+    def get_queryset(self) -> QuerySet:
+        return super().get_queryset().select_related("published").prefetch_related("grants__tool", "steps")
+
+    def get_object(self) -> Any:
+        """Starting a chain takes only the right to see it."""
+        if self.action != "start":
+            return super().get_object()
+        return Chain.objects.select_related("published").named(self.request.user, self.kwargs["name"])
+
+    def perform_destroy(self, chain: Chain) -> None:
+        """A chain without runs goes with its versions; one with a history stays (409)."""
+        if Run.objects.filter(chain_version__chain=chain).exists():
+            raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
+        with refusals("chain"):
+            self.audit("deleted", chain)
+            Chain.objects.filter(pk=chain.pk).update(published=None)
+            chain.versions.all().delete()
+            chain.delete()
+
+    @extend_schema(request=PublishSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def publish(self, request: Any, name: str) -> Response:
+        """Check the graph, freeze it as a version and make it live. 422 names each offending step."""
+        chain = self.get_object()
+        body = read(PublishSerializer, request)
+        version = chain.publish(author=request.user, note=body["note"])
+        self.audit("published", chain, version=version.number)
+        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+
+    @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def rollback(self, request: Any, name: str) -> Response:
+        """Make an earlier version live again."""
+        chain = self.get_object()
+        body = read(RollbackSerializer, request)
+        version = chain.rollback(body["version"])
+        self.audit("rolled_back", chain, version=version.number)
+        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+
+    @extend_schema(responses=ChainVersionSerializer(many=True), operation_id="chains_versions_list")
+    @action(detail=True, filterset_fields=None)
+    def versions(self, request: Any, name: str) -> Response:
+        """Newest first."""
+        self.page_ordering = ("-number",)
+        page = self.paginate_queryset(self.get_object().versions.select_related("author", "chain"))
+        return self.get_paginated_response(ChainVersionSerializer(page, many=True).data)
+
+    @extend_schema(responses=WholeChainVersionSerializer, operation_id="chains_versions_retrieve")
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def version(self, request: Any, name: str, number: int) -> Response:
+        """One version with its whole spec."""
+        return Response(WholeChainVersionSerializer(find_version(self.get_object(), number)).data)
+
+    @extend_schema(
+        responses=DiffSerializer,
+        parameters=[OpenApiParameter("from", int, required=True), OpenApiParameter("to", int, required=True)],
+    )
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def diff(self, request: Any, name: str) -> Response:
+        """What changed between two versions."""
+        chain = self.get_object()
+        numbers = [number_in(request, "from"), number_in(request, "to")]
+        old, new = (find_version(chain, number).spec for number in numbers)
+        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
+        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
+        return Response(DiffSerializer(body).data)
+
+    @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
+    @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
+    @action(detail=True, methods=["get", "put"], pagination_class=None, filterset_fields=None)
+    def grants(self, request: Any, name: str) -> Response:
+        """The tools its steps may call; PUT replaces the whole list (of the draft: publish to make it live)."""
+        chain = self.get_object()
+        if request.method == "PUT":
+            serializer = GrantSerializer(data=request.data, many=True, context=self.get_serializer_context())
+            serializer.is_valid(raise_exception=True)
+            with refusals("grant"):
+                write_grants(chain, read_grants(request.user, serializer.validated_data))
+                self.audit("changed", chain, fields=["grants"])
+        return Response(GrantSerializer(chain.grants.select_related("tool"), many=True).data)
+
+    @extend_schema(responses=GraphSerializer)
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def graph(self, request: Any, name: str) -> Response:
+        """Nodes and edges of the draft, and what keeps it from being published."""
+        chain = self.get_object()
+        problems = [problem.as_detail() for problem in chain.problems()]
+        return Response({**graph.as_json(chain.draft_spec()), "problems": problems})
+
+    @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def picture(self, request: Any, name: str) -> HttpResponse:
+        """The draft as a picture (SVG)."""
+        return as_image(pictures.of_draft(self.get_object().draft_spec()))
+
+    @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
+    @action(detail=True, filterset_fields=None)
+    def runs(self, request: Any, name: str) -> Response:
+        """One's own runs of this chain, newest first."""
+        rows = Run.objects.visible_to(request.user).filter(chain_version__chain=self.get_object())
+        self.page_ordering = ("-id",)
+        page = self.paginate_queryset(rows.select_related(*JOINS))
+        return self.get_paginated_response(RunSerializer(page, many=True).data)
+
+    @extend_schema(
+        request=StartSerializer,
+        parameters=[IDEMPOTENCY, PREFER],
+        responses={200: RunSerializer, 202: RunSerializer},
+        operation_id="chains_runs_create",
+    )
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def start(self, request: Any, name: str) -> Response:
+        """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
+        chain = self.get_object()
+        body = read(StartSerializer, request)
+        wait = 0 if "respond-async" in request.headers.get("Prefer", "") else body.get("wait", 0)
+        if not wait:
+            return as_run(self.begin(request, chain, body), 202)
+        with place_to_wait():
+            ends.LISTENER.start()
+            run = self.begin(request, chain, body)
+            ended = ends.LISTENER.wait(run.pk, wait)
+        return as_run(run, 200 if ended else 202)
+
+    def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
+        number = body.get("version")
+        return intake.start_chain(
+            user=request.user,
+            chain=chain,
+            input=body.get("input"),
+            version=find_version(chain, number) if number else None,
+            idempotency_key=idempotency_key(request),
+            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            metadata=body.get("metadata"),
+            timeout=body.get("timeout"),
+        )
+
+
+class ChainRunViewSet(viewsets.GenericViewSet):
+    """What only runs of chains have: steps, a picture, a retry from the failed step."""
+
+    scope = "runs"
+    serializer_class = StepRunSerializer
+    queryset = Run.objects.none()
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[Run]:
+        rows = Run.objects.visible_to(self.request.user).filter(chain_version__isnull=False)
+        return rows.select_related(*JOINS)
+
+    @extend_schema(responses=StepRunSerializer(many=True))
+    @action(detail=True, filterset_fields=None)
+    def steps(self, request: Any, pk: Any = None) -> Response:
+        """Each step, and each item of a for_each, with its state, input and output."""
+        self.page_ordering = ("id",)
+        page = self.paginate_queryset(StepRun.objects.filter(run=self.get_object()))
+        return self.get_paginated_response(StepRunSerializer(page, many=True).data)
+
+    @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def picture(self, request: Any, pk: Any = None) -> HttpResponse:
+        """The chain as it stands now (SVG)."""
+        run = self.get_object()
+        return as_image(pictures.of_run(run))
+
+    @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def retry(self, request: Any, pk: Any = None) -> Response:
+        """A new run that goes on from the failed step, with an edited input if given; finished steps keep their outputs."""
+        run = self.get_object()
+        body = read(RetrySerializer, request)
+        again = chain_runs.retry(run, user=request.user, step=body.get("step"), input=body.get("input"))
+        return as_run(again, 202)
+
+
+def as_image(picture: str) -> HttpResponse:
+    return HttpResponse(picture, content_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+
+
+def as_run(run: Run, status: int) -> Response:
+    fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
+    return Response(RunSerializer(fresh).data, status=status)
+
+
+def find_version(chain: Chain, number: int) -> ChainVersion:
+    version = chain.versions.select_related("author", "chain").filter(number=number).first()
+    if version is None:
+        raise NotFound(f"“{chain.name}” has no version {number}.")
+    return version
