@@ -281,6 +281,20 @@ MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # requests a server proces
 # Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
 PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
 
+# The OAuth clients that an administrator registered with Google and Microsoft, and where these services are: addresses
+# are settings, so that emulators serve. The secret may stay empty for a public client (PKCE alone).
+GOOGLE_CLIENT_ID = env.str("MUSTER_GOOGLE_CLIENT_ID", default="")
+GOOGLE_CLIENT_SECRET = env.str("MUSTER_GOOGLE_CLIENT_SECRET", default="")
+GOOGLE_AUTHORIZE_URL = env.str("MUSTER_GOOGLE_AUTHORIZE_URL", default="https://accounts.google.com/o/oauth2/v2/auth")
+GOOGLE_OAUTH_URL = env.str("MUSTER_GOOGLE_OAUTH_URL", default="https://oauth2.googleapis.com")
+GMAIL_URL = env.str("MUSTER_GMAIL_URL", default="https://gmail.googleapis.com")
+MICROSOFT_CLIENT_ID = env.str("MUSTER_MICROSOFT_CLIENT_ID", default="")
+MICROSOFT_CLIENT_SECRET = env.str("MUSTER_MICROSOFT_CLIENT_SECRET", default="")
+MICROSOFT_LOGIN_URL = env.str("MUSTER_MICROSOFT_LOGIN_URL", default="https://login.microsoftonline.com/common")
+GRAPH_URL = env.str("MUSTER_GRAPH_URL", default="https://graph.microsoft.com")
+# Programs that a connection may start as a local MCP server, by name or path; none unless named.
+MCP_COMMANDS = env.list("MUSTER_MCP_COMMANDS", default=[])
+
 MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)  # a model server silent for so long is asked again
 MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the second attempt; doubles for the third
 
@@ -291,3 +305,6 @@ ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.3)  # cosine an agent ne
 ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.02)  # by which it must lead the next
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked
+
+# What makes the tools of the catalogue that come with the code; `init_db` calls each.
+CATALOGUES = ["connectors.catalog.offer_tools"]

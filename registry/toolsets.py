@@ -1,6 +1,7 @@
 """Kind of tool → the code that executes it. A literal table: a kind that is not in it is refused."""
 
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
+from connectors.tools import ConnectorToolset, HttpToolset, McpToolset
 from functions.tools import FunctionToolset
 
 from .builtins import BuiltinToolset
@@ -10,6 +11,9 @@ TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
     "builtin": BuiltinToolset(),
     "function": FunctionToolset(),
+    "connector": ConnectorToolset(),
+    "mcp": McpToolset(),
+    "http": HttpToolset(),
 }
 
 

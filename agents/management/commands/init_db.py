@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.utils.module_loading import import_string
 
 from agents import definitions, roles
 from agents.models import Provider
@@ -25,6 +27,8 @@ class Command(BaseCommand):
         roles.make_roles()
         for provider in self.offer_providers():
             self.stdout.write(f"provider {provider.name}")
+        for path in settings.CATALOGUES:
+            import_string(path)()
         if options["no_starters"]:
             return
         done = definitions.install_starters(STARTERS, actor=definitions.Site())

@@ -1,0 +1,45 @@
+"""The literal table of connectors, and their operations as rows of the catalogue."""
+
+from agents.models import Tool
+from agents.models.agent import tool_changed
+
+from .base import Connector, Operation
+from .gmail import Gmail
+from .outlook import Outlook
+from .teams import Teams
+
+CONNECTORS: dict[str, type[Connector]] = {"gmail": Gmail, "outlook": Outlook, "teams": Teams}
+SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
+
+
+def operation_of(provider: str, method: str) -> Operation:
+    """Raises LookupError for what no connector offers: a tool's row alone reaches no other method."""
+    for operation in CONNECTORS[provider].operations():
+        if operation.method == method:
+            return operation
+    raise LookupError(method)
+
+
+def offer_tools() -> int:
+    """Every operation as a tool of the site; repeatable. Returns how many rows were made or changed."""
+    return sum(
+        offer(provider, operation) for provider, connector in CONNECTORS.items() for operation in connector.operations()
+    )
+
+
+def offer(provider: str, operation: Operation) -> bool:
+    row = Tool.objects.filter(owner=None, name=f"{provider}_{operation.method}").first()
+    tool = row or Tool(owner=None, name=f"{provider}_{operation.method}", kind=Tool.Kind.CONNECTOR)
+    before = tool.definition_hash
+    tool.kind = Tool.Kind.CONNECTOR
+    tool.description = operation.description
+    tool.input_schema = operation.input_schema
+    tool.effect = operation.effect
+    tool.untrusted = operation.access == "read"
+    tool.deadline_s = SLOW.get(operation.method, 30.0)
+    tool.source = {"connector": provider, "method": operation.method}
+    if tool.freeze_hash() == before:
+        return False
+    tool.save()
+    tool_changed(tool)
+    return True

@@ -1,0 +1,104 @@
+"""A message as typed content: who, when, what; text cut with a mark that says so, never silently."""
+
+import codecs
+import re
+from dataclasses import asdict, dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+MAX_CHARS = 100_000
+BLOCKS = frozenset(
+    ["p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "table", "ul", "ol", "pre"]
+)
+HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript"])
+MANY_BLANKS = re.compile(r"\n\s*\n\s*\n+")
+UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    name: str
+    mime_type: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What every connector hands over. `text_length` is the whole text's; times are RFC 3339."""
+
+    id: str
+    thread_id: str
+    date: str
+    sender: str
+    to: list[str]
+    subject: str
+    text: str
+    text_length: int
+    is_cut: bool
+    labels: list[str] = field(default_factory=list)
+    cc: list[str] = field(default_factory=list)
+    attachments: list[Attachment] = field(default_factory=list)
+    place: str = ""
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        value = asdict(self)
+        value["from"] = value.pop("sender")
+        return value
+
+
+def cut(text: str, max_chars: int) -> tuple[str, int, bool]:
+    """The text within its limit, its whole length, and whether something is missing. The mark counts extra."""
+    if len(text) <= max_chars:
+        return text, len(text), False
+    return f"{text[:max_chars]}\n[cut: {len(text) - max_chars} more characters]", len(text), True
+
+
+def decode(data: bytes, charset: str = "") -> str:
+    """Text in whatever it claims to be; an unknown or broken charset loses characters, never the message."""
+    try:
+        codecs.lookup(charset or "utf-8")
+    except (LookupError, ValueError):
+        charset = ""
+    if charset:
+        return clean(data.decode(charset, "replace"))
+    try:
+        return clean(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return clean(data.decode("windows-1252", "replace"))
+
+
+def clean(text: str) -> str:
+    """Line ends as \\n; no control or invisible characters, in which instructions hide and which no database keeps."""
+    return UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def from_html(source: str) -> str:
+    """The readable text of an HTML message; what it hides (scripts, styles) stays hidden."""
+    reader = Reader()
+    reader.feed(source)
+    reader.close()
+    return MANY_BLANKS.sub("\n\n", clean("".join(reader.parts))).strip()
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.hidden: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in HIDDEN:
+            self.hidden.append(tag)
+        elif tag in BLOCKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.hidden:
+            del self.hidden[self.hidden.index(tag) :]
+        elif tag in BLOCKS and tag != "br":
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.parts.append(re.sub(r"[ \t\r\n]+", " ", data))

@@ -1,0 +1,234 @@
+"""Linked accounts and servers, what was delivered from them, and the tools that remote servers offer."""
+
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents.fields import EncryptedTextField
+from agents.models import Tool
+from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+
+WARN = timedelta(days=3)  # before a login ends for good
+
+
+class ConnectionQuerySet(OwnedQuerySet):
+    def of_provider(self, user: Any, provider: str) -> Self:
+        """What a call by this person may use: own first, then the team's, then the site's."""
+        return self.visible_to(user).filter(provider=provider, enabled=True).nearest_first(user)
+
+
+class Connection(Owned):
+    class Provider(models.TextChoices):
+        GMAIL = "gmail", "Gmail"
+        OUTLOOK = "outlook", "Outlook mail"
+        TEAMS = "teams", "Microsoft Teams"
+        MCP = "mcp", "MCP server"
+        OPENAPI = "openapi", "HTTP service (OpenAPI)"
+
+    class Health(models.TextChoices):
+        UNKNOWN = "unknown", "not used yet"
+        OK = "ok", "works"
+        EXPIRING = "expiring", "the login ends soon: reconnect"
+        BROKEN = "broken", "does not work: reconnect"
+
+    name = models.CharField(max_length=64, validators=[check_name])
+    provider = models.CharField(max_length=12, choices=Provider.choices)
+    base_url = models.CharField(
+        max_length=500, blank=True,
+        help_text="Where an MCP server or HTTP service is. Changing it clears the secret's name and every approval.",
+    )  # fmt: skip
+    config = models.JSONField(default=dict, blank=True, help_text='Such as {"command": ["mcp-server-time"]}.')
+    secret_name = models.CharField(max_length=64, blank=True, help_text="A secret that is bound to the server's host.")
+    account = models.CharField(max_length=254, blank=True, help_text="Whose account it is, as the service says.")
+    scopes = models.JSONField(default=list, blank=True, editable=False)
+    access_token = EncryptedTextField(blank=True, editable=False)
+    refresh_token = EncryptedTextField(blank=True, editable=False)
+    token_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    login_ends_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When the refresh token dies, if the service says so."
+    )
+    token_version = models.PositiveIntegerField(default=0, editable=False)
+    refreshing_until = models.DateTimeField(null=True, blank=True, editable=False)
+    cursor = models.JSONField(default=dict, blank=True, editable=False, help_text="Where each stream was read to.")
+    health = models.CharField(max_length=8, choices=Health.choices, default=Health.UNKNOWN, editable=False)
+    last_error = models.CharField(max_length=500, blank=True, editable=False)
+    checked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    enabled = models.BooleanField(default=True)
+
+    objects = ConnectionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = one_name_per_owner("connection")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def uses_oauth(self) -> bool:
+        return self.provider in (self.Provider.GMAIL, self.Provider.OUTLOOK, self.Provider.TEAMS)
+
+    @property
+    def is_linked(self) -> bool:
+        """Has it what a call needs?"""
+        return bool(self.access_token or self.refresh_token) if self.uses_oauth else True
+
+    def token_lives(self, now: datetime, refused: str = "") -> bool:
+        """May this access token be sent? Not the one that was `refused`, not one that ends within a minute."""
+        if not self.access_token or self.access_token == refused:
+            return False
+        return self.token_expires_at is None or self.token_expires_at - now > timedelta(seconds=60)
+
+    def mark_ok(self, now: datetime | None = None) -> None:
+        now = now or timezone.now()
+        soon = self.login_ends_at is not None and self.login_ends_at - now < WARN
+        self.note_health(self.Health.EXPIRING if soon else self.Health.OK, "", now)
+
+    def mark_broken(self, reason: str) -> None:
+        self.note_health(self.Health.BROKEN, reason, timezone.now())
+
+    def note_health(self, health: str, error: str, now: datetime) -> None:
+        """Written when it changes, and else at most once a minute: a sync of 1,000 messages is no 1,000 updates."""
+        fresh = self.checked_at is not None and now - self.checked_at < timedelta(minutes=1)
+        if fresh and (health, error) == (self.health, self.last_error):
+            return
+        self.health, self.last_error, self.checked_at = health, error[:500], now
+        Connection.objects.filter(pk=self.pk).update(
+            health=self.health, last_error=self.last_error, checked_at=self.checked_at
+        )
+
+    def forget_tokens(self) -> None:
+        self.access_token = self.refresh_token = ""
+        self.token_expires_at = self.login_ends_at = None
+        self.scopes = []
+        self.save(update_fields=["access_token", "refresh_token", "token_expires_at", "login_ends_at", "scopes"])
+        Connection.objects.filter(pk=self.pk).update(token_version=F("token_version") + 1)
+
+
+class AuthorizationQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(user_id=user.pk)
+
+
+class Authorization(models.Model):
+    """A login that somebody began: what the callback must bring back, once and in time."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    provider = models.CharField(max_length=12, choices=Connection.Provider.choices)
+    state_hash = models.CharField(max_length=64, unique=True)
+    verifier = EncryptedTextField(blank=True)
+    device_code = EncryptedTextField(blank=True)
+    scopes = models.JSONField(default=list)
+    name = models.CharField(max_length=64, blank=True)
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, null=True, related_name="authorizations")
+    interval_s = models.PositiveIntegerField(default=5)
+    next_poll_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = AuthorizationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.user} to {self.provider}"
+
+    def use_up(self, now: datetime) -> bool:
+        """True for the first that asks, once: a callback replayed gets False."""
+        rows = Authorization.objects.filter(pk=self.pk, used_at=None, expires_at__gt=now)
+        return rows.update(used_at=now) == 1
+
+
+class DeliveredQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(connection__in=Connection.objects.visible_to(user))
+
+
+class DeliveredItem(models.Model):
+    """The ledger: each message once, found → claimed by a call → delivered. See connectors/ledger.py."""
+
+    class State(models.TextChoices):
+        FOUND = "found"
+        CLAIMED = "claimed"
+        DELIVERED = "delivered"
+        GONE = "gone", "deleted before it was read"
+        FAILED = "failed", "could not be read"
+
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="items")
+    external_id = models.CharField(max_length=512)
+    stream = models.CharField(max_length=16, help_text="Which filters found it.")
+    place = models.CharField(max_length=512, blank=True, help_text="The folder, channel or chat it is in.")
+    state = models.CharField(max_length=9, choices=State.choices, default=State.FOUND)
+    claimed_by = models.CharField(max_length=64, blank=True, help_text="Id of the tool call.")
+    claimed_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    error = models.CharField(max_length=300, blank=True)
+    found_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DeliveredQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["connection", "external_id"], name="item_delivered_once"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["connection", "stream", "id"], condition=Q(state__in=["found", "claimed"]), name="item_waiting"
+            ),
+            models.Index(fields=["connection", "claimed_by"], name="item_claimed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.external_id} ({self.state})"
+
+
+class RemoteQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(connection__in=Connection.objects.visible_to(user))
+
+
+class RemoteTool(models.Model):
+    """A tool as its server offers it. What runs is `pinned`; what the server says now is `offered`."""
+
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="remote_tools")
+    remote_name = models.CharField(max_length=256)
+    tool = models.OneToOneField(Tool, on_delete=models.PROTECT, null=True, related_name="remote")
+    offered = models.JSONField(default=dict)
+    offered_hash = models.CharField(max_length=64)
+    pinned_hash = models.CharField(max_length=64)
+    approved_hash = models.CharField(max_length=64, blank=True)
+    approved_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    approved_at = models.DateTimeField(null=True)
+    is_offered = models.BooleanField(default=True)
+    calls = models.PositiveBigIntegerField(default=0)
+    failures = models.PositiveBigIntegerField(default=0)
+    total_ms = models.FloatField(default=0)
+    last_error = models.CharField(max_length=300, blank=True)
+    seen_at = models.DateTimeField(auto_now=True)
+
+    objects = RemoteQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["remote_name"]
+        constraints = [models.UniqueConstraint(fields=["connection", "remote_name"], name="remote_tool_once")]
+
+    def __str__(self) -> str:
+        return f"{self.connection}: {self.remote_name}"
+
+    @property
+    def is_changed(self) -> bool:
+        return self.offered_hash != self.pinned_hash
+
+    def count(self, wall_ms: float, error: str = "") -> None:
+        """One call more in its metrics."""
+        changes: dict[str, Any] = {"calls": F("calls") + 1, "total_ms": F("total_ms") + wall_ms}
+        if error:
+            changes |= {"failures": F("failures") + 1, "last_error": error[:300]}
+        RemoteTool.objects.filter(pk=self.pk).update(**changes)

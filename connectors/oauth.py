@@ -1,0 +1,231 @@
+"""OAuth 2: authorise with state and PKCE, callback once, revoke, device code. Tokens are connectors/tokens.py's."""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from agents.models import AuditEvent
+
+from .models import Authorization, Connection
+from .providers import Service, service_of
+from .tokens import OAuthRefused, after, post, take_token
+
+AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
+
+
+# -- authorise -----------------------------------------------------------------------------------------------------
+
+
+def begin(
+    user: Any, provider: str, *, access: Iterable[str] = (), name: str = "", connection: Connection | None = None
+) -> tuple[str, Authorization]:
+    """Where the person's browser goes to agree, and the row that waits for the answer. Raises Invalid."""
+    service = configured(provider)
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    authorization = Authorization.objects.create(
+        user=user, provider=provider, state_hash=digest(state), verifier=verifier, name=name, connection=connection,
+        scopes=wanted_scopes(service, access, connection),
+        expires_at=timezone.now() + timedelta(seconds=AUTHORIZATION_S),
+    )  # fmt: skip
+    query = {
+        "response_type": "code",
+        "client_id": service.login.client_id,
+        "redirect_uri": redirect_uri(provider),
+        "scope": " ".join(authorization.scopes),
+        "state": state,
+        "code_challenge": challenge(verifier),
+        "code_challenge_method": "S256",
+        **dict(service.login.extra),
+    }
+    if connection is not None and connection.account:
+        query["login_hint"] = connection.account
+    return f"{service.login.url('authorize')}?{urlencode(query)}", authorization
+
+
+def wanted_scopes(service: Service, access: Iterable[str], connection: Connection | None) -> list[str]:
+    """What is asked for now, and what a reconnected account had before."""
+    before = connection.scopes if connection is not None else []
+    return list(dict.fromkeys([*service.scopes_for(access if access else () if before else ["read"]), *before]))
+
+
+def configured(provider: str) -> Service:
+    service = service_of(provider)
+    if not service.is_configured:
+        family = service.login.family
+        raise Invalid(
+            f"This site has no OAuth client for {service.title}.",
+            code="not_configured",
+            hint=f"An administrator sets MUSTER_{family}_CLIENT_ID and MUSTER_{family}_CLIENT_SECRET.",
+        )
+    return service
+
+
+def redirect_uri(provider: str) -> str:
+    return f"{settings.PUBLIC_URL.rstrip('/')}/api/v1/connections/{provider}/callback"
+
+
+def digest(state: str) -> str:
+    return hashlib.sha256(state.encode()).hexdigest()
+
+
+def challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+# -- callback ------------------------------------------------------------------------------------------------------
+
+
+def complete(user: Any, provider: str, *, state: str, code: str = "", error: str = "") -> Connection:
+    """The connection that a callback makes or renews. A state is good once, for whom it was made.
+
+    Raises NotFound (unknown or another person's state), Conflict (used, late), Invalid (refused by the service).
+    """
+    service = service_of(provider)
+    authorization = Authorization.objects.visible_to(user).filter(state_hash=digest(state), provider=provider).first()
+    if authorization is None:
+        raise NotFound("This login was not begun here.", hint="Start again from the connections page.")
+    if not authorization.use_up(timezone.now()):
+        raise Conflict("This login was used already, or took longer than ten minutes.", hint="Start again.")
+    if error or not code:
+        raise Invalid(f"The login was not finished: {(error or 'no code came')[:200]}.", code="login_refused")
+    try:
+        token = post(
+            service.login,
+            "token",
+            grant_type="authorization_code",
+            code=code,
+            redirect_uri=redirect_uri(provider),
+            code_verifier=authorization.verifier,
+        )
+    except OAuthRefused as refused:
+        raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+    return save_login(authorization, token)
+
+
+@transaction.atomic
+def save_login(authorization: Authorization, token: dict[str, Any]) -> Connection:
+    """The row that keeps the tokens: the one being reconnected, else a new one."""
+    connection = authorization.connection or Connection(
+        owner=authorization.user,
+        provider=authorization.provider,
+        name=free_name(authorization.user, authorization.name or authorization.provider),
+    )
+    take_token(connection, token, asked=authorization.scopes)
+    connection.health, connection.last_error, connection.enabled = Connection.Health.OK, "", True
+    connection.checked_at = timezone.now()
+    connection.save()
+    AuditEvent.record("connection.connected", connection, actor=authorization.user, scopes=connection.scopes)
+    return connection
+
+
+def free_name(user: Any, wanted: str) -> str:
+    taken = set(Connection.objects.filter(owner=user, name__startswith=wanted).values_list("name", flat=True))
+    names = [wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3))]
+    return next(name for name in names if name not in taken)
+
+
+# -- revoke --------------------------------------------------------------------------------------------------------
+
+
+def revoke(connection: Connection) -> bool:
+    """Forget the tokens, and tell the service where it has a place for that. True when the service knows."""
+    told = False
+    url = service_of(connection.provider).login.url("revoke")
+    token = connection.refresh_token or connection.access_token
+    if url and token:
+        try:
+            post(service_of(connection.provider).login, "revoke", token=token)
+            told = True
+        except (OAuthRefused, httpx.HTTPError):
+            told = False  # the person is told; our copy goes in any case
+    connection.forget_tokens()
+    connection.mark_broken("Disconnected.")
+    return told
+
+
+# -- device code ---------------------------------------------------------------------------------------------------
+
+
+def begin_device(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
+    """For a machine without a browser: the code to type in and where, and the id to ask after. Raises Invalid."""
+    service = configured(provider)
+    scopes = service.scopes_for(access or ["read"])
+    try:
+        answer = post(service.login, "device", scope=" ".join(scopes))
+    except OAuthRefused as refused:
+        raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+    expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
+    authorization = Authorization.objects.create(
+        user=user, provider=provider, state_hash=digest(secrets.token_urlsafe(32)), scopes=scopes, name=name,
+        device_code=str(answer["device_code"]), interval_s=int(answer.get("interval", 5)), expires_at=expires_at,
+    )  # fmt: skip
+    uri = answer.get("verification_uri") or answer.get("verification_url", "")
+    return {
+        "id": authorization.pk,
+        "user_code": answer.get("user_code", ""),
+        "verification_uri": uri,
+        "interval": authorization.interval_s,
+        "expires_at": expires_at,
+    }
+
+
+def poll_device(user: Any, provider: str, authorization_id: int) -> Connection | None:
+    """The connection when the person has agreed, None while they have not. Asks the service no faster than it allows.
+
+    Raises NotFound, Conflict, Invalid, Unavailable.
+    """
+    service = service_of(provider)
+    rows = Authorization.objects.visible_to(user).filter(pk=authorization_id, provider=provider)
+    authorization = rows.exclude(device_code="").first()
+    if authorization is None:
+        raise NotFound("There is no such login.")
+    now = timezone.now()
+    if authorization.used_at or authorization.expires_at <= now:
+        raise Conflict("This login was used already, or came too late.", hint="Start again.")
+    if not may_poll(authorization, now):
+        return None
+    try:
+        token = post(
+            service.login,
+            "token",
+            grant_type="urn:ietf:params:oauth:grant-type:device_code",
+            device_code=authorization.device_code,
+        )
+    except OAuthRefused as refused:
+        return still_pending(authorization, refused, service)
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+    if not authorization.use_up(now):
+        raise Conflict("This login was used already.")
+    return save_login(authorization, token)
+
+
+def may_poll(authorization: Authorization, now: datetime) -> bool:
+    due = Q(next_poll_at=None) | Q(next_poll_at__lte=now)
+    next_at = now + timedelta(seconds=authorization.interval_s)
+    return Authorization.objects.filter(due, pk=authorization.pk).update(next_poll_at=next_at) == 1
+
+
+def still_pending(authorization: Authorization, refused: OAuthRefused, service: Service) -> None:
+    if refused.code == "authorization_pending":
+        return
+    if refused.code == "slow_down":
+        Authorization.objects.filter(pk=authorization.pk).update(interval_s=F("interval_s") + 5)
+        return
+    Authorization.objects.filter(pk=authorization.pk).update(used_at=timezone.now())
+    raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")

@@ -1,0 +1,133 @@
+"""Where each cloud service is, and the least it must be asked for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from agents.exceptions import Invalid, NotFound
+
+ACCESS = ("read", "write", "send")  # what a person may be asked for, least first
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One permission, with the sentence a person reads before agreeing."""
+
+    scope: str
+    access: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One family of accounts. Addresses come from settings when they are asked for, so that emulators serve."""
+
+    family: str
+    base_scopes: tuple[str, ...] = ()
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def client_id(self) -> str:
+        return getattr(settings, f"{self.family}_CLIENT_ID")
+
+    @property
+    def client_secret(self) -> str:
+        return getattr(settings, f"{self.family}_CLIENT_SECRET")
+
+    def url(self, what: str) -> str:
+        """`what` is authorize, token, revoke or device; "" where the service has none."""
+        if self.family == "GOOGLE":
+            base = settings.GOOGLE_OAUTH_URL
+            return {
+                "authorize": settings.GOOGLE_AUTHORIZE_URL,
+                "token": f"{base}/token",
+                "revoke": f"{base}/revoke",
+                "device": f"{base}/device/code",
+            }[what]
+        base = f"{settings.MICROSOFT_LOGIN_URL}/oauth2/v2.0"
+        return {
+            "authorize": f"{base}/authorize",
+            "token": f"{base}/token",
+            "revoke": "",
+            "device": f"{base}/devicecode",
+        }[what]
+
+
+GOOGLE = Login("GOOGLE", extra=(("access_type", "offline"), ("prompt", "consent")))
+MICROSOFT = Login("MICROSOFT", base_scopes=("offline_access", "User.Read"), extra=(("prompt", "select_account"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One cloud service: its login, its scopes, the setting that says where its API is."""
+
+    provider: str
+    title: str
+    login: Login
+    setting: str
+    scopes: tuple[Scope, ...]
+
+    @property
+    def base_url(self) -> str:
+        return getattr(settings, self.setting)
+
+    @property
+    def is_configured(self) -> bool:
+        return bool(self.login.client_id)
+
+    def scopes_for(self, access: Iterable[str]) -> list[str]:
+        """The least scopes for these kinds of access. Raises Invalid for a word that is none."""
+        wanted = list(access) or ["read"]
+        if unknown := [word for word in wanted if word not in ACCESS]:
+            raise Invalid(f"“{unknown[0]}” is no kind of access.", hint=f"Choose of {', '.join(ACCESS)}.")
+        asked = [entry.scope for entry in self.scopes if entry.access in wanted]
+        return [*self.login.base_scopes, *dict.fromkeys(asked)]
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "provider": self.provider,
+            "title": self.title,
+            "is_configured": self.is_configured,
+            "scopes": [{"scope": one.scope, "access": one.access, "why": one.why} for one in self.scopes],
+        }
+
+
+GMAIL_SCOPE = "https://www.googleapis.com/auth/gmail."
+SERVICES: dict[str, Service] = {
+    "gmail": Service(
+        "gmail", "Gmail", GOOGLE, "GMAIL_URL",
+        (
+            Scope(GMAIL_SCOPE + "readonly", "read", "Read your messages and labels."),
+            Scope(GMAIL_SCOPE + "modify", "write", "Set labels on messages, move them and write drafts."),
+            Scope(GMAIL_SCOPE + "send", "send", "Send messages as you; each is asked for unless you decide otherwise."),
+        ),
+    ),
+    "outlook": Service(
+        "outlook", "Outlook mail", MICROSOFT, "GRAPH_URL",
+        (
+            Scope("Mail.Read", "read", "Read your messages and folders."),
+            Scope("Mail.ReadWrite", "write", "Move messages, set categories and write drafts."),
+            Scope("Mail.Send", "send", "Send messages as you; each is asked for unless you decide otherwise."),
+        ),
+    ),
+    "teams": Service(
+        "teams", "Microsoft Teams", MICROSOFT, "GRAPH_URL",
+        (
+            Scope("Team.ReadBasic.All", "read", "See which teams you are in."),
+            Scope("Channel.ReadBasic.All", "read", "See the channels of your teams."),
+            Scope("ChannelMessage.Read.All", "read", "Read the messages of your channels."),
+            Scope("Chat.Read", "read", "Read your chats."),
+            Scope("ChannelMessage.Send", "send", "Write into channels as you."),
+            Scope("ChatMessage.Send", "send", "Write into chats as you."),
+        ),
+    ),
+}  # fmt: skip
+
+
+def service_of(provider: str) -> Service:
+    """Raises NotFound for a provider that people do not log in to."""
+    if service := SERVICES.get(provider):
+        return service
+    raise NotFound(f"There is no cloud service “{provider[:40]}”.", hint=f"There are {', '.join(SERVICES)}.")

@@ -1,0 +1,207 @@
+"""Tools a remote server offers: into the catalogue, pinned by hash, off when they change, approved by people."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid
+from agents.models import AuditEvent, Secret, Tool
+from agents.models.agent import tool_changed
+from agents.schema import check_schema, sha256_of
+
+from .models import Connection, RemoteTool
+
+MAX_TOOLS = 200
+DESCRIPTION_LIMIT = 4000
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One tool as its server (or an OpenAPI document) tells of it. `effect` is what it claims."""
+
+    name: str
+    description: str
+    input_schema: dict[str, JSON]
+    output_schema: dict[str, JSON] | None
+    effect: str
+    details: dict[str, JSON]
+
+    def definition(self) -> dict[str, JSON]:
+        return {
+            "name": self.name,
+            "description": self.description[:DESCRIPTION_LIMIT],
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "effect": self.effect,
+            "details": self.details,
+        }
+
+
+@dataclass(slots=True)
+class Listing:
+    """What became of a list of offers, by name."""
+
+    new: list[str]
+    changed: list[str]
+    gone: list[str]
+    refused: list[dict[str, str]]
+
+
+def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str, by: Any = None) -> Listing:
+    """Bring the catalogue up to date with what is offered now.
+
+    A new tool may be used at once, as destructive as a tool can be, until a person approves what it claims; `by` is the
+    person who brought the document and so approved it. A changed or vanished one is switched off.
+    """
+    listing = Listing([], [], [], [])
+    known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
+    seen = set()
+    for offered in offers:
+        if problem := problem_of(offered, seen):
+            listing.refused.append({"name": offered.name[:256], "reason": problem})
+            continue
+        seen.add(offered.name)
+        if row := known.get(offered.name):
+            follow(row, offered, listing)
+        else:
+            add(connection, offered, kind, by)
+            listing.new.append(offered.name)
+    for name in known.keys() - seen:
+        withdraw(known[name], listing)
+    return listing
+
+
+def problem_of(offered: Offered, seen: set[str]) -> str:
+    if len(seen) >= MAX_TOOLS:
+        return f"A connection offers at most {MAX_TOOLS} tools."
+    if not offered.name or len(offered.name) > 256:
+        return "A tool needs a name of at most 256 characters."
+    if offered.name in seen:
+        return "There are two tools of that name."
+    for schema in filter(None, (offered.input_schema, offered.output_schema)):
+        if problems := check_schema(schema):
+            return f"Its schema cannot be used: {problems[0]['path'] or '/'}: {problems[0]['message']}"
+    if offered.input_schema.get("type") != "object":
+        return "Its input schema is not one of an object."
+    return ""
+
+
+@transaction.atomic
+def add(connection: Connection, offered: Offered, kind: str, by: Any) -> RemoteTool:
+    definition = offered.definition()
+    pin = sha256_of(definition)
+    row = RemoteTool(connection=connection, remote_name=offered.name, offered=definition, offered_hash=pin)
+    tool = Tool(owner=connection.owner, team=connection.team, name=free_name(connection, offered.name), kind=kind)
+    row.pinned_hash = pin
+    if by is not None:
+        row.approved_hash, row.approved_by, row.approved_at = pin, by, timezone.now()
+    write_tool(tool, row, effect=offered.effect if by is not None else Tool.Effect.DESTRUCTIVE)
+    row.tool = tool
+    row.save()
+    return row
+
+
+def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
+    """The catalogue's row as the pinned definition says; the effect is what a person believes."""
+    definition = row.offered
+    tool.description = definition["description"]
+    tool.input_schema = definition["input_schema"]
+    tool.output_schema = definition["output_schema"]
+    tool.effect = effect
+    tool.untrusted = True
+    tool.enabled = True
+    tool.source = {"connection": row.connection_id, "tool": row.remote_name, "pin": row.pinned_hash}
+    tool.freeze_hash()
+    tool.save()
+    tool_changed(tool)
+
+
+def follow(row: RemoteTool, offered: Offered, listing: Listing) -> None:
+    """A known tool is offered: as pinned (then it may be used), or changed (then it may not)."""
+    definition = offered.definition()
+    row.offered, row.offered_hash, row.is_offered = definition, sha256_of(definition), True
+    row.save(update_fields=["offered", "offered_hash", "is_offered", "seen_at"])
+    if row.is_changed:
+        listing.changed.append(row.remote_name)
+    switch(row, on=not row.is_changed)
+
+
+def withdraw(row: RemoteTool, listing: Listing) -> None:
+    listing.gone.append(row.remote_name)
+    row.is_offered = False
+    row.save(update_fields=["is_offered", "seen_at"])
+    switch(row, on=False)
+
+
+def switch(row: RemoteTool, *, on: bool) -> None:
+    if row.tool is not None and row.tool.enabled != on:
+        row.tool.enabled = on
+        row.tool.save(update_fields=["enabled", "updated_at"])
+        tool_changed(row.tool)
+
+
+@transaction.atomic
+def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Tool:
+    """Believe what is offered now, under the hash the person saw. Raises Conflict, Invalid."""
+    locked = RemoteTool.objects.select_for_update().select_related("tool", "connection").get(pk=row.pk)
+    if locked.offered_hash != sha256:
+        raise Conflict("The tool has changed since you looked.", code="definition_changed", hint="Look again.")
+    if not locked.is_offered or locked.tool is None:
+        raise Conflict("The server no longer offers this tool.", code="not_offered")
+    effect = effect or locked.offered["effect"]
+    if effect not in Tool.Effect.values:
+        raise Invalid(f"“{effect}” is no effect.", hint=f"Choose of {', '.join(Tool.Effect.values)}.")
+    locked.pinned_hash = locked.approved_hash = sha256
+    locked.approved_by, locked.approved_at = user, timezone.now()
+    locked.save()
+    write_tool(locked.tool, locked, effect=effect)
+    AuditEvent.record("remotetool.approved", locked, actor=user, sha256=sha256, effect=effect)
+    return locked.tool
+
+
+def forget_approvals(connection: Connection) -> None:
+    """The server is another one now: nothing that was believed of the old one holds."""
+    connection.remote_tools.update(approved_hash="", approved_by=None, approved_at=None)
+    for row in connection.remote_tools.select_related("tool"):
+        if row.tool is not None:
+            row.tool.effect, row.tool.enabled = Tool.Effect.DESTRUCTIVE, False
+            row.tool.freeze_hash()
+            row.tool.save()
+            tool_changed(row.tool)
+
+
+def free_name(connection: Connection, remote_name: str) -> str:
+    """connection_tool as a slug; with a number where that is taken."""
+    slug = re.sub(r"[^a-z0-9_-]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()).strip("_-")
+    base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")
+    taken = set(Tool.objects.filter(owner=connection.owner, name__startswith=base).values_list("name", flat=True))
+    return next(name for name in [base, *(f"{base}_{n}" for n in range(2, MAX_TOOLS + 3))] if name not in taken)
+
+
+def secret_header(connection: Connection, user_id: int | None, host: str) -> dict[str, str]:
+    """The header that carries the caller's secret to this host; {} where the connection names none.
+
+    Raises Invalid where it names one that the caller lacks or that is not bound to the host.
+    """
+    if not connection.secret_name:
+        return {}
+    user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
+    rows = Secret.objects.filter(owner=None, team=None) if user is None else Secret.objects.visible_to(user)
+    rows = rows.filter(name=connection.secret_name)
+    secret = (rows.nearest_first(user) if user is not None else rows).first()
+    if secret is None:
+        raise Invalid(f"You have no secret “{connection.secret_name}”.", code="secret_missing")
+    header = secret.header_for(host)
+    if header is None:
+        raise Invalid(
+            f"The secret “{connection.secret_name}” is not bound to {host}.",
+            code="secret_unbound",
+            hint=f"Add {host} to the secret's hosts.",
+        )
+    return {header[0]: header[1]}

@@ -1,0 +1,72 @@
+"""This app's side of the tool bargain: cloud connectors, MCP servers, HTTP operations."""
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q
+
+from agents import outbound
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+
+from .base import Connector
+from .catalog import CONNECTORS, operation_of
+from .exceptions import ReconnectNeeded
+from .http import Api
+from .mcp_tools import McpToolset
+from .models import Connection
+from .openapi_tools import HttpToolset
+from .providers import service_of
+from .timing import seconds_left
+
+__all__ = ["ConnectorToolset", "HttpToolset", "McpToolset"]
+
+
+class ConnectorToolset:
+    """Executes tools of kind connector, over the caller's own account."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        provider, method = tool.source["connector"], tool.source["method"]
+        try:
+            operation = operation_of(provider, method)
+        except LookupError:
+            raise ToolFailed(f"There is no operation “{method}” of {provider}.", code="unknown_tool")
+        arguments = dict(call.arguments)
+        connection = account_of(context.user_id, provider, arguments.pop("account", ""))
+        with outbound.until(seconds_left(tool, context)), open_api(connection) as api:
+            connector = CONNECTORS[provider](connection, api, is_cancelled=context.is_cancelled)
+            connector.require(operation.access)
+            value = run(connector, method, arguments, call.id)
+        return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts_of(method, value))
+
+
+def run(connector: Connector, method: str, arguments: dict[str, Any], call_id: str) -> Any:
+    if method == "fetch_new":
+        arguments["call_id"] = call_id
+    return getattr(connector, method)(**arguments)
+
+
+def counts_of(method: str, value: Any) -> dict[str, int]:
+    return {"processed": len(value["messages"])} if method == "fetch_new" else {}
+
+
+def open_api(connection: Connection) -> Api:
+    service = service_of(connection.provider)
+    return Api(connection, service.base_url, service.title)
+
+
+def account_of(user_id: int, provider: str, account: str) -> Connection:
+    """The caller's connection: the one of that name or address, else the nearest. Raises ToolFailed, RetryTool."""
+    user = get_user_model().objects.get(pk=user_id)
+    rows = Connection.objects.of_provider(user, provider)
+    named = rows.filter(Q(name=account) | Q(account__iexact=account)) if account else rows
+    connection = named.first()
+    if connection is None and account:
+        raise RetryTool(
+            f"There is no account “{account[:100]}”; there are {', '.join(row.name for row in rows) or '–'}."
+        )
+    if connection is None:
+        title = service_of(provider).title
+        raise ToolFailed(f"No {title} account is connected; the person must connect one.", code="connection_missing")
+    if not connection.is_linked:
+        raise ReconnectNeeded(connection, "This account is not linked.")
+    return connection
