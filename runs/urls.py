@@ -1,6 +1,6 @@
 from django.urls import path
 
-from . import api, api_budgets, api_chains, api_external, consumers
+from . import api, api_budgets, api_chains, api_external, api_schedules, consumers
 
 run = api.RunViewSet.as_view
 prepared = api_external.PreparedRunViewSet.as_view
@@ -10,6 +10,9 @@ approval = api.ApprovalViewSet.as_view
 budget = api_budgets.BudgetViewSet.as_view
 chain = api_chains.ChainViewSet.as_view
 chain_run = api_chains.ChainRunViewSet.as_view
+schedule = api_schedules.ScheduleViewSet.as_view
+trigger = api_schedules.TriggerViewSet.as_view
+webhook = api_schedules.WebhookViewSet.as_view
 
 LIST = {"get": "list", "post": "create"}
 ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
@@ -44,6 +47,31 @@ urlpatterns = [
     path("chains/<str:name>/graph", chain({"get": "graph"}), name="chain-graph"),
     path("chains/<str:name>/graph.svg", chain({"get": "picture"}), name="chain-picture"),
     path("chains/<str:name>/runs", chain({"get": "runs", "post": "start"}), name="chain-runs"),
+    path("schedules/", schedule(LIST), name="schedule-list"),
+    path("schedules/<str:name>", schedule(ROW), name="schedule-detail"),
+    path("schedules/<str:name>/occurrences/", schedule({"get": "occurrences"}), name="schedule-occurrences"),
+    path("schedules/<str:name>/preview", schedule({"get": "preview"}), name="schedule-preview"),
+    path("schedules/<str:name>/run-now", schedule({"post": "run_now"}), name="schedule-run-now"),
+    path("schedules/<str:name>/pause", schedule({"post": "pause"}), name="schedule-pause"),
+    path("schedules/<str:name>/resume", schedule({"post": "resume"}), name="schedule-resume"),
+    path("triggers/", trigger(LIST), name="trigger-list"),
+    path("triggers/<str:name>", trigger(ROW), name="trigger-detail"),
+    path("triggers/<str:name>/renew-secret", trigger({"post": "renew_secret"}), name="trigger-renew-secret"),
+    path("triggers/<str:name>/firings/", trigger({"get": "firings"}), name="trigger-firings"),
+    path("hooks/<uuid:hook>", api_schedules.HookView.as_view(), name="hook"),
+    path("webhooks/", webhook(LIST), name="webhook-list"),
+    path(
+        "webhooks/<int:pk>",
+        webhook({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="webhook-detail",
+    ),
+    path("webhooks/<int:pk>/renew-secret", webhook({"post": "renew_secret"}), name="webhook-renew-secret"),
+    path("webhooks/<int:pk>/deliveries/", webhook({"get": "deliveries"}), name="webhook-deliveries"),
+    path(
+        "webhooks/<int:pk>/deliveries/<uuid:delivery>/send-again",
+        webhook({"post": "send_again"}),
+        name="webhook-send-again",
+    ),
     path("sessions/", session({"get": "list"}), name="session-list"),
     path(
         "sessions/<uuid:pk>",

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 from uuid_utils.compat import uuid7
 
@@ -98,7 +99,7 @@ class Schedule(Owned):
         seconds = self.interval.every * SECONDS[self.interval.period]
         if seconds < SHORTEST_S:
             raise TimingError("An interval must be a second or longer.")
-        return Interval(seconds, self.starts_at or self.created_at)
+        return Interval(seconds, self.starts_at or self.created_at or timezone.now())
 
     def on_the_wall(self) -> Crontab:
         row = self.crontab

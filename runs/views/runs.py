@@ -8,8 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
-from runs import endings, intake
-from runs import pictures
+from runs import endings, intake, pictures
 from runs.models import Message, ModelCall, Run
 from runs.waterfall import waterfall
 
