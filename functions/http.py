@@ -17,7 +17,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -74,10 +74,8 @@ class Rules:
     max_response: int = 1 << 20
     max_timeout_s: float = 20.0
     max_redirects: int = 5
-    resolve: Callable[[str, int], list[str]] = field(default=lambda host, port: resolve(host, port))
-    transport: Callable[[], httpx.BaseTransport] = field(
-        default=lambda: httpx.HTTPTransport(verify=_tls(), trust_env=False)
-    )
+    resolve: Callable[[str, int], list[str]] | None = None  # instead of the system's resolver
+    transport: Callable[[], httpx.BaseTransport] | None = None  # instead of a connection
 
 
 @dataclass(slots=True)
@@ -93,7 +91,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Make the request that a function's ctx.http() asked for: {status, headers, text, url}. Raises HttpRefused."""
     asked = _read(request, rules)
     deadline = time.monotonic() + _timeout(request.get("timeout"), rules)
-    with httpx.Client(transport=rules.transport(), trust_env=False, follow_redirects=False) as client:
+    with httpx.Client(transport=(rules.transport or _transport)(), trust_env=False, follow_redirects=False) as client:
         for _ in range(rules.max_redirects + 1):
             response = _send(client, asked, rules, deadline)
             if response["status"] not in _REDIRECTS or "location" not in response["headers"]:
@@ -137,6 +135,10 @@ def matches(host: str, patterns: tuple[str, ...]) -> bool:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)  # takes 20 ms, so once
+
+
+def _transport() -> httpx.BaseTransport:
+    return httpx.HTTPTransport(verify=_tls(), trust_env=False)
 
 
 # Reading what the function asked for: all of it is hostile
@@ -260,7 +262,7 @@ def _checked(url: str, rules: Rules) -> tuple[str, int]:
 
 def _pinned(host: str, port: int, rules: Rules) -> str:
     """One address to connect to. All that the name has must be public, else a name could hide a private one."""
-    addresses = [host] if _is_address(host) else rules.resolve(host, port)
+    addresses = [host] if _is_address(host) else (rules.resolve or resolve)(host, port)
     if not addresses:
         raise HttpRefused(f"{host} cannot be resolved")
     if not matches(host, rules.private_hosts) and not all(is_public(address) for address in addresses):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -177,7 +178,11 @@ def test_a_function_reaches_it_through_ctx_http(internet):
         def http(self, request):
             return fetch(request, rules())
 
-    source = "def main(ctx, url):\n    r = ctx.http(url, method='POST', json={'a': 1})\n    return [r.ok, r.json()['body']]\n"
+    source = textwrap.dedent("""
+        def main(ctx, url):
+            r = ctx.http(url, method="POST", json={"a": 1})
+            return [r.ok, r.json()["body"]]
+    """)
     outcome = sandbox.execute(source, {"url": f"http://api.test:{internet}/"}, host=Host())
     assert outcome.result == [True, '{"a": 1}']
     refused = sandbox.execute(source, {"url": "https://evil.test/"}, host=Host())

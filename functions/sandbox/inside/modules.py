@@ -83,7 +83,7 @@ _EXTENDED = {
     "asyncio": """CancelledError Condition Event Future InvalidStateError Lock PriorityQueue Queue QueueEmpty
         QueueFull Semaphore BoundedSemaphore LifoQueue Task TaskGroup TimeoutError FIRST_COMPLETED
         FIRST_EXCEPTION ALL_COMPLETED as_completed create_task current_task gather iscoroutine
-        iscoroutinefunction shield sleep timeout wait wait_for to_thread""",
+        iscoroutinefunction run shield sleep timeout wait wait_for to_thread""",
     "unicodedata": """bidirectional category combining decimal decomposition digit east_asian_width
         is_normalized lookup mirrored name normalize numeric unidata_version""",
     "html": "escape unescape",

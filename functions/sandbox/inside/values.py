@@ -6,7 +6,9 @@ A subclass can lie (`items()` of a dict subclass) or hang (`__iter__`), so nothi
 from __future__ import annotations
 
 import math
+import re
 from json.encoder import c_encode_basestring, c_make_encoder  # type: ignore[attr-defined]
+from types import MappingProxyType
 from typing import Any
 
 MAX_DEPTH = 64
@@ -39,6 +41,9 @@ _INSTEAD = {
 _chunks = c_make_encoder(None, None, c_encode_basestring, None, ":", ",", False, False, False)
 
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
 class BadResult(Exception):
     """The function returned something that JSON cannot hold."""
 
@@ -46,6 +51,8 @@ class BadResult(Exception):
 def encode(value: object) -> bytes:
     """The value as UTF-8 JSON. Raises BadResult, naming the place and what to return instead."""
     text = "".join(_chunks(_plain(value, "result", 0), 0))
+    if _NUL.search(text):
+        raise BadResult("the result contains a NUL character, which databases cannot hold: remove it")
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -63,13 +70,22 @@ def _plain(value: Any, where: str, depth: int) -> Any:
     if kind is list or kind is tuple:
         return [_plain(item, where, depth + 1) for item in value]
     if kind is dict:
-        return {_key(key, where): _plain(item, f"{where}.{key}" if depth < 3 else where, depth + 1)
-                for key, item in value.items()}  # fmt: skip
+        return _plain_dict(value, where, depth)
     return _from_subclass(value, kind, where, depth)
+
+
+def _plain_dict(value: dict[Any, Any], where: str, depth: int) -> dict[Any, Any]:
+    plain = {}
+    for given, item in value.items():
+        key = _key(given, where)
+        plain[key] = _plain(item, f"{where}.{key}" if depth < 3 else where, depth + 1)
+    return plain
 
 
 def _from_subclass(value: Any, kind: type, where: str, depth: int) -> Any:
     """Read a subclass of a built-in type through the built-in's own methods."""
+    if kind is MappingProxyType:
+        return _plain(dict(value), where, depth)
     if issubclass(kind, str):
         return str.__str__(value)
     if issubclass(kind, int):

@@ -30,8 +30,16 @@ async def to_thread(*arguments: Any, **keywords: Any) -> None:
     raise RuntimeError("functions have no threads: call it directly, or write it as an `async def`")
 
 
+def run(main: Any, *, debug: bool | None = None) -> Any:
+    """asyncio.run in a plain `def`, on the loop that owns no descriptor."""
+    from .channel import Channel
+    from .loop import JobLoop, finish  # only the extended profile has it
+
+    return finish(JobLoop(Channel()), main)
+
+
 REPLACED: dict[str, dict[str, Any]] = {
     "functools": {"wraps": wraps},
     "re": {"purge": purge},
-    "asyncio": {"to_thread": to_thread},
+    "asyncio": {"to_thread": to_thread, "run": run},
 }
