@@ -3,7 +3,7 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from .views import approvals, audit, dashboard, playground, runs, sessions, start, workbench
+from .views import approvals, audit, dashboard, playground, runs, schedules, sessions, start, workbench
 
 app_name = "page"
 urlpatterns = [
@@ -23,6 +23,9 @@ urlpatterns = [
     path("sessions/<uuid:pk>/close", sessions.close, name="session-close"),
     path("approvals/", approvals.inbox, name="approvals"),
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
+    path("schedules/", schedules.schedule_list, name="schedules"),
+    path("schedules/<str:name>/", schedules.schedule_page, name="schedule"),
+    path("schedules/<str:name>/<slug:verb>", schedules.act, name="schedule-act"),
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),
     path("functions/<str:name>/", workbench.function_page, name="function"),

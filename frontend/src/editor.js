@@ -16,7 +16,7 @@ const languages = {
 
 function enhance(area) {
   const form = area.form;
-  const dark = document.documentElement.classList.contains("dark");
+  const dark = isDark();
   const extensions = [
     basicSetup,
     keymap.of([indentWithTab]),
@@ -25,17 +25,43 @@ function enhance(area) {
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": area.dataset.label || area.name }),
     EditorView.updateListener.of((update) => {
-      if (update.docChanged) area.value = update.state.doc.toString();
+      if (!update.docChanged) return;
+      area.value = update.state.doc.toString();
+      area.dispatchEvent(new Event("input", { bubbles: true }));
     }),
     ...(dark ? [oneDark] : []),
   ];
   if (area.dataset.validate) extensions.push(linter((view) => refusals(area, form, view), { delay: 500 }));
   if (area.readOnly || area.disabled) extensions.push(EditorView.editable.of(false));
+  const view = area.dataset.shadow ? inShadow(area, extensions) : inPage(area, extensions);
+  area.hidden = true;
+  area.required = false; // a hidden field cannot be focused by the browser; the server says what is missing
+}
+
+function inPage(area, extensions) {
   const view = new EditorView({ doc: area.value, extensions });
   view.dom.classList.add("code-editor");
   area.insertAdjacentElement("beforebegin", view.dom);
-  area.hidden = true;
-  area.required = false; // a hidden field cannot be focused by the browser; the server says what is missing
+  return view;
+}
+
+// In a shadow root the editor's styles are constructed sheets, which a strict content policy lets through.
+function inShadow(area, extensions) {
+  const host = document.createElement("div");
+  const root = host.attachShadow({ mode: "open" });
+  const look = EditorView.theme({
+    "&": { minHeight: "26rem", maxHeight: "70vh", fontSize: "13px" },
+    ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
+    "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  });
+  area.insertAdjacentElement("beforebegin", host);
+  return new EditorView({ doc: area.value, extensions: [...extensions, look], root, parent: root });
+}
+
+function isDark() {
+  const page = document.documentElement;
+  if (page.classList.contains("dark") || page.dataset.theme) return page.classList.contains("dark") || page.dataset.theme === "dark";
+  return getComputedStyle(page).colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 async function refusals(area, form, view) {

@@ -1,15 +1,17 @@
 """The dashboard: how it goes, what fails, what waits, and what to do next."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 from agents.models import Agent
 from functions.models import Execution
 from runs import figures
 from runs.figures import Day
-from runs.models import Run
+from runs.models import Run, Schedule, ScheduleOccurrence
 
 from .base import page, seen_runs, sees_everyone, signed_in
 
@@ -41,6 +43,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         failing=figures.failing_tools(runs, everyone, request.user),
         violations=violations(request, everyone),
         recent=recent(runs),
+        schedules=schedule_figures(request),
         has_agents=Agent.objects.visible_to(request.user).published().exists(),
     )
 
@@ -48,6 +51,17 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 def recent(runs: QuerySet[Run]) -> list[Run]:
     fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
     return list(runs.select_related("agent", "chain_version__chain").only("id", *fields).order_by("-pk")[:8])
+
+
+def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
+    """The next due schedules, and how many due times of the last week were missed or refused; None without any."""
+    mine = Schedule.objects.visible_to(request.user)
+    coming = list(mine.filter(enabled=True, next_due_at__isnull=False).order_by("next_due_at")[:6])
+    lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
+    week = timezone.now() - timedelta(days=7)
+    missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)
+    count = missed.count()
+    return {"next": coming, "missed": count} if coming or count else None
 
 
 def violations(request: HttpRequest, everyone: bool) -> int:

@@ -12,6 +12,7 @@ from agents.models import Agent, AuditEvent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from functions import store
 from functions.models import StoredFunction
+from runs.models import Schedule
 
 from .base import page, seen_runs, signed_in, tell
 
@@ -164,4 +165,5 @@ def progress(request: HttpRequest) -> dict[str, Any]:
         "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
         "agent": agent,
         "talk": seen_runs(request).filter(principal=user).exists(),
+        "schedule": Schedule.objects.filter(owner=user).order_by("-pk").first(),
     }

@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents.models import Agent, AuditEvent, Membership
 from functions import store
 from functions.models import StoredFunction
-from runs.models import Approval, Message, ModelCall, Run, Session, ToolCallRecord
+from runs.models import Approval, Message, ModelCall, Run, Schedule, Session, ToolCallRecord
 
 EMPTY = [
     "/",
@@ -286,6 +286,64 @@ def test_a_wrong_step_is_told_at_its_field_and_keeps_what_was_typed(step, fields
     assert answer.status_code == 422
     assert wrong in form.errors
     assert form[wrong].value() == fields[wrong]
+
+
+def test_a_schedule_is_made_shown_run_paused_and_resumed(alice, charlie, signed_in, agent, version):
+    browser = signed_in(alice)
+    body = {
+        "name": "mornings",
+        "agent": "librarian",
+        "text": "Good morning",
+        "crontab": "0 8 * * 1-5",
+        "timezone": "Europe/Berlin",
+    }
+    assert browser.post("/schedules/", body).status_code == 302
+    assert b"mornings" in browser.get("/schedules/?month=2027-01").content
+    page = browser.get("/schedules/mornings/")
+    assert len(page.context["upcoming"]) == 8
+    browser.post("/schedules/mornings/run-now")
+    assert Schedule.objects.get().occurrences.get().is_manual
+    browser.post("/schedules/mornings/pause")
+    assert not Schedule.objects.get().enabled
+    browser.post("/schedules/mornings/resume")
+    assert Schedule.objects.get().enabled
+    assert browser.post("/schedules/mornings/explode").status_code == 404
+    stranger = signed_in(charlie)
+    assert b"mornings" not in stranger.get("/schedules/").content
+    assert stranger.get("/schedules/mornings/").status_code == 404
+    assert stranger.post("/schedules/mornings/run-now").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("crontab", "every day"),
+        ("crontab", "0 8 31 2 *"),
+        ("timezone", "Mars/Olympus"),
+        ("agent", "nobody"),
+        ("name", "new"),
+        ("text", ""),
+    ],
+)
+def test_a_wrong_schedule_is_told_at_its_field_and_kept(field, value, alice, signed_in, agent, version):
+    body = {
+        "name": "mornings",
+        "agent": "librarian",
+        "text": "Hi",
+        "crontab": "0 8 * * *",
+        "timezone": "UTC",
+        field: value,
+    }
+    answer = signed_in(alice).post("/schedules/", body)
+    assert answer.status_code == 422
+    assert field in answer.context["form"].errors
+    assert answer.context["form"][field].value() == value
+    assert not Schedule.objects.exists()
+
+
+@pytest.mark.parametrize("month", ["x", "0000-00", "9999-12", "1-1", "%00", "2026-13"])
+def test_an_impossible_month_shows_this_one(month, alice, signed_in):
+    assert signed_in(alice).get(f"/schedules/?month={month}").status_code == 200
 
 
 def test_figures_tell_what_is_unusual(alice, agent, version):
