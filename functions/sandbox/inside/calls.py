@@ -32,8 +32,8 @@ NUMBERS = {
         "userfaultfd": 323, "membarrier": 324, "rseq": 334,
     },
     "aarch64": _SHARED | {
-        "dup": 23, "dup3": 24, "fcntl": 25, "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "openat": 56, "close": 57,
-        "pipe2": 59, "lseek": 62, "read": 63, "write": 64, "ppoll": 73, "fstat": 80, "capset": 91,
+        "dup": 23, "dup3": 24, "fcntl": 25, "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "openat": 56,
+        "close": 57, "pipe2": 59, "lseek": 62, "read": 63, "write": 64, "ppoll": 73, "fstat": 80, "capset": 91,
         "personality": 92, "exit": 93, "exit_group": 94, "waitid": 95, "unshare": 97, "futex": 98,
         "set_robust_list": 99, "nanosleep": 101, "getitimer": 102, "setitimer": 103, "kexec_load": 104,
         "init_module": 105, "delete_module": 106, "clock_gettime": 113, "clock_getres": 114,

@@ -6,6 +6,7 @@ import ast
 import base64
 import json
 import marshal
+import unicodedata  # noqa: F401 - the parser loads it late, for \N{…} and for names beyond ASCII
 from typing import Any
 
 from . import modules, policy, unknown
@@ -44,7 +45,7 @@ def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusa
 
 def warm_up() -> None:
     """Compile one of everything that matters, so that the first real compile finds all of it loaded."""
-    source = "import re\nclass A:\n    x: int = 1\nasync def main(a, *, b=2):\n    return [f'{i!r:>3}' for i in a]\n"
+    source = "import re\nclass A:\n    x: int = 1\nasync def main(a, *, b=2):\n    return [f'{i!r:>3}' for i in a], '\\N{DIGIT ONE}'\n"
     for safe in (True, False):
         answer({"source": source, "entry": "main", "imports": ["re"], "safe_mode": safe, "expect": {}})
 

@@ -1,0 +1,237 @@
+"""Something really dies: a child, the zygote, the host. Nothing hangs, nothing stays behind, the next call works."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from functions import sandbox
+
+PROJECT = Path(__file__).resolve().parents[3]
+SLEEPER = "import time\ndef main():\n    time.sleep(20)\n    return 'slept'\n"
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def descendants_of(pid: int) -> list[int]:
+    found = children_of(pid)
+    return found + [below for child in found for below in descendants_of(child)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=5.0):
+    """Polls what no event announces: another process's state."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        select.select([], [], [], 0.01)
+
+
+@pytest.fixture
+def pool():
+    pool = sandbox.Pool(spares=1)
+    assert pool.execute("def main(): return 1").result == 1
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def sleeping(pool):
+    """A call in progress, and a box that gets its outcome."""
+    box = []
+    started = threading.Event()
+
+    class Host:
+        def log(self, message, level, fields):
+            started.set()
+
+    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(20)\n"
+    thread = threading.Thread(target=lambda: box.append(pool.execute(source, allowed_imports=["time"], host=Host())))
+    thread.start()
+    assert started.wait(5)
+    yield lambda: (thread.join(5), box[0])[1]
+    thread.join(5)
+
+
+def zygote_of(pool) -> tuple[int, int]:
+    """The launcher and process 1 of the core profile."""
+    launcher = pool._servers["core"]._process.pid
+    return launcher, children_of(launcher)[0]
+
+
+def test_a_killed_child_is_one_typed_outcome(pool, sleeping):
+    _, zygote = zygote_of(pool)
+    for child in children_of(zygote):
+        os.kill(child, signal.SIGKILL)
+    outcome = sleeping()
+    assert outcome.status == "memory"  # SIGKILL that is not ours: nearly always the kernel's OOM killer
+    assert pool.execute("def main(): return 2").result == 2
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["launcher", "process 1"])
+def test_a_killed_zygote_ends_its_calls_and_is_replaced(pool, sleeping, which):
+    processes = zygote_of(pool)
+    below = descendants_of(processes[0])
+    os.kill(processes[which], signal.SIGKILL)
+    outcome = sleeping()
+    assert outcome.status in ("crash", "memory")
+    assert pool.execute("def main(): return 3").result == 3
+    wait_until(lambda: not any(is_running(pid) for pid in below))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_survives_the_host(how):
+    script = (
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
+        "from functions import sandbox\n"
+        "class Host:\n    def log(self, message, level, fields): print('up', flush=True)\n"
+        "source = 'import time\\ndef main(ctx):\\n    ctx.log(1)\\n    time.sleep(20)'\n"
+        "sandbox.execute(source, allowed_imports=['time'], host=Host())\n"
+    )
+    host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert host.stdout.readline() == b"up\n"
+    below = descendants_of(host.pid)
+    assert len(below) >= 4
+    host.send_signal(how)
+    host.wait(10)
+    host.stdout.close()
+    wait_until(lambda: not any(is_running(pid) for pid in below))
+
+
+def test_a_host_that_ends_normally_leaves_nothing():
+    script = (
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
+        "from functions import sandbox\n"
+        "print(sandbox.execute('def main(): return 1').result, flush=True)\n"
+        "import os; print(*[p for p in os.popen('pgrep -P %d' % os.getpid()).read().split()], flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    result, pids = done.stdout.splitlines()
+    assert result == "1"
+    wait_until(lambda: not any(is_running(int(pid)) for pid in pids.split()))
+
+
+def test_a_forked_host_starts_its_own_and_leaves_the_parents_alone(pool):
+    pid = os.fork()
+    if pid == 0:
+        outcome = pool.execute("def main(): return 4")
+        pool.close()
+        os._exit(0 if outcome.result == 4 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert pool.execute("def main(): return 5").result == 5
+
+
+def test_a_cancelled_call_ends_at_once(pool):
+    cancellation = sandbox.Cancellation()
+    started = threading.Event()
+
+    class Host:
+        def log(self, message, level, fields):
+            started.set()
+
+    def cancel():
+        started.wait(5)
+        cancellation.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(20)\n"
+    outcome = pool.execute(source, allowed_imports=["time"], host=Host(), cancellation=cancellation)
+    thread.join()
+    assert outcome.status == "cancelled"
+    assert outcome.wall_ms < 5000
+
+
+def test_calls_beyond_the_limit_wait_and_then_are_told_busy():
+    pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.2)
+    outcomes = []
+    source = "import time\ndef main():\n    time.sleep(1)\n    return 1\n"
+    pool.check(source, ["time"])
+    run = lambda: outcomes.append(pool.execute(source, allowed_imports=["time"]).status)  # noqa: E731
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pool.close()
+    assert sorted(outcomes) == ["busy", "busy", "ok", "ok"]
+
+
+def test_one_owner_never_takes_every_place():
+    pool = sandbox.Pool(spares=1, at_once=4)
+    source = "import time\ndef main():\n    time.sleep(0.5)\n    return time.time()\n"
+    pool.check(source, ["time"])
+    greedy = []
+    run = lambda: greedy.append(pool.execute(source, allowed_imports=["time"], owner="alice").result)  # noqa: E731
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    bob = pool.execute("import time\ndef main(): return time.time()", allowed_imports=["time"], owner="bob")
+    for thread in threads:
+        thread.join()
+    pool.close()
+    assert bob.result < max(greedy)
+    assert len(greedy) == 6
+
+
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@pytest.mark.parametrize(
+    ("user", "without", "isolation"),
+    [
+        ("root", (), "full"),
+        ("root", ("user_ns",), "full"),
+        ("nobody", (), "full"),
+        ("nobody", ("user_ns",), "reduced"),
+    ],
+)
+def test_it_works_under_every_privilege_set_up(user, without, isolation):
+    if user == "root" and os.getuid() != 0:
+        pytest.skip("needs root")
+    if user == "nobody" and os.getuid() == 0:
+        same = SYSTEM_PYTHON.exists() and subprocess.run(
+            [SYSTEM_PYTHON, "-c", "import sys; print(sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout.strip() == str(sys.version_info[:2])
+        if not same:
+            pytest.skip("no interpreter of this version that every user may run")
+    python = str(SYSTEM_PYTHON) if user == "nobody" and os.getuid() == 0 else sys.executable
+    import RestrictedPython
+
+    paths = [str(PROJECT), str(Path(RestrictedPython.__file__).parent.parent)]
+    script = (
+        f"import sys; sys.path[:0] = {paths!r}\n"
+        "from functions import sandbox\n"
+        f"pool = sandbox.Pool(without_layers={without!r})\n"
+        "o = pool.execute('import os\\ndef main(): return [os.getuid()]', safe_mode=False)\n"
+        "b = pool.execute('def main(): return open(\"/etc/passwd\").read()', safe_mode=False)\n"
+        "print(o.status, o.isolation, b.status, o.result, o.error)\n"
+    )
+    identity = {"user": pwd.getpwnam("nobody").pw_uid} if user == "nobody" and os.getuid() == 0 else {}
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                          cwd="/", **identity)  # fmt: skip
+    assert done.stdout.split()[:3] == ["ok", isolation, "error"], done.stdout + done.stderr
+    assert "[0]" not in done.stdout

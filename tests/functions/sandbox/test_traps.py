@@ -1,0 +1,182 @@
+"""Each trap that the design names has bitten somebody; none bites twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from functions import sandbox
+from functions.sandbox import pool as pools
+from functions.sandbox.inside import modules
+
+
+@pytest.fixture
+def pool():
+    pool = sandbox.Pool(spares=2)
+    yield pool
+    pool.close()
+
+
+def run(source, *imports, **options):
+    return sandbox.execute(source, allowed_imports=imports, **options)
+
+
+def test_c_code_may_import_for_itself_what_the_author_may_not():
+    source = "import datetime\ndef main():\n    return datetime.date(2024, 1, 2).strftime('%d.%m.')\n"
+    assert run(source, "datetime").result == "02.01."
+    assert run("import time\ndef main(): pass", "datetime").refusals[0].code == "import-not-allowed"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["'é'.encode('cp1252').hex()", "'ü.de'.encode('idna').decode()", "b'\\xff\\xfeA\\0'.decode('utf-16')",
+     "unicodedata.name('é')", "str(zoneinfo.ZoneInfo('Pacific/Auckland'))",
+     "hashlib.new('sha512', b'').hexdigest()[:4]",
+     "hashlib.sha3_256(b'').hexdigest()[:4]", "hashlib.blake2b(b'').hexdigest()[:4]", "time.tzname[0]",
+     "'\\N{GREEK SMALL LETTER ALPHA}'", "hashlib.pbkdf2_hmac('sha256', b'p', b's', 10).hex()[:4]"],
+)  # fmt: skip
+def test_nothing_lazy_is_missing_after_the_lock_down(expression):
+    source = f"import unicodedata, zoneinfo, hashlib, time\ndef main():\n    return {expression}\n"
+    outcome = run(source, "unicodedata", "zoneinfo", "hashlib", "time")
+    assert outcome.ok, outcome.error
+    assert outcome.result
+
+
+def test_every_exported_name_is_there_and_no_other():
+    for name, exports in modules.EXPORTS.items():
+        if name == "__future__":
+            continue
+        source = f"import {name} as m\ndef main():\n    return sorted(dir(m))\n"
+        outcome = run(source, name)
+        assert outcome.ok, (name, outcome.error)
+        allowed = set(exports) | {part.rpartition(".")[2] for part in modules.EXPORTS if part.startswith(f"{name}.")}
+        assert set(outcome.result) <= allowed, name
+
+
+def test_zygotes_are_rotated_and_no_call_is_lost(pool, monkeypatch):
+    monkeypatch.setattr(pools, "_ROTATE_CALLS", 3)
+    servers = set()
+    for n in range(10):
+        assert pool.execute("def main(n): return n", {"n": n}).result == n
+        servers.add(id(pool._servers.get("core")))
+    assert len(servers) >= 3
+
+
+def test_two_children_of_one_zygote_do_not_draw_the_same_numbers():
+    source = "import random, uuid\ndef main(): return [random.random(), str(uuid.uuid4())]\n"
+    first, second = (run(source, "random", "uuid").result for _ in range(2))
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+def test_an_alarm_during_the_reply_never_breaks_a_frame():
+    source = "def main(n):\n    return ['x' * 50] * n\n"
+    for n in (1000, 20000, 60000):
+        limits = sandbox.Limits(timeout_s=0.02, output_kb=4096)
+        assert run(source, arguments={"n": n}, limits=limits).status in ("ok", "timeout")
+
+
+def test_every_memory_breach_is_typed_as_one():
+    source = "def main(n):\n    x = []\n    while True:\n        x.append(bytearray(n))\n"
+    statuses = {run(source, arguments={"n": 10 ** (n % 5 + 3)}, limits=sandbox.Limits(memory_mb=24)).status
+                for n in range(40)}  # fmt: skip
+    assert statuses == {"memory"}
+
+
+def test_a_closed_control_socket_is_a_shutdown_not_a_crash(pool):
+    pool.execute("def main(): return 1")
+    server = pool._servers["core"]
+    server.order(16)
+    pool.close()
+    assert server._process.returncode == 0
+
+
+def test_user_ids_are_real_numbers_inside():
+    outcome = run(
+        "import os\ndef main(): return [os.getuid(), os.geteuid(), os.getgid(), os.getpid() > 0]\n", safe_mode=False
+    )
+    assert -1 not in outcome.result
+    assert 0 not in outcome.result[:3]
+    assert outcome.result[3]
+
+
+def test_threads_get_a_sentence_instead_of_a_stack_trace():
+    source = "import asyncio\nasync def main():\n    return await asyncio.to_thread(len, 'x')\n"
+    assert "no threads" in run(source, "asyncio").error.message
+
+
+def test_class_keywords_are_refused_not_dropped():
+    source = "class A(object, metaclass=type): pass\nclass B(object, total=False): pass\ndef main(): pass\n"
+    assert [refusal.code for refusal in run(source).refusals] == ["class-keyword", "class-keyword"]
+
+
+def test_all_refusals_come_at_once_with_places_and_hints():
+    source = "import os\nimport socket\ndef main():\n    eval('1')\n    x.__globals__\n    return undefined\n"
+    refusals = sandbox.check(source)
+    assert [refusal.line for refusal in refusals] == [1, 2, 4, 5, 5, 6]
+    assert all(refusal.hint and refusal.column >= 1 and refusal.end_line >= refusal.line for refusal in refusals)
+    assert json.dumps([refusal.as_dict() for refusal in refusals])
+
+
+@pytest.mark.parametrize(
+    ("source", "expectation", "code"),
+    [
+        ("async def main(): pass", {"is_async": False}, "async-flag"),
+        ("def main(): pass", {"is_async": True}, "async-flag"),
+        ("def main(): pass", {"requires_context": True}, "no-ctx"),
+        ("def main(ctx): pass", {"requires_context": False}, "ctx-not-required"),
+        ("def main(a): pass", {"input_schema": {"type": "object", "properties": {}}}, "signature"),
+        ("def main(): pass", {"input_schema": {"type": "object", "properties": {"b": {}}}}, "signature"),
+        ("def other(): pass", {}, "no-entry"),
+        ("def main(a, /): pass", {}, "positional-only"),
+    ],
+)
+def test_the_source_is_compared_with_what_is_said_of_it(source, expectation, code):
+    assert [refusal.code for refusal in sandbox.check(source, **expectation)] == [code]
+
+
+def test_a_kept_child_serves_one_run_with_fresh_globals(pool):
+    source = "seen = []\ndef main(n):\n    seen.append(n)\n    return seen\n"
+    for n in range(5):
+        assert pool.execute(source, {"n": n}, reuse="run-1").result == [n]
+    assert len(pool._kept._children) == 1
+    pool.execute(source, {"n": 1}, reuse="run-2")
+    assert len(pool._kept._children) == 2
+    pool.release("run-1")
+    assert [key[0] for key in pool._kept._children] == ["run-2"]
+
+
+def test_a_kept_child_that_fails_is_not_kept(pool):
+    source = "def main(n):\n    while n: pass\n    return n\n"
+    limits = sandbox.Limits(timeout_s=0.2)
+    assert pool.execute(source, {"n": 0}, reuse="r", limits=limits).ok
+    assert pool.execute(source, {"n": 1}, reuse="r", limits=limits).status == "timeout"
+    assert not pool._kept._children
+    assert pool.execute(source, {"n": 0}, reuse="r", limits=limits).ok
+
+
+def test_modules_changed_by_a_kept_call_are_fresh_in_the_next(pool):
+    source = "import math\ndef main(n):\n    old = math.pi\n    math.pi = n\n    return old\n"
+    results = [pool.execute(source, {"n": n}, allowed_imports=["math"], reuse="r").result for n in (1, 2)]
+    assert results[0] == results[1] == pytest.approx(3.14159, 0.001)
+
+
+def test_the_context_is_read_only():
+    for change in ("ctx.run_id = 2", "ctx.metadata['a'] = 1", "del ctx.run_id", "ctx['run_id'] = 1"):
+        outcome = run(f"def main(ctx):\n    {change}\n", context={"run_id": 1, "metadata": {"a": 0}})
+        assert outcome.status == "error", change
+    assert run("def main(ctx): return ctx.metadata", context={"metadata": {"a": [1]}}).result == {"a": [1]}
+
+
+def test_a_function_that_calls_too_often_is_told():
+    source = "def main(ctx):\n    for n in range(20): ctx.call('f')\n"
+    outcome = run(source, grants={"f": lambda arguments: 1}, limits=sandbox.Limits(max_calls=10))
+    assert "may make 10 calls" in outcome.error.message
+
+
+def test_a_demand_for_full_isolation_is_kept():
+    pool = sandbox.Pool(without_layers=["landlock"])
+    outcome = pool.execute("def main(): return 1", min_isolation="full")
+    assert (outcome.status, outcome.error.type) == ("refused", "Isolation")
+    pool.close()
