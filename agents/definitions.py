@@ -97,6 +97,8 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
 def needs(definition: Definition) -> set[tuple[str, str]]:
     granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in definition.get("grants", [])]
     wanted = {(kind, name) for name in granted for kind in ("function", "tool")}
+    steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
+    wanted |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
     return wanted | {("agent", definition.get("agent", ""))}
 
 

@@ -263,6 +263,7 @@ DEFINITION_KINDS = [
     "functions.definitions.FunctionKind",
     "agents.definitions.ToolKind",
     "agents.definitions.AgentKind",
+    "agents.chain_definitions.ChainKind",
 ]
 
 # Limits of the whole site. A function or agent may ask for less, never for more.

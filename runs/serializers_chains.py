@@ -56,7 +56,7 @@ class StepsField(serializers.Field):
         return data
 
     def to_representation(self, steps: Any) -> list[dict[str, Any]]:
-        return [as_written(step) for step in steps.all()]
+        return [step.as_written() for step in steps.all()]
 
 
 def check_step(step: dict[str, Any]) -> None:
@@ -69,17 +69,6 @@ def check_step(step: dict[str, Any]) -> None:
     for name, limit in (("when", 2000), ("for_each", 2000), ("target", 64), ("key", 64)):
         if len(getattr(spec, name)) > limit:
             raise Invalid(f"Step “{spec.key[:64]}”: {name} is longer than {limit} characters.", code="too_long")
-
-
-def as_written(step: ChainStep) -> dict[str, Any]:
-    """The columns back as people write them, without what is empty."""
-    kind = step.target_kind
-    named = {kind: step.target} if kind != ChainStep.Target.ROUTER else {"target_kind": "router"}
-    written = {
-        "key": step.key, **named, "target_version": step.target_version, "needs": step.needs, "input": step.input,
-        "when": step.when, "for_each": step.for_each, **step.options,
-    }  # fmt: skip
-    return {name: value for name, value in written.items() if value not in (None, "", [], {})}
 
 
 class ProblemSerializer(serializers.Serializer):

@@ -179,6 +179,22 @@ class ChainStep(models.Model):
             message = f"Step “{self.key}”: {details[0]['field']}: {details[0]['message']}."
             raise Invalid(message, code="invalid_step", details=details)
 
+    def as_written(self) -> dict[str, Any]:
+        """The columns as people write them, without what is empty; `columns_of` reads it back."""
+        is_router = self.target_kind == ChainStep.Target.ROUTER
+        named = {"target_kind": "router"} if is_router else {self.target_kind: self.target}
+        written = {
+            "key": self.key,
+            **named,
+            "target_version": self.target_version,
+            "needs": self.needs,
+            "input": self.input,
+            "when": self.when,
+            "for_each": self.for_each,
+            **self.options,
+        }
+        return {name: value for name, value in written.items() if value not in (None, "", [], {})}
+
 
 class ChainVersion(Version):
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="versions")
