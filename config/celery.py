@@ -8,6 +8,8 @@ import os
 
 from celery import Celery
 
+from config import transport  # noqa: F401  (replaces the channel of Redis brokers)
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("muster")
