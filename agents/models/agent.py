@@ -74,6 +74,7 @@ class Agent(Owned):
     class Meta:
         ordering = ["name"]
         constraints = one_name_per_owner("agent")
+        indexes = [models.Index(fields=["name"], name="agent_name")]  # a name is looked up over owner, team and site
 
     def __str__(self) -> str:
         return self.name
