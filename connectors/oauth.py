@@ -1,17 +1,16 @@
-"""OAuth 2: authorise with state and PKCE, callback once, revoke, device code. Tokens are connectors/tokens.py's."""
+"""OAuth 2: authorise with state and PKCE, callback once, revoke. Tokens are connectors/tokens.py's."""
 
 import base64
 import hashlib
 import secrets
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
@@ -19,7 +18,7 @@ from agents.models import AuditEvent
 
 from .models import Authorization, Connection
 from .providers import Service, service_of
-from .tokens import OAuthRefused, after, post, take_token
+from .tokens import OAuthRefused, post, take_token
 
 AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
 
@@ -142,90 +141,20 @@ def free_name(user: Any, wanted: str) -> str:
 
 def revoke(connection: Connection) -> bool:
     """Forget the tokens, and tell the service where it has a place for that. True when the service knows."""
-    told = False
-    url = service_of(connection.provider).login.url("revoke")
-    token = connection.refresh_token or connection.access_token
-    if url and token:
-        try:
-            post(service_of(connection.provider).login, "revoke", token=token)
-            told = True
-        except (OAuthRefused, httpx.HTTPError):
-            told = False  # the person is told; our copy goes in any case
+    told = tell_revoked(connection)
     connection.forget_tokens()
     connection.mark_broken("Disconnected.")
     return told
 
 
-# -- device code ---------------------------------------------------------------------------------------------------
-
-
-def begin_device(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
-    """For a machine without a browser: the code to type in and where, and the id to ask after. Raises Invalid."""
-    service = configured(provider)
-    scopes = service.scopes_for(access or ["read"])
+def tell_revoked(connection: Connection) -> bool:
+    """Ask the service to forget the login. False where it has no place for that, or did not hear."""
+    login = service_of(connection.provider).login
+    token = connection.refresh_token or connection.access_token
+    if not login.url("revoke") or not token:
+        return False
     try:
-        answer = post(service.login, "device", scope=" ".join(scopes))
-    except OAuthRefused as refused:
-        raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
-    except httpx.HTTPError as broken:
-        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
-    expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
-    authorization = Authorization.objects.create(
-        user=user, provider=provider, state_hash=digest(secrets.token_urlsafe(32)), scopes=scopes, name=name,
-        device_code=str(answer["device_code"]), interval_s=int(answer.get("interval", 5)), expires_at=expires_at,
-    )  # fmt: skip
-    uri = answer.get("verification_uri") or answer.get("verification_url", "")
-    return {
-        "id": authorization.pk,
-        "user_code": answer.get("user_code", ""),
-        "verification_uri": uri,
-        "interval": authorization.interval_s,
-        "expires_at": expires_at,
-    }
-
-
-def poll_device(user: Any, provider: str, authorization_id: int) -> Connection | None:
-    """The connection when the person has agreed, None while they have not. Asks the service no faster than it allows.
-
-    Raises NotFound, Conflict, Invalid, Unavailable.
-    """
-    service = service_of(provider)
-    rows = Authorization.objects.visible_to(user).filter(pk=authorization_id, provider=provider)
-    authorization = rows.exclude(device_code="").first()
-    if authorization is None:
-        raise NotFound("There is no such login.")
-    now = timezone.now()
-    if authorization.used_at or authorization.expires_at <= now:
-        raise Conflict("This login was used already, or came too late.", hint="Start again.")
-    if not may_poll(authorization, now):
-        return None
-    try:
-        token = post(
-            service.login,
-            "token",
-            grant_type="urn:ietf:params:oauth:grant-type:device_code",
-            device_code=authorization.device_code,
-        )
-    except OAuthRefused as refused:
-        return still_pending(authorization, refused, service)
-    except httpx.HTTPError as broken:
-        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
-    if not authorization.use_up(now):
-        raise Conflict("This login was used already.")
-    return save_login(authorization, token)
-
-
-def may_poll(authorization: Authorization, now: datetime) -> bool:
-    due = Q(next_poll_at=None) | Q(next_poll_at__lte=now)
-    next_at = now + timedelta(seconds=authorization.interval_s)
-    return Authorization.objects.filter(due, pk=authorization.pk).update(next_poll_at=next_at) == 1
-
-
-def still_pending(authorization: Authorization, refused: OAuthRefused, service: Service) -> None:
-    if refused.code == "authorization_pending":
-        return
-    if refused.code == "slow_down":
-        Authorization.objects.filter(pk=authorization.pk).update(interval_s=F("interval_s") + 5)
-        return
-    Authorization.objects.filter(pk=authorization.pk).update(used_at=timezone.now())
-    raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
+        post(login, "revoke", token=token)
+    except (OAuthRefused, httpx.HTTPError):
+        return False  # the person is told; our copy goes in any case
+    return True

@@ -45,7 +45,7 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
     while not connection.token_lives(timezone.now(), refused):
         stop_if_dead(connection)
         if take_lease(connection):
-            refresh(connection, refused)
+            return refresh(connection, refused)
         elif monotonic() > end:
             raise failed("login_unavailable", "The login is being renewed, and that does not come to an end.")
         else:
@@ -70,12 +70,15 @@ def stop_if_dead(connection: Connection) -> None:
     raise ReconnectNeeded(connection, "The login ended.")
 
 
-def refresh(connection: Connection, refused: str = "") -> None:
-    """Ask for a new token under the lease and save it at once. Raises ReconnectNeeded, ToolFailed."""
+def refresh(connection: Connection, refused: str = "") -> str:
+    """Ask for a new token under the lease and save it at once; it is used, however soon it claims to end.
+
+    Raises ReconnectNeeded, ToolFailed.
+    """
     connection.refresh_from_db()
     if connection.token_lives(timezone.now(), refused):
         release(connection)
-        return
+        return connection.access_token
     login = service_of(connection.provider).login
     try:
         token = post(login, "token", grant_type="refresh_token", refresh_token=connection.refresh_token)
@@ -92,6 +95,7 @@ def refresh(connection: Connection, refused: str = "") -> None:
         ]
     )  # fmt: skip
     connection.mark_ok()
+    return connection.access_token
 
 
 def refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:

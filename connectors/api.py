@@ -1,0 +1,337 @@
+"""connections/…: cloud accounts and servers of this person, their logins, health and tools."""
+
+import json
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseRedirect
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents import outbound
+from agents.api import Audited, refusals
+from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.tools import ToolError
+
+from . import device_login, oauth, openapi_tools, remote
+from .catalog import CONNECTORS
+from .exceptions import reconnect_link
+from .mcp_tools import drop_all, list_tools
+from .models import Connection, RemoteTool
+from .providers import SERVICES, Service, service_of
+from .serializers import (
+    ApproveSerializer,
+    AuthorizationSerializer,
+    AuthorizeSerializer,
+    CallbackSerializer,
+    ConnectionSerializer,
+    DeviceLoginSerializer,
+    DevicePollSerializer,
+    HealthSerializer,
+    ImportSerializer,
+    ListingSerializer,
+    PendingSerializer,
+    RemoteToolSerializer,
+    RevokedSerializer,
+    ServiceSerializer,
+)
+from .tools import open_api
+
+CHECK_S = 15.0
+DONE = "<!doctype html><title>Connected</title><p>Connected. You may close this window.</p>"
+
+
+class ConnectionViewSet(
+    Audited,
+    mixins.CreateModelMixin,
+    mixins.ListModelMixin,
+    mixins.RetrieveModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet,
+):
+    """Linked accounts, MCP servers and HTTP services. What is not yours is not there (404)."""
+
+    scope = "connections"
+    scopes = {"health": "connections:read"}
+    queryset = Connection.objects.none()
+    serializer_class = ConnectionSerializer
+    filterset_fields = ["provider", "health", "enabled", "name"]
+
+    def get_queryset(self) -> QuerySet:
+        return Connection.objects.visible_to(self.request.user).select_related("owner", "team")
+
+    def get_object(self) -> Connection:
+        row = self.get_queryset().filter(pk=self.kwargs["pk"]).first()
+        if row is None:
+            raise NotFound("There is no such connection that you can see.")
+        if self.request.method not in ("GET", "HEAD", "OPTIONS"):
+            row.require_edit(self.request.user)
+        return row
+
+    def perform_create(self, serializer: Any) -> None:
+        with refusals("connection"):
+            self.audit("created", serializer.save())
+
+    def perform_update(self, serializer: Any) -> None:
+        before = (serializer.instance.base_url, serializer.instance.config.get("command"))
+        with refusals("connection"):
+            row = serializer.save()
+            if (row.base_url, row.config.get("command")) != before:
+                move(row, keeps_secret="secret_name" in serializer.validated_data)
+            self.audit("changed", row, fields=sorted(serializer.validated_data))
+        drop_all(row)
+
+    def perform_destroy(self, row: Connection) -> None:
+        """Its tools go with it, unless an agent is granted one (409)."""
+        with refusals("connection"):
+            tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
+            self.audit("deleted", row)
+            if row.uses_oauth and row.is_linked:
+                transaction.on_commit(lambda: oauth.tell_revoked(row))
+            row.delete()
+            for tool in tools:
+                tool.delete()
+        drop_all(row)
+
+    @extend_schema(responses=HealthSerializer)
+    @action(detail=True, pagination_class=None, filterset_fields=None)
+    def health(self, request: Any, pk: int) -> Response:
+        """Ask the service now whether this connection works."""
+        row = self.get_object()
+        check(row, request.user)
+        row.refresh_from_db()
+        link = reconnect_link(row) if row.uses_oauth else None
+        return Response(HealthSerializer({**vars(row), "reconnect": link}).data)
+
+    @extend_schema(request=None, responses={200: RevokedSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def revoke(self, request: Any, pk: int) -> Response:
+        """Forget the login, and tell the service where it can be told."""
+        row = self.get_object()
+        if not row.uses_oauth:
+            raise Invalid("This connection has no login to revoke.", hint="Delete it.")
+        told = oauth.revoke(row)
+        self.audit("revoked", row, told_service=told)
+        return Response(RevokedSerializer({"told_service": told}).data)
+
+    @extend_schema(responses=RemoteToolSerializer(many=True), operation_id="connections_tools_list")
+    @action(detail=True, filterset_fields=None)
+    def tools(self, request: Any, pk: int) -> Response:
+        """What the server offers, what of it is approved, and how its calls went."""
+        rows = self.get_object().remote_tools.select_related("tool")
+        self.page_ordering = ("remote_name", "pk")
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(RemoteToolSerializer(page, many=True).data)
+
+    @extend_schema(request=None, responses={200: ListingSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def refresh(self, request: Any, pk: int) -> Response:
+        """Ask an MCP server what it offers and bring the catalogue up to date."""
+        row = self.get_object()
+        if row.provider != Connection.Provider.MCP:
+            raise Invalid("Only an MCP server can be asked what it offers.", hint="Import a document instead.")
+        try:
+            listing = list_tools(row, request.user.pk)
+        except ToolError as error:
+            raise Unavailable(str(error), code=error.code, hint="Look at the server, then try again.")
+        self.audit("listed", row, new=listing.new, changed=listing.changed, gone=listing.gone)
+        return Response(ListingSerializer(listing).data)
+
+    @extend_schema(request=ApproveSerializer, responses={200: RemoteToolSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def approve(self, request: Any, pk: int, name: str) -> Response:
+        """Believe a tool as it is offered now, under the hash you looked at."""
+        body = read(ApproveSerializer, request)
+        row = self.get_object().remote_tools.filter(remote_name=name.replace("\0", "")).first()
+        if row is None:
+            raise NotFound("This connection has no such tool.")
+        remote.approve(row, request.user, sha256=body["sha256"], effect=body.get("effect", ""))
+        fresh = RemoteTool.objects.select_related("tool").get(pk=row.pk)
+        return Response(RemoteToolSerializer(fresh).data)
+
+    @extend_schema(request=ImportSerializer, responses={200: ListingSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def import_document(self, request: Any, pk: int) -> Response:
+        """Operations of an OpenAPI document become tools. Those that change later are switched off until approved."""
+        body = read(ImportSerializer, request)
+        row = self.get_object()
+        if row.provider != Connection.Provider.OPENAPI:
+            raise Invalid("Documents are imported into a connection of the provider “openapi”.")
+        text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
+        listing = openapi_tools.import_document(
+            row,
+            by=request.user,
+            text=text,
+            url=body.get("url", ""),
+            base_url=body.get("base_url", ""),
+            only=body.get("operations"),
+        )
+        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone)
+        return Response(ListingSerializer(listing).data)
+
+
+def move(row: Connection, *, keeps_secret: bool) -> None:
+    """The server is elsewhere now: what was trusted about the old one is not carried over."""
+    if not keeps_secret:
+        row.secret_name = ""
+    row.health, row.last_error = Connection.Health.UNKNOWN, ""
+    row.save()
+    remote.forget_approvals(row)
+
+
+def check(row: Connection, user: Any) -> None:
+    """Make the cheapest request there is; the answer stands in the row's health."""
+    try:
+        if row.provider == Connection.Provider.MCP:
+            list_tools(row, user.pk)
+        elif row.uses_oauth:
+            check_account(row)
+    except ToolError as error:
+        if row.health != Connection.Health.BROKEN:
+            row.mark_broken(str(error))
+
+
+def check_account(row: Connection) -> None:
+    with outbound.until(CHECK_S), open_api(row) as api:
+        account = CONNECTORS[row.provider](row, api).check()
+    Connection.objects.filter(pk=row.pk).update(account=account[:254])
+    row.mark_ok()
+
+
+def read(serializer_class: Any, request: Any) -> dict[str, Any]:
+    serializer = serializer_class(data=request.data if request.data is not None else {})
+    serializer.is_valid(raise_exception=True)
+    return serializer.validated_data
+
+
+class ServicesView(APIView):
+    """The cloud services there are, and the least that each is asked for."""
+
+    scope = "connections"
+
+    @extend_schema(responses=ServiceSerializer(many=True))
+    def get(self, request: Any) -> Response:
+        rows = [
+            {**service.described(), "tools": [f"{name}_{one.method}" for one in CONNECTORS[name].operations()]}
+            for name, service in SERVICES.items()
+        ]
+        return Response(ServiceSerializer(rows, many=True).data)
+
+
+class AuthorizeView(APIView):
+    """Begin a login."""
+
+    scopes = {"get": "connections:write", "post": "connections:write"}
+
+    @extend_schema(request=AuthorizeSerializer, responses={200: AuthorizationSerializer})
+    def post(self, request: Any, provider: str) -> Response:
+        """Where to send the browser, and what the person will be asked for."""
+        body = read(AuthorizeSerializer, request)
+        url, authorization = begin(request.user, provider, body)
+        shown = shown_scopes(service_of(provider), authorization.scopes)
+        answer = {"url": url, "scopes": shown, "expires_at": authorization.expires_at}
+        return Response(AuthorizationSerializer(answer).data)
+
+    @extend_schema(
+        responses={302: None},
+        parameters=[OpenApiParameter("connection", int), OpenApiParameter("access", str, many=True)],
+    )
+    def get(self, request: Any, provider: str) -> HttpResponse:
+        """The same as a link to click: sends the browser to the service."""
+        query = {"access": request.query_params.getlist("access")}
+        if connection := request.query_params.get("connection"):
+            query["connection"] = int(connection) if connection.isascii() and connection.isdigit() else connection
+        serializer = AuthorizeSerializer(data=query)
+        serializer.is_valid(raise_exception=True)
+        return HttpResponseRedirect(begin(request.user, provider, serializer.validated_data)[0])
+
+
+def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
+    service_of(provider)
+    connection = None
+    if body.get("connection"):
+        rows = Connection.objects.visible_to(user).filter(pk=body["connection"], provider=provider)
+        connection = rows.first()
+        if connection is None:
+            raise NotFound("There is no such connection that you can see.")
+        connection.require_edit(user)
+    return oauth.begin(
+        user, provider, access=body.get("access") or (), name=body.get("name", ""), connection=connection
+    )
+
+
+def shown_scopes(service: Service, scopes: list[str]) -> list[dict[str, str]]:
+    known = {one.scope: one for one in service.scopes}
+    return [
+        {
+            "scope": scope,
+            "access": known[scope].access if scope in known else "read",
+            "why": known[scope].why if scope in known else "Stay signed in, and know whose account it is.",
+        }
+        for scope in scopes
+    ]
+
+
+class CallbackView(APIView):
+    """End a login: the service sends the browser here."""
+
+    scopes = {"get": "connections:write", "post": "connections:write"}
+
+    @extend_schema(
+        responses=ConnectionSerializer,
+        parameters=[OpenApiParameter("state", str, required=True), OpenApiParameter("code", str)],
+    )
+    def get(self, request: Any, provider: str) -> HttpResponse:
+        """As the browser comes back; it must be signed in as the person who began."""
+        query = {name: request.query_params.get(name, "") for name in ("state", "code", "error")}
+        connection = self.finish(request, provider, query)
+        if "text/html" in request.headers.get("Accept", ""):
+            return HttpResponse(DONE)
+        return Response(ConnectionSerializer(connection, context={"request": request}).data)
+
+    @extend_schema(request=CallbackSerializer, responses={200: ConnectionSerializer})
+    def post(self, request: Any, provider: str) -> Response:
+        """The same for a program that caught the browser's return itself."""
+        connection = self.finish(request, provider, request.data)
+        return Response(ConnectionSerializer(connection, context={"request": request}).data)
+
+    def finish(self, request: Any, provider: str, given: Any) -> Connection:
+        serializer = CallbackSerializer(data=given if given is not None else {})
+        serializer.is_valid(raise_exception=True)
+        connection = oauth.complete(request.user, provider, **serializer.validated_data)
+        check(connection, request.user)
+        connection.refresh_from_db()
+        return connection
+
+
+class DeviceView(APIView):
+    """A login for a machine without a browser."""
+
+    scopes = {"post": "connections:write"}
+
+    @extend_schema(request=AuthorizeSerializer, responses={200: DeviceLoginSerializer})
+    def post(self, request: Any, provider: str) -> Response:
+        """The code to type in, and where."""
+        body = read(AuthorizeSerializer, request)
+        answer = device_login.begin(request.user, provider, access=body.get("access") or (), name=body.get("name", ""))
+        return Response(DeviceLoginSerializer(answer).data)
+
+
+class DevicePollView(APIView):
+    scopes = {"post": "connections:write"}
+
+    @extend_schema(request=DevicePollSerializer, responses={200: ConnectionSerializer, 202: PendingSerializer})
+    def post(self, request: Any, provider: str) -> Response:
+        """The connection once the person has agreed; 202 until then."""
+        body = read(DevicePollSerializer, request)
+        connection = device_login.poll(request.user, provider, body["id"])
+        if connection is None:
+            return Response({"status": "pending"}, status=202)
+        check(connection, request.user)
+        connection.refresh_from_db()
+        return Response(ConnectionSerializer(connection, context={"request": request}).data)

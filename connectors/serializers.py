@@ -1,0 +1,191 @@
+"""Connections as JSON. Tokens never leave."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from rest_framework import serializers
+
+from agents.addresses import url_refusal
+from agents.models import Tool
+from agents.serializers import OWNED, OwnedSerializer
+from agents.strict import Choice, ObjectField, Text, Whole, Words
+
+from .exceptions import reconnect_link
+from .mcp_programs import command_refusal
+from .models import Connection, RemoteTool
+from .providers import ACCESS
+
+SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
+
+
+class ConnectionSerializer(OwnedSerializer):
+    provider = Choice(choices=Connection.Provider.choices)
+    base_url = Text(required=False, allow_blank=True, max_length=500)
+    config = ObjectField(required=False, help_text='For a program of this machine: {"command": ["program", "word"]}.')
+    secret_name = Text(required=False, allow_blank=True, max_length=64, help_text="A secret bound to the host.")
+    scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
+    is_linked = serializers.BooleanField(read_only=True)
+    reconnect = serializers.SerializerMethodField(help_text="Opens the login again; null where there is none.")
+
+    class Meta:
+        model = Connection
+        fields = [
+            "id", "name", "provider", "base_url", "config", "secret_name", "account", "scopes", "health", "last_error",
+            "checked_at", "token_expires_at", "login_ends_at", "is_linked", "reconnect", "enabled", *OWNED,
+        ]  # fmt: skip
+        read_only_fields = ["account", "health", "last_error", "checked_at", "token_expires_at", "login_ends_at"]
+
+    def get_reconnect(self, connection: Connection) -> str | None:
+        return reconnect_link(connection) if connection.uses_oauth else None
+
+    def validate(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What a server's connection needs; a cloud account is made by logging in, not here."""
+        known = self.instance
+        provider = body.get("provider", known.provider if known else "")
+        if known and provider != known.provider:
+            raise serializers.ValidationError({"provider": ["A connection stays with its provider."]})
+        if provider not in SERVERS:
+            return self.of_account(body)
+        base_url = body.get("base_url", known.base_url if known else "")
+        config = body.get("config", known.config if known else {})
+        if base_url:
+            self.check_url(base_url)
+        elif provider == Connection.Provider.MCP:
+            self.check_command(config.get("command"))
+        return body
+
+    def of_account(self, body: dict[str, Any]) -> dict[str, Any]:
+        if self.instance is None:
+            raise serializers.ValidationError({"provider": ["Connect this account through its authorize path."]})
+        if body.get("base_url") or body.get("config") or body.get("secret_name"):
+            raise serializers.ValidationError({"base_url": ["Where a cloud service is, the site's settings say."]})
+        return body
+
+    def check_url(self, url: str) -> None:
+        if reason := url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED):
+            raise serializers.ValidationError({"base_url": [reason]})
+        if urlsplit(url).fragment:
+            raise serializers.ValidationError({"base_url": ["An address has no fragment."]})
+
+    def check_command(self, command: Any) -> None:
+        if reason := command_refusal(command, settings.MCP_COMMANDS):
+            raise serializers.ValidationError({"config": [reason]})
+
+
+class ScopeSerializer(serializers.Serializer):
+    scope = serializers.CharField()
+    access = serializers.ChoiceField(choices=ACCESS)
+    why = serializers.CharField()
+
+
+class ServiceSerializer(serializers.Serializer):
+    provider = serializers.CharField()
+    title = serializers.CharField()
+    is_configured = serializers.BooleanField(help_text="Has the site an OAuth client for it?")
+    scopes = ScopeSerializer(many=True)
+    tools = serializers.ListField(child=serializers.CharField())
+
+
+class AuthorizeSerializer(serializers.Serializer):
+    access = Words(required=False, each=10, max_length=3, help_text="Of read, write, send; read unless given.")
+    name = Text(required=False, max_length=64, help_text="What to call the connection.")
+    connection = Whole(
+        required=False, allow_null=True, min_value=1, max_value=2**63 - 1, help_text="One to connect again."
+    )
+
+    def validate_name(self, name: str) -> str:
+        for check in Connection._meta.get_field("name").validators:
+            check(name)
+        return name
+
+
+class AuthorizationSerializer(serializers.Serializer):
+    url = serializers.URLField(help_text="Open it in the browser in which you are signed in here.")
+    scopes = ScopeSerializer(many=True, help_text="What will be asked for, and why.")
+    expires_at = serializers.DateTimeField()
+
+
+class CallbackSerializer(serializers.Serializer):
+    state = Text(max_length=200)
+    code = Text(required=False, allow_blank=True, max_length=4000, default="")
+    error = Text(required=False, allow_blank=True, max_length=500, default="")
+
+
+class DeviceLoginSerializer(serializers.Serializer):
+    id = serializers.IntegerField()
+    user_code = serializers.CharField(help_text="Type it in at the address.")
+    verification_uri = serializers.CharField()
+    interval = serializers.IntegerField(help_text="Seconds between two questions.")
+    expires_at = serializers.DateTimeField()
+
+
+class DevicePollSerializer(serializers.Serializer):
+    id = Whole(min_value=1, max_value=2**63 - 1)
+
+
+class PendingSerializer(serializers.Serializer):
+    status = serializers.CharField()
+
+
+class HealthSerializer(serializers.Serializer):
+    health = serializers.CharField()
+    last_error = serializers.CharField()
+    account = serializers.CharField()
+    checked_at = serializers.DateTimeField(allow_null=True)
+    login_ends_at = serializers.DateTimeField(allow_null=True)
+    reconnect = serializers.CharField(allow_null=True)
+
+
+class RevokedSerializer(serializers.Serializer):
+    told_service = serializers.BooleanField(help_text="False: take the access back in the account's own settings too.")
+
+
+class RemoteToolSerializer(serializers.ModelSerializer):
+    name = serializers.CharField(source="remote_name")
+    tool = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    effect = serializers.CharField(source="tool.effect", read_only=True, help_text="What is believed.")
+    enabled = serializers.BooleanField(source="tool.enabled", read_only=True)
+    offered = ObjectField(read_only=True, help_text="What the server says now; its effect is a claim.")
+    sha256 = serializers.CharField(source="offered_hash")
+    is_approved = serializers.SerializerMethodField()
+    is_changed = serializers.BooleanField(read_only=True)
+    mean_ms = serializers.SerializerMethodField()
+
+    class Meta:
+        model = RemoteTool
+        fields = [
+            "name", "tool", "effect", "enabled", "offered", "sha256", "is_approved", "is_changed", "is_offered",
+            "approved_at", "calls", "failures", "mean_ms", "last_error", "seen_at",
+        ]  # fmt: skip
+
+    def get_is_approved(self, row: RemoteTool) -> bool:
+        return row.approved_hash == row.offered_hash
+
+    def get_mean_ms(self, row: RemoteTool) -> float:
+        return round(row.total_ms / row.calls, 1) if row.calls else 0.0
+
+
+class ApproveSerializer(serializers.Serializer):
+    sha256 = Text(max_length=64, help_text="Of the definition you looked at.")
+    effect = Choice(choices=Tool.Effect.choices, required=False, help_text="What it is to count as; else as claimed.")
+
+
+class ListingSerializer(serializers.Serializer):
+    new = serializers.ListField(child=serializers.CharField())
+    changed = serializers.ListField(child=serializers.CharField(), help_text="Switched off until approved.")
+    gone = serializers.ListField(child=serializers.CharField())
+    refused = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+
+
+class ImportSerializer(serializers.Serializer):
+    document = ObjectField(required=False, help_text="The OpenAPI 3 document as JSON.")
+    text = Text(required=False, max_length=900_000, trim_whitespace=False, help_text="Or as JSON or YAML text.")
+    url = Text(required=False, max_length=2000, help_text="Or where it is.")
+    base_url = Text(required=False, allow_blank=True, max_length=500, help_text="Instead of the document's server.")
+    operations = Words(required=False, each=256, max_length=200, help_text="Only these; all unless given.")
+
+    def validate(self, body: dict[str, Any]) -> dict[str, Any]:
+        if sum(bool(body.get(name)) for name in ("document", "text", "url")) != 1:
+            raise serializers.ValidationError("Send one of document, text and url.")
+        return body
