@@ -77,6 +77,7 @@ class ToolContext:
 
     user_id: int
     run_id: str | None = None
+    root_id: str | None = None  # the run that a tree of runs began with
     agent: str = ""
     session_id: str | None = None
     device_id: str | None = None

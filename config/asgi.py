@@ -1,4 +1,5 @@
 import os
+from typing import Any
 
 import django
 
@@ -7,14 +8,25 @@ django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  (models are ready only now)
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
+from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
+from devices.consumers import DeviceConsumer  # noqa: E402
+from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
+from runs import device_runs  # noqa: E402
 from runs.urls import websocket_urlpatterns  # noqa: E402
 
-application = ProtocolTypeRouter(
-    {
-        "http": ThreadedHandler(),
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
-    }
+people = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+# Devices have their own credential, so no login session is looked for.
+devices = DeviceConsumer.as_asgi(
+    on_settled=device_runs.call_settled,
+    on_online=device_runs.device_came_online,
+    on_request=device_runs.start_for_device,
 )
+
+
+async def sockets(scope: Any, receive: Any, send: Any) -> None:
+    await (devices if scope["path"] == DEVICE_PATH else people)(scope, receive, send)
+
+
+application = ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.checked(sockets)})

@@ -308,4 +308,8 @@ ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.02)  # by which it mus
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked
 
 # What makes the tools of the catalogue that come with the code; `init_db` calls each.
-CATALOGUES = ["connectors.catalog.offer_tools"]
+CATALOGUES = ["connectors.catalog.offer_tools", "devices.catalog.ensure_tools"]
+
+DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)  # a device silent for two of these is offline
+DEVICE_HOLD_S = env.float("MUSTER_DEVICE_HOLD", default=2.0)  # a worker waits for a device so long before it lets go
+DEVICE_WAIT_S = env.float("MUSTER_DEVICE_WAIT", default=86_400.0)  # a grant that waits for a device does so for so long

@@ -2,6 +2,7 @@
 
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
 from connectors.tools import ConnectorToolset, HttpToolset, McpToolset
+from devices.tools import DeviceToolset
 from functions.tools import FunctionToolset
 
 from .builtins import BuiltinToolset
@@ -10,11 +11,17 @@ from .minion import MinionToolset
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
     "builtin": BuiltinToolset(),
+    "device": DeviceToolset(),
     "function": FunctionToolset(),
     "connector": ConnectorToolset(),
     "mcp": McpToolset(),
     "http": HttpToolset(),
 }
+
+
+def is_durable(kind: str) -> bool:
+    """Whether a call made again with its old id finds the old call, so that a crash leaves nothing unknown."""
+    return bool(getattr(TOOLSETS.get(kind), "is_durable", False))
 
 
 def call(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:

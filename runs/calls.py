@@ -36,7 +36,6 @@ from .models import Approval, Run, RunValue, ToolCallRecord
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
-SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
 CALLBACK_LIMIT = 200  # recorded callbacks of one function call
 
 COMPLETE = ToolSpec(
@@ -208,6 +207,7 @@ class Desk:
         return ToolContext(
             user_id=run.principal_id,
             run_id=str(run.pk),
+            root_id=str(run.root_id or run.pk),
             agent=self.agent,
             session_id=str(run.session_id) if run.session_id else None,
             device_id=device_of(run),
@@ -248,14 +248,13 @@ class Desk:
         close(record, outcome, result=result.value, error=result.error, printed=result.printed)
         record.untrusted = result.untrusted
         record.details = {**record.details, **result.details}
-        with transaction.atomic():
-            record.save(update_fields=SETTLED)
-            if result.untrusted and not self.run.has_untrusted:
-                self.run.has_untrusted = True
-                Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
-            if result.counts:
-                self.add_counts(result.counts)
-            events.record(self.run, "tool.finished", finished_data(record))
+        record.save()
+        if result.untrusted and not self.run.has_untrusted:
+            self.run.has_untrusted = True
+            Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
+        if result.counts:
+            self.add_counts(result.counts)
+        events.record(self.run, "tool.finished", finished_data(record))
 
     def add_counts(self, counts: dict[str, int]) -> None:
         known = {name: counts[name] for name in ("processed", "created", "updated") if counts.get(name)}
@@ -279,6 +278,8 @@ class Desk:
 
     def after_crash(self, record: ToolCallRecord) -> None:
         """It was started and nobody heard of it again."""
+        if record.name in self.tools and toolsets.is_durable(record.kind):
+            return  # asked again under its old id, which finds what became of it
         if record.name in self.tools and self.tools[record.name].is_repeatable:
             record.attempt += 1
             record.save(update_fields=["attempt"])

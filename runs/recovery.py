@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from devices import calls as device_calls
+from devices import presence
+
 from . import endings, events, external, queue
 from .models import Approval, Run
 
@@ -20,6 +23,8 @@ def tick(now: datetime | None = None) -> dict[str, int]:
     return {
         "expired_approvals": expire_approvals(now),
         "expired_runs": expire_runs(now),
+        "lost_devices": presence.sweep(now),
+        "expired_device_calls": expire_device_calls(now),
         "woken": wake_due(now),
         "released": release_orphans(now),
         "vanished": external.release_vanished(now),
@@ -52,6 +57,10 @@ def expire_runs(now: datetime) -> int:
     late = Run.objects.filter(status__in=[Run.Status.WAITING, Run.Status.QUEUED], deadline__lte=now)[:BATCH]
     error = {"code": "deadline", "message": "the run's deadline passed"}
     return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in late)
+
+
+def expire_device_calls(now: datetime) -> int:
+    return sum(endings.wake(run_id, waiting_for="device") for run_id in device_calls.expire_due(now))
 
 
 def wake_due(now: datetime) -> int:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.models import AuditEvent
+from devices import presence
 
 from . import endings, intake, outbox
 from .missed import jittered, on_overlap, settle_missed
@@ -222,7 +223,7 @@ def try_again(occurrence: ScheduleOccurrence, reason: str) -> bool:
 # -- devices
 
 Presence = Callable[[Any, Any], bool]
-_presence: list[Presence] = []
+_presence: list[Presence] = [presence.is_online]
 
 
 def use_presence(is_online: Presence) -> None:

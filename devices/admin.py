@@ -1,0 +1,100 @@
+"""Devices, their calls, the tools they offer, and the records kept on the server."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import action, display
+
+from agents.admin import OwnedAdmin
+from agents.exceptions import MusterError
+from devices import offers, presence
+from devices.models import Device, DeviceCall, OfferedTool, Record
+
+
+class ReadOnly(OwnedAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Device)
+class DeviceAdmin(ReadOnly):
+    list_display = ["name", "owner", "state", "platform", "client_version", "last_seen"]
+    list_filter = [("owner", admin.RelatedOnlyFieldListFilter)]
+    search_fields = ["name"]
+    actions = ["revoke_selected"]
+
+    @display(description="State", label={"online": "success", "offline": "warning", "revoked": "danger"})
+    def state(self, device: Device) -> str:
+        if device.revoked_at:
+            return "revoked"
+        return "online" if device.is_online() else "offline"
+
+    @action(description="Revoke", permissions=["view"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for device in queryset:
+            device.revoke(reason="in the admin", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            presence.tell_revoked(device)
+
+
+@admin.register(DeviceCall)
+class DeviceCallAdmin(ReadOnly):
+    list_display = ["tool", "device", "state_word", "attempt", "late", "created_at", "finished_at"]
+    list_filter = ["state", "late"]
+    list_select_related = ["device"]
+    search_fields = ["tool", "run_id"]
+
+    @display(
+        description="State",
+        label={"done": "success", "failed": "danger", "expired": "danger", "unknown": "warning", "cancelled": "info"},
+    )
+    def state_word(self, call: DeviceCall) -> str:
+        return call.state
+
+
+@admin.register(OfferedTool)
+class OfferedToolAdmin(ReadOnly):
+    owner_field = ""
+    list_display = ["name", "device", "status", "is_offered", "short_hash", "decided_at"]
+    list_filter = ["status", "is_offered"]
+    list_select_related = ["device"]
+    actions = ["approve_selected", "reject_selected"]
+
+    @display(description="Definition")
+    def short_hash(self, offer: OfferedTool) -> str:
+        return offer.hash[:12]
+
+    @action(description="Approve this definition", permissions=["view"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for offer in queryset.select_related("device", "tool"):
+            try:
+                offers.approve(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            except MusterError as error:
+                messages.error(request, f"{offer}: {error} {error.hint}")
+
+    @action(description="Reject", permissions=["view"])
+    def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for offer in queryset.select_related("device", "tool"):
+            offers.reject(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+
+
+@admin.register(Record)
+class RecordAdmin(OwnedAdmin):
+    list_display = ["__str__", "kind", "owner", "is_ai_suggested", "is_approved", "updated_at"]
+    list_filter = ["kind", "is_approved"]
+    fields = ["owner", "kind", "data", "is_ai_suggested", "is_approved"]
+    actions = ["approve_selected"]
+
+    @action(description="Approve", permissions=["change"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for record in queryset.filter(is_approved=False):
+            record.is_approved = True
+            record.save(update_fields=["is_approved"])
+            self.audit(request, "approved", record)

@@ -1,0 +1,155 @@
+"""A person's devices over HTTP: pair, list, revoke, look at calls, decide about offered tools."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.permissions import AllowAny
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.api import read
+from agents.exceptions import Invalid, NotFound
+from agents.models import AuditEvent
+from agents.throttles import address_of
+from devices import offers, pairing, presence
+from devices.models import Device, DeviceCall, OfferedTool, Pairing
+from devices.serializers import (
+    DeviceCallSerializer,
+    DeviceSerializer,
+    OfferSerializer,
+    PairedSerializer,
+    PairingSerializer,
+    PairSerializer,
+)
+
+
+class PairingView(APIView):
+    scope = "devices"
+
+    @extend_schema(request=None, responses={201: PairingSerializer})
+    def post(self, request: Any) -> Response:
+        """Ask for a one-time code, to be entered at the device within ten minutes."""
+        row, code = Pairing.make(request.user)
+        AuditEvent.record("pairing.created", row, actor=request.user, source=address_of(request))
+        return Response(PairingSerializer({"code": code, "expires_at": row.expires_at}).data, status=201)
+
+
+class PairView(APIView):
+    """The code is the only proof that is asked for."""
+
+    authentication_classes: list[Any] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        request=PairSerializer,
+        responses={200: PairedSerializer, 201: PairedSerializer},
+        auth=[],
+        examples=[
+            OpenApiExample(
+                "A laptop",
+                request_only=True,
+                value={"code": "7KQW-MX3D-PA9T", "name": "Alice's laptop", "platform": "Linux"},
+            )
+        ],
+    )
+    def post(self, request: Any) -> Response:
+        """Exchange a code for a device credential, which is shown once."""
+        body = read(PairSerializer, request)
+        if body["preview"]:
+            account, device, credential = pairing.account_of(body["code"]), None, None
+        else:
+            paired = pairing.pair(
+                body["code"], name=body["name"], platform=body["platform"], source=address_of(request)
+            )
+            account, device, credential = paired.device.owner, str(paired.device.pk), paired.credential
+        answer = {
+            "device": device,
+            "credential": credential,
+            "account": account.get_username(),
+            "server": settings.PUBLIC_URL,
+        }
+        return Response(PairedSerializer(answer).data, status=201 if device else 200)
+
+
+HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offer's definition.")
+
+
+class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.UpdateModelMixin, viewsets.GenericViewSet):
+    """One's own devices; nobody else sees them."""
+
+    scope = "devices"
+    queryset = Device.objects.none()
+    serializer_class = DeviceSerializer
+    filterset_fields = ["platform"]
+    page_ordering: Any = ("-created_at", "-pk")
+    http_method_names = ["get", "post", "patch", "head", "options"]
+
+    def get_queryset(self) -> QuerySet:
+        return Device.objects.visible_to(self.request.user).prefetch_related("offers")
+
+    @extend_schema(request=None, responses=DeviceSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def revoke(self, request: Any, pk: Any) -> Response:
+        """Take the device's credentials and close its socket at once. Its history stays."""
+        device = self.get_object()
+        device.revoke(reason="by its owner", actor=request.user, source=address_of(request))
+        presence.tell_revoked(device)
+        return Response(DeviceSerializer(device).data)
+
+    @extend_schema(
+        responses=DeviceCallSerializer(many=True),
+        parameters=[OpenApiParameter("state", str, enum=DeviceCall.State.values), OpenApiParameter("run", str)],
+    )
+    @action(detail=True, filterset_fields=None)
+    def calls(self, request: Any, pk: Any) -> Response:
+        """Tool calls sent to this device, newest first; `state` and `run` narrow them."""
+        rows = DeviceCall.objects.filter(device=self.get_object())
+        self.page_ordering = ("-id",)
+        page = self.paginate_queryset(narrowed(rows, request.query_params))
+        return self.get_paginated_response(DeviceCallSerializer(page, many=True).data)
+
+    @extend_schema(responses=OfferSerializer(many=True))
+    @action(detail=True, filterset_fields=None)
+    def offers(self, request: Any, pk: Any) -> Response:
+        """Tools of the device's own, and what their owner decided about each definition."""
+        self.page_ordering = ("-id",)
+        page = self.paginate_queryset(self.get_object().offers.select_related("tool"))
+        return self.get_paginated_response(OfferSerializer(page, many=True).data)
+
+    @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def approve(self, request: Any, pk: Any, hash: str) -> Response:
+        """Let agents use this tool, as long as its name, description and schema stay exactly these."""
+        offer = self.offer(hash)
+        offers.approve(offer, by=request.user, source=address_of(request))
+        return Response(OfferSerializer(offer).data)
+
+    @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def reject(self, request: Any, pk: Any, hash: str) -> Response:
+        """Refuse this tool, or take an approval back."""
+        offer = self.offer(hash)
+        offers.reject(offer, by=request.user, source=address_of(request))
+        return Response(OfferSerializer(offer).data)
+
+    def offer(self, hash: str) -> OfferedTool:
+        found = self.get_object().offers.select_related("device", "tool").filter(hash=hash).first()
+        if found is None:
+            raise NotFound("This device has offered no such tool.")
+        return found
+
+
+def narrowed(rows: QuerySet, query: Any) -> QuerySet:
+    if state := query.get("state"):
+        if state not in DeviceCall.State.values:
+            raise Invalid(f"“state” is one of {', '.join(DeviceCall.State.values)}.", code="invalid_filter")
+        rows = rows.filter(state=state)
+    if run := query.get("run"):
+        if not presence.is_id(run):
+            raise Invalid("“run” is the id of a run.", code="invalid_filter")
+        rows = rows.filter(run_id=run)
+    return rows

@@ -1,0 +1,267 @@
+"""Calls to devices: write the row, nudge the socket, hold a thread for two seconds, then let go and be woken.
+
+queued → sent → acked → done | failed | expired | cancelled | unknown. A call is settled once `finished_at` is set.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from agents import broadcast
+from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
+from devices import protocol
+from devices.exceptions import DeviceFailed
+from devices.models import Device, DeviceCall, Notice
+from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, told
+
+log = logging.getLogger(__name__)
+State = DeviceCall.State
+CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
+
+
+def call_device(
+    wanted: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Device | None, bool]]
+) -> ToolResult:
+    """Ask a device and wait a little. The same call id never makes a second call: it finds the first one's row.
+
+    `place` chooses (device or None for any, whether it is online) for a call that is new. Raises CallPending,
+    OutcomeUnknown, and whatever `place` raises.
+    """
+    waiter = SWITCHBOARD.register(call.id)
+    try:
+        row = DeviceCall.objects.filter(pk=call.id).first()
+        if row is None:
+            device, is_online = place()
+            row = create(wanted, call, context, device, is_online)
+        if not row.is_settled and row.state != State.QUEUED:
+            hold(waiter, row, context)
+        if waiter.outcome is not None:
+            return answer_of(row.pk, **waiter.outcome)
+        return pend_or_answer(row)
+    finally:
+        SWITCHBOARD.forget(call.id)
+
+
+class Wanted:
+    """What is asked of a device: the tool as it calls it, how long it may take, what to do when it is away."""
+
+    def __init__(self, tool: str, *, offer: str = "", timeout_s: float = 30.0, offline: str = "fail") -> None:
+        self.tool = tool
+        self.offer = offer
+        self.timeout_s = timeout_s
+        self.offline = offline
+
+
+def create(wanted: Wanted, call: ToolCall, context: ToolContext, device: Device | None, is_online: bool) -> DeviceCall:
+    """The row, written before anything is sent, and the nudge."""
+    now = timezone.now()
+    limit = wanted.timeout_s if is_online else settings.DEVICE_WAIT_S
+    row = DeviceCall(
+        pk=call.id,
+        owner_id=context.user_id,
+        device=device,
+        run_id=context.run_id,
+        root_id=context.root_id or context.run_id,
+        tool=wanted.tool,
+        offer=wanted.offer,
+        arguments=call.arguments,
+        run_context=run_context(context),
+        state=State.SENT if is_online else State.QUEUED,
+        timeout_s=wanted.timeout_s,
+        deadline=now + timedelta(seconds=limit),
+        sent_at=now if is_online else None,
+    )
+    text = frame_of(row, now)  # refused here when it is too large, before anything is written
+    row.save(force_insert=True)
+    if is_online and device is not None and not nudge(device, row, text):
+        # the broker is down, so nothing was sent: the server that holds the socket finds the row at its next sweep
+        DeviceCall.objects.filter(pk=row.pk, state=State.SENT).update(state=State.QUEUED, sent_at=None)
+    return row
+
+
+def run_context(context: ToolContext) -> dict[str, Any]:
+    """What the device may show and group by. `agent_id` is the client's own stable word for the agent."""
+    known = {
+        "run": context.run_id,
+        "root": context.root_id or context.run_id,
+        "agent": context.agent,
+        "agent_id": context.metadata.get("agent_id"),
+        "session": context.session_id,
+        "chain": context.chain,
+        "step": context.step,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def frame_of(row: DeviceCall, now: datetime) -> str:
+    """The tool_call frame. Raises DeviceFailed when the arguments do not fit into one."""
+    left = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
+    deadline = (now + timedelta(seconds=left)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    frame = protocol.ToolCall(
+        str(row.pk), row.tool, row.arguments, row.run_context, deadline, round(left, 3), row.attempt
+    )
+    try:
+        return protocol.encode(frame)
+    except protocol.BadFrame as error:
+        raise DeviceFailed(f"the arguments cannot be sent: {error}", code="too_large")
+
+
+def nudge(device: Device, row: DeviceCall, text: str) -> bool:
+    return broadcast.publish(device.group, {"type": "device.call", "id": str(row.pk), "text": text})
+
+
+def hold(waiter: Waiter, row: DeviceCall, context: ToolContext) -> None:
+    """Keep this thread until the device has answered, for as long as a thread may be kept."""
+    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (row.deadline - timezone.now()).total_seconds()))
+    release_connection()
+    while (left := until - time.monotonic()) > 0 and not context.is_cancelled():
+        if waiter.settled.wait(min(left, PULSE_S)):
+            return
+
+
+def pend_or_answer(row: DeviceCall) -> ToolResult:
+    """The answer if there is one by now; else the run lets go of its worker. Raises CallPending."""
+    now = timezone.now()
+    if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk, deadline__gt=now).update(is_awaited=True):
+        raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
+    expire(DeviceCall.objects.filter(pk=row.pk), now)
+    row.refresh_from_db()
+    return answer_of(row.pk, row.state, row.result, row.error, row.late)
+
+
+def answer_of(call_id: Any, state: str, result: Any = None, error: Any = None, late: bool = False) -> ToolResult:
+    """A settled call as the runner takes it. Raises OutcomeUnknown."""
+    details = {"device_call": str(call_id), **({"late": True} if late else {})}
+    if state == State.DONE:
+        return ToolResult(ok=True, value=result, details=details)
+    error = error or {}
+    code, message = str(error.get("code") or state), str(error.get("message") or "the device gave no reason")
+    if state == State.UNKNOWN or code == protocol.OUTCOME_UNKNOWN:
+        raise OutcomeUnknown(message)
+    return ToolResult(ok=False, error={"code": code, "message": message}, details=details)
+
+
+# -- deadlines --------------------------------------------------------------------------------------------------------
+
+
+def expire_due(now: datetime | None = None) -> list[Any]:
+    """Settle every call that is past its deadline; the recovery tick calls this. Safe to run twice at once.
+
+    Returns the ids of the runs that wait for one of them.
+    """
+    now = now or timezone.now()
+    return expire(DeviceCall.objects.overdue(now)[:500], now)
+
+
+def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
+    """Never sent: expired. Sent, and not a word: unknown, which is the truth. A running tool is told to stop."""
+    runs = []
+    for row in rows:
+        if row.is_settled or row.deadline > now:
+            continue
+        was_sent = row.state in DeviceCall.HANDED_OVER
+        state = State.UNKNOWN if was_sent else State.EXPIRED
+        error = AFTER_SENDING if was_sent else NEVER_SENT
+        same = DeviceCall.objects.open().filter(pk=row.pk, state=row.state, deadline=row.deadline)
+        if not same.update(state=state, error=error, finished_at=now):
+            continue
+        if row.is_awaited and row.run_id:
+            runs.append(row.run_id)
+        tell_settled([row.pk], [{"state": state, "result": None, "error": error, "late": False}])
+        if was_sent:
+            tell_cancelled(row, "its deadline passed")
+    return runs
+
+
+AFTER_SENDING = {
+    "code": protocol.OUTCOME_UNKNOWN,
+    "message": "the device did not answer before the deadline; nobody knows whether it was done",
+}
+NEVER_SENT = {"code": "device_offline", "message": "the device did not come online in time; nothing was done"}
+
+
+def tell_settled(ids: list[Any], outcomes: list[dict[str, Any]]) -> None:
+    """Wake the threads that hold for these calls, in whichever process."""
+    if ids:
+        broadcast.publish_many([], [told(id, outcome) for id, outcome in zip(ids, outcomes, strict=True)])
+
+
+# -- cancelling -------------------------------------------------------------------------------------------------------
+
+
+def cancel_run(run_id: Any, reason: str) -> int:
+    """Cancel what a run still has at devices. What was never sent ends now; a running tool is told to stop."""
+    return cancel(DeviceCall.objects.open().filter(run_id=run_id), reason)
+
+
+def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
+    now, count = timezone.now(), 0
+    error = {"code": protocol.CANCELLED, "message": reason[:200] or "the run was cancelled"}
+    for row in rows:
+        mine = DeviceCall.objects.open().filter(pk=row.pk)
+        mine.update(cancel_requested_at=now, cancel_reason=reason[:200])
+        if mine.filter(state=State.QUEUED).update(state=State.CANCELLED, error=error, finished_at=now):
+            tell_settled([row.pk], [{"state": State.CANCELLED, "result": None, "error": error, "late": False}])
+        else:
+            tell_cancelled(row, reason)
+        count += 1
+    return count
+
+
+def tell_cancelled(row: DeviceCall, reason: str) -> None:
+    if row.device_id:
+        text = protocol.encode(protocol.ToolCancel(str(row.pk), reason))
+        broadcast.publish(f"device.{row.device_id}", {"type": "device.frame", "text": text})
+
+
+# -- the end of a run -------------------------------------------------------------------------------------------------
+
+
+def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str = "") -> int:
+    """Tell every device that worked for this run that no more comes; one that is away is told when it is back."""
+    rows = DeviceCall.objects.filter(Q(run_id=run_id) | Q(root_id=run_id)).exclude(device=None)
+    devices = dict(rows.values_list("device_id", "run_context"))
+    if not devices:
+        return 0
+    online = set(Device.objects.online(timezone.now()).filter(pk__in=devices).values_list("pk", flat=True))
+    for device, context in devices.items():
+        closing = {**context, "run": str(run_id)}
+        text = protocol.encode(protocol.RunComplete(closing, status, counts, summary[:2000]))
+        told_now = device in online and broadcast.publish(f"device.{device}", {"type": "device.frame", "text": text})
+        if not told_now:
+            Notice.objects.create(device_id=device, text=text)
+    return len(devices)
+
+
+# -- calls on their way -----------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def claim_unanswered(device_ids: Iterable[Any], now: datetime) -> list[tuple[Any, str]]:
+    """(device, frame) of calls these connected devices have not acknowledged: the nudge was lost on its way.
+
+    Harmless to repeat: a device answers a known id from its journal.
+    """
+    before = now - timedelta(seconds=CLAIM_S)
+    mine = Q(device__in=list(device_ids))
+    lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
+    rows = list(DeviceCall.objects.open().filter(mine & lost, cancel_requested_at=None).select_for_update()[:500])
+    return [(row.device_id, hand_over(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now]
+
+
+def hand_over(row: DeviceCall, now: datetime) -> str:
+    """Mark a row sent (again) and give its frame; a call that waited for its device gets its full time now."""
+    if row.state == State.QUEUED:
+        row.deadline = now + timedelta(seconds=row.timeout_s)
+    else:
+        row.attempt += 1
+    row.state, row.sent_at = State.SENT, now
+    row.save(update_fields=["state", "sent_at", "attempt", "deadline", "device"])
+    return frame_of(row, now)

@@ -1,0 +1,29 @@
+"""The built-in device tools as catalogue rows, their schemas derived from the client's own code."""
+
+from agents.models import Tool
+from agents.models.agent import tool_changed
+from devices.client.tools import TOOLS
+from devices.client.tools import Tool as BuiltIn
+
+UNTRUSTED = {"list_directory", "read_file_content"}  # files may have been written by anyone
+
+
+def ensure_tools() -> list[Tool]:
+    """Make or refresh the site's rows; unchanged ones are not touched. Returns those that were."""
+    known = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
+    return [row for tool in TOOLS.values() if (row := ensure(tool, known.get(tool.name)))]
+
+
+def ensure(tool: BuiltIn, row: Tool | None) -> Tool | None:
+    row = row or Tool(name=tool.name, untrusted=tool.name in UNTRUSTED)
+    before = row.definition_hash
+    row.kind = Tool.Kind.DEVICE
+    row.description = tool.description
+    row.input_schema = tool.input_schema
+    row.effect = tool.effect
+    row.source = {"device": tool.name}
+    if row.freeze_hash() == before:
+        return None
+    row.save()
+    tool_changed(row)
+    return row

@@ -1,0 +1,136 @@
+"""python -m devices.client pair | run | status | review"""
+
+import argparse
+import asyncio
+import logging
+import platform
+import signal
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from . import VERSION, pairing, review
+from .exceptions import Fatal
+from .home import MODES, Config, Home
+from .journal import Journal
+from .store import Store
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        return int(options.act(Home(options.home), options) or 0)
+    except Fatal as error:
+        print(f"muster-device: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="muster-device", description="Let your agents use tools on this machine.")
+    made.add_argument("--home", help="where it keeps its state; default $MUSTER_DEVICE_HOME or ~/.muster-device")
+    made.add_argument("--version", action="version", version=VERSION)
+    commands = made.add_subparsers(required=True, metavar="pair | run | status | review")
+    one = commands.add_parser("pair", help="pair this machine with your account, by a code from the server")
+    one.add_argument("--server", required=True, help="such as https://muster.example.org")
+    one.add_argument("--code", required=True)
+    one.add_argument("--name", default=platform.node()[:100] or "device", help="what the server calls this machine")
+    one.add_argument("--yes", action="store_true", help="do not ask")
+    one.set_defaults(act=pair)
+    one = commands.add_parser("run", help="connect and serve tool calls until stopped")
+    one.add_argument("--root", action="append", default=[], metavar="[NAME=]DIR", help="share a folder for reading")
+    one.add_argument("--approve", action="append", default=[], metavar="TOOL=allow|ask|deny", help="“default” is any")
+    one.set_defaults(act=run)
+    one = commands.add_parser("status", help="who this device is, and what was done here for which run")
+    one.set_defaults(act=status)
+    one = commands.add_parser("review", help="list what agents suggested; approve or reject it")
+    one.add_argument("decision", nargs="?", choices=["approve", "reject"])
+    one.add_argument("ids", nargs="*", metavar="ID", help="or “all”")
+    one.set_defaults(act=review_suggestions)
+    return made
+
+
+def pair(home: Home, options: argparse.Namespace) -> int:
+    if not options.yes:
+        found = pairing.preview(options.server, options.code)
+        told = f"Pair “{options.name}” with the account {found['account']} at {pairing.checked(options.server)}? [y/N] "
+        if input(told).strip().lower() not in ("y", "yes"):
+            print("Nothing was paired.")
+            return 1
+    identity = pairing.pair(home, options.server, options.code, options.name)
+    print(f"Paired with {identity.account} at {identity.server} as device {identity.device}.")
+    print(f"Share folders in {home.path / 'config.toml'} or with --root, then: python -m devices.client run")
+    return 0
+
+
+def run(home: Home, options: argparse.Namespace) -> int:
+    from .connection import Client  # its libraries are not needed to pair or to review
+
+    config = with_options(home.config(), options)
+    for name, root in config.roots.items():
+        if not Path(root).is_dir():
+            raise Fatal(f"the shared folder {name} is not there: {root}")
+
+    async def serve() -> None:
+        client = Client(home, config)
+        loop = asyncio.get_running_loop()
+        for word in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(word, client.stop)
+        await client.run()
+
+    asyncio.run(serve())
+    return 0
+
+
+def with_options(config: Config, options: argparse.Namespace) -> Config:
+    roots = dict(config.roots)
+    for text in options.root:
+        name, _, path = text.rpartition("=")
+        roots[name or Path(path).resolve().name] = str(Path(path).expanduser().resolve())
+    modes = dict(text.partition("=")[::2] for text in options.approve)
+    if wrong := [mode for mode in modes.values() if mode not in MODES]:
+        raise Fatal(f"an approval is allow, ask or deny, not {wrong[0]!r}")
+    return replace(
+        config,
+        roots=roots,
+        default_approval=modes.pop("default", config.default_approval),
+        offered_approval=modes.pop("offered", config.offered_approval),
+        approvals={**config.approvals, **modes},
+    )
+
+
+def status(home: Home, options: argparse.Namespace) -> int:
+    identity = home.identity()
+    print(f"{identity.name}: device {identity.device} of {identity.account} at {identity.server}")
+    print("The client is running." if home.is_running() else "The client is not running.")
+    store = Store(home.database)
+    for name, root in home.config().roots.items():
+        print(f"shares {name}: {root}")
+    print(f"{len(store.suggestions())} suggestions wait for you (review)")
+    for one in Journal(store).recent_runs():
+        when = datetime.fromtimestamp(one["last"]).isoformat(" ", "seconds")
+        print(
+            f"{when}  {one['agent'] or '?':20} {one['calls']:4} calls  {one['status'] or 'at work':10} run {one['run']}"
+        )
+    return 0
+
+
+def review_suggestions(home: Home, options: argparse.Namespace) -> int:
+    store = Store(home.database)
+    if options.decision is None:
+        print("\n".join(review.listed(store)) or "No suggestions.")
+        return 0
+    if not options.ids:
+        raise Fatal("say which: ids from the list, or “all”")
+    count, missing = review.decide(store, options.ids, approve=options.decision == "approve")
+    print(f"{count} {'approved' if options.decision == 'approve' else 'rejected'}")
+    for id in missing:
+        print(f"no open suggestion {id}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""allow, ask or deny, per tool, by the person at the device. A question dies with its call's deadline."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from typing import Any
+
+from devices.protocol import DENIED, ToolCall
+
+from .exceptions import ToolRefused
+from .home import Config
+
+JSON = Any
+MAX_SHOWN = 600
+
+
+class Approvals:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.turn = asyncio.Lock()  # one question at a time on the terminal
+
+    def mode(self, call: ToolCall, *, is_offered: bool) -> str:
+        return self.config.approval(call.name, is_offered=is_offered)
+
+    async def ask(self, call: ToolCall, seconds: float) -> None:
+        """Returns once the person said yes. Raises ToolRefused for no, and for no answer in time."""
+        if not can_ask():
+            raise ToolRefused(DENIED, f"“{call.name}” must be approved at the device, and nobody is at its terminal")
+        try:
+            async with asyncio.timeout(seconds), self.turn:
+                answer = await read_line(question_of(call))
+        except TimeoutError:
+            say("  (too late: the call's time is up)")
+            raise ToolRefused(DENIED, "nobody approved it at the device in time")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise ToolRefused(DENIED, "the person at the device said no")
+
+
+def can_ask() -> bool:
+    return sys.stdin is not None and not sys.stdin.closed and (sys.stdin.isatty() or "MUSTER_DEVICE_ASK" in os.environ)
+
+
+def question_of(call: ToolCall) -> str:
+    who = call.run_context.get("agent") or "an agent"
+    arguments = json.dumps(call.args, ensure_ascii=False)[:MAX_SHOWN]
+    printable = "".join(letter if letter.isprintable() else "�" for letter in f"{who} wants {call.name} {arguments}")
+    return f"\n{printable}\nAllow it? [y/N] "
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+async def read_line(question: str) -> str:
+    """One line of the terminal without a thread that would outlive the question."""
+    print(question, end="", flush=True)
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[str] = loop.create_future()
+
+    def on_input() -> None:
+        if not came.done():
+            came.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), on_input)
+    try:
+        return await came
+    finally:
+        with contextlib.suppress(ValueError, OSError):
+            loop.remove_reader(sys.stdin.fileno())

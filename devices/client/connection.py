@@ -1,0 +1,213 @@
+"""The socket: connect, say hello, take calls, beat, and come back with jittered back-off when it falls."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from dataclasses import replace
+from typing import Any
+
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus
+
+from devices import protocol
+from devices.protocol import BadFrame, DeviceHello, ToolName
+
+from . import VERSION
+from .approvals import Approvals
+from .exceptions import Fatal
+from .executor import Executor
+from .home import Config, Home
+from .journal import Journal
+from .mcp_bridge import Bridge
+from .pairing import platform_name
+from .store import Store
+from .tools import TOOLS
+from .workspace import Workspace
+
+log = logging.getLogger("muster.device")
+FIRST_S, LONGEST_S = 0.5, 30.0
+STEADY_S = 10.0  # a connection that lasted so long starts the back-off anew
+GRACE_S = 5.0
+FINAL = {protocol.REPLACED: "another client has connected as this device", protocol.REVOKED: "this device was revoked"}
+
+
+class Client:
+    """A paired device at work. `run` returns when it was stopped, and raises Fatal when there is no way on."""
+
+    def __init__(self, home: Home, config: Config | None = None) -> None:
+        self.home = home
+        self.identity = home.identity()
+        config = config or home.config()
+        self.store = Store(home.database)
+        self.journal = Journal(self.store)
+        self.bridge = Bridge(config.mcp_servers)
+        self.has_roots = bool(config.roots)
+        self.executor = Executor(
+            self.store, self.journal, Workspace(config.roots), Approvals(config), self.bridge, self.send
+        )
+        self.socket: ClientConnection | None = None
+        self.is_greeted = False
+        self.heartbeat_s = protocol.HEARTBEAT_S
+        self.stopping = asyncio.Event()
+        self.runs: dict[str, asyncio.Future[str]] = {}
+
+    async def run(self) -> None:
+        self.home.take()
+        if count := self.journal.recover():
+            log.info("%d calls were interrupted when the client stopped last", count)
+        await self.bridge.start()
+        try:
+            await self.stay_connected()
+        finally:
+            await self.executor.close(GRACE_S)
+            if self.socket is not None:
+                await self.socket.close()
+            await self.bridge.stop()
+            self.store.close()
+
+    def stop(self) -> None:
+        self.stopping.set()
+
+    async def stay_connected(self) -> None:
+        failures = 0
+        while not self.stopping.is_set():
+            started = time.monotonic()
+            try:
+                await self.converse()
+            except (OSError, InvalidHandshake, websockets.ConnectionClosed, TimeoutError) as error:
+                check_refusal(error)
+                log.info("not connected: %s", error)
+            failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
+            await self.pause(random.uniform(0, min(LONGEST_S, FIRST_S * 2**failures)))  # noqa: S311
+
+    async def pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), seconds)
+
+    # -- one connection -------------------------------------------------------------------------------------------
+
+    async def converse(self) -> None:
+        """One connection from its handshake to its end. Raises ConnectionClosed, or OSError."""
+        url = self.identity.server.replace("http", "ws", 1) + protocol.PATH
+        headers = {"Authorization": f"Bearer {self.identity.credential}"}
+        async with connect(
+            url, additional_headers=headers, max_size=2 * protocol.MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
+        ) as socket:
+            self.socket, self.is_greeted = socket, False
+            hello = self.hello()
+            await socket.send(protocol.encode(hello))
+            beating = asyncio.create_task(self.beat(socket))
+            stopper = asyncio.create_task(self.close_when_stopped(socket))
+            try:
+                await self.listen(socket, hello)
+            finally:
+                self.socket, self.is_greeted = None, False
+                for task in (beating, stopper):
+                    task.cancel()
+
+    def hello(self) -> DeviceHello:
+        names = [tool for tool in TOOLS.values() if self.has_roots or tool.works_on != "workspace"]
+        return DeviceHello(
+            protocol=protocol.VERSION,
+            device_id=self.identity.device,
+            name=self.identity.name,
+            client_version=VERSION,
+            platform=platform_name(),
+            journal_id=self.journal.id,
+            tools=tuple(ToolName(tool.name, tool.hash) for tool in names),
+            offers=self.bridge.offers(),
+            unfinished=self.journal.unfinished(),
+        )
+
+    async def listen(self, socket: ClientConnection, hello: DeviceHello) -> None:
+        """Take frames until the connection ends; silence for two beats ends it."""
+        while True:
+            async with asyncio.timeout(self.heartbeat_s * protocol.MISSED_BEATS + 1):
+                text = await socket.recv()
+            try:
+                frame = protocol.parse(text, protocol.FROM_SERVER)
+            except BadFrame as error:
+                log.warning("a frame was ignored: %s", error)
+                continue
+            await self.on_frame(frame, hello)
+
+    async def on_frame(self, frame: Any, hello: DeviceHello) -> None:
+        match frame:
+            case protocol.HelloAck():
+                await self.on_hello_ack(frame, hello)
+            case protocol.ToolCall():
+                await self.executor.take(frame)
+            case protocol.ToolCancel():
+                self.executor.cancel(frame.id, frame.reason)
+            case protocol.RunComplete():
+                run = str(frame.run_context.get("run", ""))
+                log.info("run %s %s %s", run, frame.status, frame.counts)
+                self.journal.close_run(run, frame.status, frame.counts, frame.summary)
+            case protocol.RunAccepted():
+                self.answer_request(frame.request_id, frame.run, None)
+            case protocol.Error():
+                log.warning("the server says: %s: %s", frame.code, frame.message)
+                self.answer_request(frame.request_id, None, frame)
+
+    async def on_hello_ack(self, ack: protocol.HelloAck, hello: DeviceHello) -> None:
+        if ack.credential:
+            self.identity = replace(self.identity, credential=ack.credential)
+            self.home.keep_identity(self.identity)
+        self.heartbeat_s = max(0.2, ack.heartbeat_s)
+        self.journal.confirm(hello.unfinished, ack.resend)
+        self.is_greeted = True
+        log.info("connected to %s as %s", self.identity.server, self.identity.account)
+        await self.executor.resend(ack.resend)
+
+    async def beat(self, socket: ClientConnection) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):
+            while True:
+                await asyncio.sleep(self.heartbeat_s * random.uniform(0.7, 0.95))  # noqa: S311
+                await socket.send(PING)
+
+    async def close_when_stopped(self, socket: ClientConnection) -> None:
+        await self.stopping.wait()
+        await self.executor.close(GRACE_S)
+        await socket.close(1001, "the client is being stopped")
+
+    async def send(self, frame: Any) -> None:
+        """Deliver it if there is a connection; what cannot be delivered is in the journal."""
+        socket = self.socket
+        if socket is None:
+            return
+        with contextlib.suppress(websockets.ConnectionClosed):
+            await socket.send(protocol.encode(frame))
+
+    # -- runs of one's own ----------------------------------------------------------------------------------------
+
+    async def request_run(self, *, agent: str = "", chain: str = "", input: Any = None, agent_id: str = "") -> str:
+        """Ask for a run now; returns its id. Raises Fatal with the server's reason."""
+        request_id = f"{random.getrandbits(64):016x}"  # noqa: S311
+        came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.runs[request_id] = came
+        await self.send(protocol.RunRequest(agent, chain, input, agent_id, request_id))
+        return await came
+
+    def answer_request(self, request_id: str, run: str | None, error: protocol.Error | None) -> None:
+        came = self.runs.pop(request_id, None)
+        if came is None or came.done():
+            return
+        if error is not None:
+            came.set_exception(Fatal(f"{error.code}: {error.message}"))
+        else:
+            came.set_result(run or "")
+
+
+PING = protocol.encode(protocol.Ping())
+
+
+def check_refusal(error: BaseException) -> None:
+    """Raises Fatal where trying again cannot help."""
+    if isinstance(error, InvalidStatus) and error.response.status_code in (401, 403):
+        raise Fatal("the server refuses this device's credential: it was revoked, or is wrong. Pair the device again.")
+    received = getattr(error, "rcvd", None)
+    if received is not None and received.code in FINAL:
+        raise Fatal(FINAL[received.code])

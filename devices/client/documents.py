@@ -1,0 +1,82 @@
+"""Text from what is not plain text: PDF and Word files, and why other binary files are refused."""
+
+import io
+import zipfile
+from typing import BinaryIO
+
+from . import stopping
+from .exceptions import ToolRefused
+
+MAX_DOCUMENT_BYTES = 30 * 1024 * 1024
+MAX_UNPACKED_BYTES = 200 * 1024 * 1024
+MAX_PAGES = 1000
+MAX_TEXT = 5_000_000  # characters
+
+MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"\x7fELF": "a program",
+    b"MZ": "a program",
+    b"SQLite format 3": "a SQLite database",
+    b"RIFF": "sound or video",
+    b"ID3": "sound",
+    b"\xd0\xcf\x11\xe0": "an old Office file",
+}
+
+
+def pdf_text(file: BinaryIO) -> str:
+    """The text of all pages. Raises ToolRefused."""
+    try:
+        import pypdf  # takes 0.2 s to import, and most calls read no PDF
+    except ImportError:
+        raise ToolRefused("unsupported", "this client was installed without its PDF reader (pip install pypdf)")
+    try:
+        reader = pypdf.PdfReader(file)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise ToolRefused("unsupported", "the PDF is locked with a password")
+        pages, length = [], 0
+        for page in reader.pages[:MAX_PAGES]:
+            stopping.check()
+            pages.append(page.extract_text() or "")
+            length += len(pages[-1])
+            if length > MAX_TEXT:
+                break
+        return "\n\n".join(pages)[:MAX_TEXT]
+    except (pypdf.errors.PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ToolRefused("unreadable", f"the PDF is damaged: {type(error).__name__}")
+
+
+def docx_text(file: BinaryIO) -> str:
+    """Paragraphs and tables of a Word file. Raises ToolRefused."""
+    try:
+        import docx
+    except ImportError:
+        raise ToolRefused("unsupported", "this client was installed without its Word reader (pip install python-docx)")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if sum(item.file_size for item in archive.infolist()) > MAX_UNPACKED_BYTES:
+                raise ToolRefused("too_large", "the Word file unpacks to more than 200 MB")
+        file.seek(0)
+        document = docx.Document(io.BytesIO(file.read()))
+        lines = [paragraph.text for paragraph in document.paragraphs]
+        for table in document.tables:
+            stopping.check()
+            lines += ["\t".join(cell.text for cell in row.cells) for row in table.rows]
+        return "\n".join(lines)[:MAX_TEXT]
+    except ToolRefused:
+        raise
+    except Exception as error:  # python-docx lets lxml's, zipfile's and its own errors through
+        raise ToolRefused("unreadable", f"the Word file is damaged: {type(error).__name__}")
+
+
+def binary_reason(head: bytes) -> str | None:
+    """Why the first bytes of a file are no text; None when they may be."""
+    for magic, name in MAGIC.items():
+        if head.startswith(magic):
+            return name
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None  # UTF-16 says so itself
+    return "binary data" if b"\0" in head else None

@@ -1,0 +1,274 @@
+"""From a tool_call frame to its tool_result: known? allowed? journal, run, answer. Never twice, never for ever."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from devices import protocol
+from devices.protocol import CANCELLED, DEADLINE, DENIED, BadFrame, ToolAck, ToolCall, ToolProgress, ToolResult
+
+from . import schema, stopping
+from .approvals import Approvals
+from .exceptions import Stopped, ToolRefused
+from .journal import Journal
+from .mcp_bridge import Bridge
+from .store import Store
+from .tools import TOOLS, Tool
+from .workspace import Workspace
+
+log = logging.getLogger("muster.device")
+JSON = Any
+Send = Callable[[Any], Awaitable[None]]
+MAX_AT_ONCE = 32
+MAX_ABANDONED = 64  # threads of tools that would not stop
+DEFAULT_S = 30.0
+
+
+@dataclass
+class Running:
+    """A call at work. Whoever claims it first gives its answer: the tool, the clock, or a cancel."""
+
+    call: ToolCall
+    stop: threading.Event = field(default_factory=threading.Event)
+    reason: str = ""
+    task: asyncio.Task[None] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_claimed: bool = False
+    is_written: bool = False  # the journal has its answer
+
+    def claim(self) -> bool:
+        with self.lock:
+            first, self.is_claimed = not self.is_claimed, True
+            return first
+
+
+class Executor:
+    """`send` delivers a frame if there is a connection, and else does nothing: the journal keeps the result."""
+
+    def __init__(
+        self, store: Store, journal: Journal, workspace: Workspace, approvals: Approvals, bridge: Bridge, send: Send
+    ) -> None:
+        self.store = store
+        self.journal = journal
+        self.workspace = workspace
+        self.approvals = approvals
+        self.bridge = bridge
+        self.send = send
+        self.running: dict[str, Running] = {}
+        self.slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self.abandoned = 0
+
+    async def take(self, call: ToolCall) -> None:
+        """Start a call, or answer one that is known from the journal."""
+        if call.id in self.running:
+            return
+        if (entry := self.journal.find(call.id)) is not None and entry.state != "running":
+            await self.send(entry.result)
+            return
+        running = Running(call)
+        self.running[call.id] = running
+        running.task = asyncio.create_task(self.work(running))
+
+    def cancel(self, id: str, reason: str) -> bool:
+        """Tell a tool to stop; its answer is a result with the code `cancelled`."""
+        running = self.running.get(id)
+        if running is None:
+            return False
+        running.reason = reason or "cancelled"
+        running.stop.set()
+        return True
+
+    async def resend(self, ids: tuple[str, ...]) -> None:
+        for id in ids:
+            if (entry := self.journal.find(id)) is not None and entry.state != "running":
+                await self.send(entry.result)
+
+    # -- one call ---------------------------------------------------------------------------------------------------
+
+    async def work(self, running: Running) -> None:
+        started = time.monotonic()
+        call = running.call
+        try:
+            async with self.slots:
+                result = await self.result_of(running, started + seconds_left(call))
+        except Exception as error:  # a fault of ours must not leave the call without an answer
+            log.exception("call %s broke", call.id)
+            result = refused(call.id, "tool_broken", f"the client itself failed: {type(error).__name__}")
+        finally:
+            self.running.pop(call.id, None)
+        outcome = "ok" if result.ok else (result.error or {}).get("code")
+        agent = call.run_context.get("agent", "")
+        log.info("%s %s %s %.0f ms", agent, call.name, outcome, (time.monotonic() - started) * 1000)
+        await self.send(result)
+
+    async def result_of(self, running: Running, until: float) -> ToolResult:
+        call = running.call
+        tool = TOOLS.get(call.name)
+        is_offered = tool is None and self.bridge.has(call.name)
+        if tool is None and not is_offered:
+            return refused(call.id, "unknown_tool", f"this device has no tool “{call.name}”")
+        if tool and (problems := schema.problems(tool.input_schema, call.args)):
+            return refused(call.id, "invalid_arguments", "; ".join(problems[:5]))
+        try:
+            await self.permit(running, is_offered=is_offered, until=until)
+        except ToolRefused as refusal:
+            return refused(call.id, refusal.code, str(refusal))
+        if running.stop.is_set():
+            return refused(call.id, CANCELLED, running.reason)
+        is_repeatable = tool is not None  # reads, and record tools that commit with their journal entry
+        self.journal.begin(call, repeatable=is_repeatable)
+        await self.send(ToolAck(call.id))
+        result = await (self.run(running, tool, until) if tool else self.run_offered(running, until))
+        if not running.is_written:
+            self.journal.finish(result, durable=not is_repeatable)
+        return result
+
+    async def permit(self, running: Running, *, is_offered: bool, until: float) -> None:
+        """Raises ToolRefused unless the person at the device lets this tool run."""
+        mode = self.approvals.mode(running.call, is_offered=is_offered)
+        if mode == "deny":
+            raise ToolRefused(DENIED, f"“{running.call.name}” is not allowed on this device")
+        if mode == "ask":
+            await self.send(ToolProgress(running.call.id, "waits for the person at the device"))
+            asking = asyncio.ensure_future(self.approvals.ask(running.call, until - time.monotonic()))
+            while not asking.done():
+                await asyncio.wait([asking], timeout=0.2)
+                if running.stop.is_set():
+                    asking.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asking
+                    raise ToolRefused(CANCELLED, running.reason)
+            asking.result()
+
+    async def run(self, running: Running, tool: Tool, until: float) -> ToolResult:
+        """In a thread of its own, which is left behind if it does not stop when told to."""
+        if self.abandoned >= MAX_ABANDONED:
+            return refused(running.call.id, "too_busy", "too many tools on this device do not stop; restart the client")
+        loop = asyncio.get_running_loop()
+        came: asyncio.Future[ToolResult | None] = loop.create_future()
+
+        def work() -> None:
+            stopping.watch(running.stop)
+            result = self.execute(running, tool)
+            with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+                loop.call_soon_threadsafe(answer, came, result)
+
+        threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
+        return await self.wait(running, came, until)
+
+    async def wait(self, running: Running, came: "asyncio.Future[ToolResult | None]", until: float) -> ToolResult:
+        """What the tool says; or cancelled, or deadline, when it was stopped first."""
+        try:
+            while not came.done():
+                left = until - time.monotonic()
+                if left <= 0:
+                    running.stop.set()
+                    break
+                if running.stop.is_set():
+                    await asyncio.wait([came], timeout=0.5)  # a moment to stop by itself
+                    break
+                await asyncio.wait([came], timeout=min(left, 0.1) if left > 0.1 else left)
+            if came.done() and (result := came.result()) is not None:
+                return result
+            if not running.claim():
+                return await came or stopped(running)
+            self.abandoned += not came.done()
+            came.add_done_callback(lambda _: self.returned())
+            return stopped(running)
+        except asyncio.CancelledError:
+            running.stop.set()
+            raise
+
+    def returned(self) -> None:
+        self.abandoned = max(0, self.abandoned - 1)
+
+    def execute(self, running: Running, tool: Tool) -> ToolResult | None:
+        """On the tool's thread. None when the call was stopped before the tool had an answer."""
+        call = running.call
+        try:
+            if tool.works_on == "workspace":
+                value = tool.function(self.workspace, **call.args)
+                return fitting(call.id, value) if running.claim() else None
+            with self.store.transaction():
+                result = fitting(call.id, tool.function(self.store, **call.args))
+                if not running.claim():
+                    raise Stopped  # rolls back: we said it was not done
+                self.journal.finish(result)
+            running.is_written = True
+            return result
+        except Stopped:
+            return None
+        except ToolRefused as refusal:
+            return refused(call.id, refusal.code, str(refusal)) if running.claim() else None
+        except Exception as error:  # whatever a tool raises is its answer
+            log.exception("tool %s raised", tool.name)
+            message = f"{type(error).__name__}: {error}"[:500].encode("utf-8", "backslashreplace").decode()
+            return refused(call.id, "tool_failed", message) if running.claim() else None
+
+    async def run_offered(self, running: Running, until: float) -> ToolResult:
+        """A tool of a mounted MCP server."""
+        calling = asyncio.ensure_future(self.bridge.call(running.call))
+        while not calling.done():
+            left = until - time.monotonic()
+            if left <= 0 or running.stop.is_set():
+                calling.cancel()
+                return stopped(running)
+            await asyncio.wait([calling], timeout=min(left, 0.1))
+        try:
+            return fitting(running.call.id, calling.result())
+        except ToolRefused as refusal:
+            return refused(running.call.id, refusal.code, str(refusal))
+        except Exception as error:  # the MCP server's fault is the tool's answer
+            return refused(running.call.id, "tool_failed", f"{type(error).__name__}: {error}"[:500])
+
+    async def close(self, grace_s: float) -> None:
+        """Let what is at work finish for a moment, then stop it."""
+        tasks = [running.task for running in self.running.values() if running.task]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for running in list(self.running.values()):
+            running.reason = "the client is being stopped"
+            running.stop.set()
+        if tasks:
+            await asyncio.wait(tasks, timeout=2)
+
+
+def answer(came: "asyncio.Future[ToolResult | None]", result: ToolResult | None) -> None:
+    if not came.done():
+        came.set_result(result)
+
+
+def stopped(running: Running) -> ToolResult:
+    if running.reason:
+        return refused(running.call.id, CANCELLED, running.reason)
+    return refused(running.call.id, DEADLINE, "the tool did not finish before the call's deadline")
+
+
+def refused(id: str, code: str, message: str) -> ToolResult:
+    return ToolResult(id, False, None, {"code": code, "message": message})
+
+
+def fitting(id: str, value: JSON) -> ToolResult:
+    """A result that fits into a frame; one that does not is an error that says so."""
+    result = ToolResult(id, True, value)
+    try:
+        protocol.encode(result)
+    except BadFrame as error:
+        return refused(id, error.code, f"the tool's answer cannot be sent: {error}; ask for less")
+    return result
+
+
+def seconds_left(call: ToolCall) -> float:
+    """By the server's count where it gives one: this machine's clock may be wrong."""
+    if call.timeout_s is not None:
+        return max(0.0, call.timeout_s)
+    try:
+        return max(0.0, (datetime.fromisoformat(call.deadline) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return DEFAULT_S

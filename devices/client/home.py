@@ -1,0 +1,143 @@
+"""Where a device keeps what it knows: who it is paired with, what it shares, what it did.
+
+device.json (0600) holds the server's address and the credential, config.toml what its person chose, device.sqlite3 the
+records and the journal.
+"""
+
+import fcntl
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .exceptions import Fatal
+
+JSON = Any
+DEFAULT = "~/.muster-device"
+MODES = ("allow", "ask", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this device is to which server."""
+
+    server: str
+    device: str
+    credential: str
+    account: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A local MCP server over stdio, mounted under a name."""
+
+    name: str
+    command: str
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    roots: dict[str, str] = field(default_factory=dict)
+    approvals: dict[str, str] = field(default_factory=dict)
+    default_approval: str = "allow"
+    offered_approval: str = "ask"
+    mcp_servers: tuple[McpServer, ...] = ()
+
+    def approval(self, tool: str, *, is_offered: bool) -> str:
+        return self.approvals.get(tool, self.offered_approval if is_offered else self.default_approval)
+
+
+class Home:
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = Path(path or os.environ.get("MUSTER_DEVICE_HOME") or DEFAULT).expanduser()
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.lock: Any = None
+
+    @property
+    def database(self) -> Path:
+        return self.path / "device.sqlite3"
+
+    def identity(self) -> Identity:
+        """Raises Fatal where the device is not paired."""
+        try:
+            return Identity(**json.loads((self.path / "device.json").read_text()))
+        except FileNotFoundError:
+            raise Fatal("this device is not paired yet: run `python -m devices.client pair --server URL --code CODE`")
+        except (ValueError, TypeError):
+            raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
+
+    def keep_identity(self, identity: Identity) -> None:
+        """Replaced in one step and on the disk before it is used: a lost credential means pairing again."""
+        values = {name: getattr(identity, name) for name in Identity.__slots__}
+        made = self.path / ".device.json"
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(values, file)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(self.path / "device.json")
+
+    def is_paired(self) -> bool:
+        return (self.path / "device.json").exists()
+
+    def config(self) -> Config:
+        """Raises Fatal, with the line of the file that is wrong."""
+        path = self.path / "config.toml"
+        if not path.exists():
+            return Config()
+        try:
+            return read_config(tomllib.loads(path.read_text()))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
+            raise Fatal(f"{path}: {error}")
+
+    def take(self) -> None:
+        """One client a home: two would share one credential and push each other out. Raises Fatal."""
+        self.lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Fatal(f"another client already runs with {self.path}")
+
+    def is_running(self) -> bool:
+        with (self.path / "lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+            return False
+
+
+def read_config(values: Mapping[str, JSON]) -> Config:
+    """Raises ValueError."""
+    roots = table(values, "roots")
+    approvals = table(values, "approvals")
+    modes = {name: mode_of(mode) for name, mode in approvals.items()}
+    servers = [
+        McpServer(name, one["command"], list(one.get("args", [])), dict(one.get("env", {})))
+        for name, one in table(table(values, "mcp"), "servers").items()
+    ]
+    return Config(
+        roots={str(name): str(Path(str(path)).expanduser()) for name, path in roots.items()},
+        approvals={name: mode for name, mode in modes.items() if name not in ("default", "offered")},
+        default_approval=modes.get("default", "allow"),
+        offered_approval=modes.get("offered", "ask"),
+        mcp_servers=tuple(servers),
+    )
+
+
+def table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:
+    found = values.get(name, {})
+    if not isinstance(found, dict):
+        raise ValueError(f"[{name}] must be a table")
+    return found
+
+
+def mode_of(mode: JSON) -> str:
+    if mode not in MODES:
+        raise ValueError(f"an approval is allow, ask or deny, not {mode!r}")
+    return str(mode)

@@ -1,0 +1,105 @@
+"""The journal of calls: written before a tool runs, so that a call sent twice never runs twice."""
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from devices.protocol import OUTCOME_UNKNOWN, ToolCall, ToolResult, Unfinished
+
+from .store import KEEP_S, Store
+
+JSON = Any
+MAX_LISTED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    state: str
+    result: ToolResult
+
+
+class Journal:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.id = store.meta("journal_id", uuid.uuid4().hex)
+
+    def recover(self) -> int:
+        """After a start: calls that were running when the client died.
+
+        What only reads or only changes the local records left nothing behind: it is forgotten, and the server sends it
+        again. Of any other nobody knows, and the server is told so. Returns how many there were.
+        """
+        error = json.dumps({"code": OUTCOME_UNKNOWN, "message": "the client stopped while this ran"})
+        with self.store.transaction(durable=True) as db:
+            forgotten = db.execute("DELETE FROM calls WHERE state = 'running' AND repeatable = 1").rowcount
+            unknown = db.execute(
+                "UPDATE calls SET state = 'failed', error = ?, finished_at = ? WHERE state = 'running'",
+                (error, time.time()),
+            ).rowcount
+            db.execute("DELETE FROM calls WHERE finished_at < ?", (time.time() - KEEP_S,))
+        return forgotten + unknown
+
+    def find(self, id: str) -> Entry | None:
+        with self.store.lock:
+            row = self.store.db.execute("SELECT * FROM calls WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            return None
+        error = json.loads(row["error"]) if row["error"] else None
+        result = json.loads(row["result"]) if row["result"] else None
+        return Entry(row["state"], ToolResult(id, row["state"] == "done", result, error))
+
+    def begin(self, call: ToolCall, *, repeatable: bool) -> None:
+        """Note that this call is about to run. A tool whose effect cannot be undone waits for the disk."""
+        run, agent = str(call.run_context.get("run", "")), str(call.run_context.get("agent", ""))
+        with self.store.transaction(durable=not repeatable) as db:
+            db.execute(
+                "INSERT INTO calls (id, tool, run, agent, state, repeatable, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (call.id, call.name, run, agent, "running", int(repeatable), time.time()),
+            )
+
+    def finish(self, result: ToolResult, *, durable: bool = False) -> None:
+        with self.store.transaction(durable=durable) as db:
+            db.execute(
+                "UPDATE calls SET state = ?, result = ?, error = ?, finished_at = ? WHERE id = ?",
+                (
+                    "done" if result.ok else "failed",
+                    json.dumps(result.result) if result.ok else None,
+                    json.dumps(result.error) if result.error else None,
+                    time.time(),
+                    result.id,
+                ),
+            )
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """What the hello lists: calls at work, and finished ones the server has not confirmed."""
+        with self.store.lock:
+            rows = self.store.db.execute(
+                "SELECT id, state FROM calls WHERE confirmed = 0 ORDER BY finished_at IS NULL DESC, finished_at DESC"
+                " LIMIT ?",
+                (MAX_LISTED,),
+            ).fetchall()
+        return tuple(Unfinished(row["id"], row["state"]) for row in rows)
+
+    def confirm(self, listed: tuple[Unfinished, ...], wanted: tuple[str, ...]) -> None:
+        """The server has seen the hello: what was finished and is not wanted again need not be listed any more."""
+        done = [(item.id,) for item in listed if item.state != "running" and item.id not in set(wanted)]
+        with self.store.transaction() as db:
+            db.executemany("UPDATE calls SET confirmed = 1 WHERE id = ?", done)
+
+    def close_run(self, run: str, status: str, counts: dict[str, int], summary: str) -> None:
+        with self.store.transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
+                (run, status, json.dumps(counts), summary, time.time()),
+            )
+
+    def recent_runs(self, limit: int = 10) -> list[dict[str, JSON]]:
+        """What was done here for which run, newest first."""
+        query = """SELECT calls.run, max(calls.agent) AS agent, count(*) AS calls, max(calls.started_at) AS last,
+                          runs.status, runs.counts, runs.summary
+                   FROM calls LEFT JOIN runs ON runs.run = calls.run
+                   GROUP BY calls.run ORDER BY last DESC LIMIT ?"""
+        with self.store.lock:
+            return [dict(row) for row in self.store.db.execute(query, (limit,)).fetchall()]

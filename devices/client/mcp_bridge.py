@@ -1,0 +1,99 @@
+"""Local MCP servers over stdio. Their tools are offered to the server; its owner approves each definition there."""
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from devices.protocol import Offer, ToolCall, tool_hash
+
+from .exceptions import ToolRefused
+from .home import McpServer
+
+log = logging.getLogger("muster.device")
+JSON = Any
+RESTART_S = 5.0
+START_S = 20.0
+
+
+@dataclass
+class Mounted:
+    """One server: its session while it runs, and the tools it listed."""
+
+    server: McpServer
+    session: Any = None
+    tools: dict[str, tuple[str, Offer]] = field(default_factory=dict)  # offered name → (its own name, offer)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Bridge:
+    def __init__(self, servers: tuple[McpServer, ...]) -> None:
+        self.mounted = [Mounted(server) for server in servers]
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Start every server; returns when each has listed its tools, or after a while."""
+        self.tasks = [asyncio.create_task(self.keep(mounted)) for mounted in self.mounted]
+        waits = [asyncio.create_task(mounted.ready.wait()) for mounted in self.mounted]
+        if waits:
+            await asyncio.wait(waits, timeout=START_S)
+        for wait in waits:
+            wait.cancel()
+
+    async def keep(self, mounted: Mounted) -> None:
+        """One server, started again when it ends. Its whole life is in this one task, as the library demands."""
+        while True:
+            try:
+                await self.serve(mounted)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # a broken server must not take the client with it
+                log.warning("MCP server %s: %s", mounted.server.name, error)
+            mounted.session = None
+            mounted.ready.set()
+            await asyncio.sleep(RESTART_S)
+
+    async def serve(self, mounted: Mounted) -> None:
+        from mcp import ClientSession, StdioServerParameters  # half a second to import, and only some need it
+        from mcp.client.stdio import stdio_client
+
+        server = mounted.server
+        parameters = StdioServerParameters(command=server.command, args=server.args, env=server.env or None)
+        async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            listed = await session.list_tools()
+            mounted.tools = dict(offer_of(server.name, tool) for tool in listed.tools)
+            mounted.session = session
+            mounted.ready.set()
+            while True:
+                await asyncio.sleep(30)
+                await session.send_ping()
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def offers(self) -> tuple[Offer, ...]:
+        return tuple(offer for mounted in self.mounted for _, offer in mounted.tools.values())
+
+    def has(self, name: str) -> bool:
+        return any(name in mounted.tools for mounted in self.mounted)
+
+    async def call(self, call: ToolCall) -> JSON:
+        """The tool's structured answer, else its texts. Raises ToolRefused."""
+        mounted = next(mounted for mounted in self.mounted if call.name in mounted.tools)
+        if mounted.session is None:
+            raise ToolRefused("tool_failed", f"the MCP server {mounted.server.name} is not running")
+        answer = await mounted.session.call_tool(mounted.tools[call.name][0], call.args)
+        texts = [part.text for part in answer.content if getattr(part, "type", "") == "text"]
+        if answer.isError:
+            raise ToolRefused("tool_failed", "\n".join(texts)[:2000] or "the MCP server reported an error")
+        return answer.structuredContent if answer.structuredContent is not None else {"text": "\n".join(texts)}
+
+
+def offer_of(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
+    name = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower()).strip("-_")[:64].strip("-_")
+    description, schema = tool.description or "", dict(tool.inputSchema)
+    return name, (tool.name, Offer(name, description, schema, tool_hash(name, description, schema)))

@@ -1,0 +1,71 @@
+"""Exchange a one-time code for this device's own credential."""
+
+import ipaddress
+import json
+import platform
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import urlsplit
+
+from .exceptions import Fatal
+from .home import Home, Identity
+
+JSON = Any
+
+
+def preview(server: str, code: str) -> dict[str, JSON]:
+    """Whose code it is: {account, server}. The code stays usable. Raises Fatal."""
+    return post(server, {"code": code, "preview": True})
+
+
+def pair(home: Home, server: str, code: str, name: str) -> Identity:
+    """Use the code up and keep what it gave. Raises Fatal."""
+    answer = post(server, {"code": code, "name": name, "platform": platform_name()})
+    identity = Identity(checked(server), answer["device"], answer["credential"], answer["account"], name)
+    home.keep_identity(identity)
+    return identity
+
+
+def post(server: str, body: dict[str, JSON]) -> dict[str, JSON]:
+    url = f"{checked(server)}/api/v1/devices/pair"
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310  (scheme checked)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
+            return dict(json.load(response))
+    except urllib.error.HTTPError as error:
+        raise Fatal(reason_of(error))
+    except (OSError, ValueError) as error:
+        raise Fatal(f"{server} cannot be reached: {getattr(error, 'reason', error)}")
+
+
+def reason_of(error: urllib.error.HTTPError) -> str:
+    try:
+        told = json.load(error)["error"]
+        return f"{told['message']} {told.get('hint', '')}".strip()
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered {error.code}; is this the address of Muster?"
+
+
+def checked(server: str) -> str:
+    """The server's address without a path. TLS is required unless the server is this machine. Raises Fatal."""
+    parts = urlsplit(server if "://" in server else f"https://{server}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Fatal(f"{server} is no address such as https://muster.example.org")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise Fatal(f"{server} is not encrypted: use https, a credential must not cross a network in the clear")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def platform_name() -> str:
+    return f"{platform.system()} {platform.machine()}"[:100]

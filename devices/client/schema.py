@@ -1,0 +1,94 @@
+"""A tool's JSON Schema from its code: annotations give the types, the docstring's Args section the descriptions."""
+
+import inspect
+import re
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+JSON = Any
+SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean"}
+ARGUMENT = re.compile(r"^\s{4,}(\w+): (.+(?:\n\s{8,}.+)*)", re.MULTILINE)
+
+
+def input_schema(function: Callable[..., JSON]) -> dict[str, JSON]:
+    """The schema of a tool's arguments. Its first parameter is the store or workspace it works on, not an argument."""
+    hints = get_type_hints(function, include_extras=True)
+    described = dict(ARGUMENT.findall((inspect.getdoc(function) or "").partition("Args:")[2]))
+    properties, required = {}, []
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        properties[name] = type_schema(hints[name])
+        if name in described:
+            properties[name]["description"] = " ".join(described[name].split())
+        if parameter.default is inspect.Parameter.empty:
+            required.append(name)
+        elif parameter.default is not None:
+            properties[name]["default"] = parameter.default
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": required} if required else {})
+
+
+def description(function: Callable[..., JSON]) -> str:
+    """The docstring above its Args section."""
+    return " ".join((inspect.getdoc(function) or "").partition("Args:")[0].split())
+
+
+def type_schema(kind: Any) -> dict[str, JSON]:
+    """Raises TypeError for an annotation that has no JSON shape."""
+    if kind in SIMPLE:
+        return {"type": SIMPLE[kind]}
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:  # the annotation is a JSON Schema format
+        return {**type_schema(arguments[0]), "format": arguments[1]}
+    if origin is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if origin is list:
+        return {"type": "array", "items": type_schema(arguments[0])}
+    if origin in (Union, types.UnionType) and len(arguments) == 2 and arguments[1] is type(None):
+        inner = type_schema(arguments[0])
+        if "enum" in inner:
+            inner["enum"] = [*inner["enum"], None]
+        return inner | {"type": [inner["type"], "null"]}
+    raise TypeError(f"no JSON shape for {kind}")
+
+
+def problems(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
+    """What in the arguments breaks one of our own tools' schemas (the small part of JSON Schema made above)."""
+    known = schema["properties"]
+    found = [f"“{name}” is missing" for name in schema.get("required", ()) if name not in arguments]
+    found += [f"there is no argument “{name}”" for name in arguments if name not in known]
+    return found + [
+        f"“{name}” must be {wanted(known[name])}"
+        for name, value in arguments.items()
+        if name in known and not fits(known[name], value)
+    ]
+
+
+def wanted(schema: dict[str, JSON]) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(str(word) for word in schema["enum"])
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return " or ".join(kinds)
+
+
+def fits(schema: dict[str, JSON], value: JSON) -> bool:
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if not any(is_kind(kind, value) for kind in kinds):
+        return False
+    return not isinstance(value, list) or all(fits(schema["items"], item) for item in value)
+
+
+def is_kind(kind: str, value: JSON) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    shapes: dict[str, Any] = {
+        "string": str,
+        "integer": int,
+        "number": int | float,
+        "array": list,
+        "null": types.NoneType,
+        "boolean": bool,
+    }
+    return isinstance(value, shapes[kind])

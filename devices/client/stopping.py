@@ -1,0 +1,20 @@
+"""How a running tool learns that nobody waits for it any more: it asks, wherever it loops."""
+
+import threading
+from contextvars import ContextVar
+
+from .exceptions import Stopped
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+def watch(event: threading.Event) -> None:
+    """This thread works for a call that `event` stops."""
+    _stop.set(event)
+
+
+def check() -> None:
+    """Raises Stopped when the call was cancelled or is past its deadline."""
+    event = _stop.get()
+    if event is not None and event.is_set():
+        raise Stopped("stopped")

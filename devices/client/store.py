@@ -1,0 +1,153 @@
+"""One local SQLite file: the person's records, and the journal of calls. One transaction can cover both.
+
+Because a record and the journal entry of the call that made it commit together, a client that is killed in the middle
+has either done and noted a call, or neither; it may then run it again.
+"""
+
+import json
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .records import Record, missing
+
+JSON = Any
+KEEP_S = 14 * 86_400  # finished journal entries are forgotten after this
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS records (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, project_id TEXT NOT NULL DEFAULT '', data TEXT NOT NULL,
+    isAiSuggested INTEGER NOT NULL, isApproved INTEGER NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS records_by_kind ON records (kind, updated_at);
+CREATE TABLE IF NOT EXISTS calls (
+    id TEXT PRIMARY KEY, tool TEXT NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, state TEXT NOT NULL,
+    repeatable INTEGER NOT NULL, result TEXT, error TEXT, started_at REAL NOT NULL, finished_at REAL,
+    confirmed INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS calls_open ON calls (finished_at) WHERE confirmed = 0;
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, status TEXT NOT NULL, counts TEXT NOT NULL, summary TEXT NOT NULL, finished_at REAL NOT NULL);
+"""
+
+
+class Store:
+    """Safe to use from many threads: one connection, one lock."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.lock = threading.RLock()
+        self.db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=20)
+        self.db.row_factory = sqlite3.Row
+        self.db.execute("PRAGMA journal_mode=WAL")
+        self.db.execute("PRAGMA synchronous=NORMAL")
+        self.db.executescript(TABLES)
+        self.depth = 0
+        if isinstance(path, Path):
+            path.chmod(0o600)
+
+    def close(self) -> None:
+        with self.lock:
+            self.db.close()
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        """Commits at the end, rolls back on any exception. `durable` waits for the disk: it survives a power cut."""
+        with self.lock:
+            if self.depth:
+                yield self.db
+                return
+            self.db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self.db.execute("BEGIN IMMEDIATE")
+            self.depth += 1
+            try:
+                yield self.db
+            except BaseException:
+                self.db.execute("ROLLBACK")
+                raise
+            else:
+                self.db.execute("COMMIT")
+            finally:
+                self.depth -= 1
+
+    def meta(self, name: str, make: str) -> str:
+        """A value kept for good; `make` is what it becomes when there is none."""
+        with self.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, make))
+            return str(db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()[0])
+
+    # -- records (the tools' side; see records.py) ---------------------------------------------------------------
+
+    def add(self, kind: str, values: dict[str, JSON], *, by_agent: bool = True) -> Record:
+        now, id = rfc3339(), uuid.uuid4().hex
+        row = (id, kind, values.get("project_id", ""), json.dumps(values), int(by_agent), int(not by_agent), now, now)
+        with self.transaction() as db:
+            db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return self.get(kind, id)
+
+    def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
+        with self.transaction() as db:
+            old = self.get(kind, id)
+            data = {name: value for name, value in old.items() if name not in COLUMNS} | values
+            db.execute(
+                "UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?",
+                (json.dumps(data), data.get("project_id", ""), rfc3339(), id),
+            )
+            return self.get(kind, id)
+
+    def get(self, kind: str, id: str) -> Record:
+        with self.lock:
+            row = self.db.execute("SELECT * FROM records WHERE kind = ? AND id = ?", (kind, id)).fetchone()
+        if row is None:
+            raise missing(kind, id)
+        return record_of(row)
+
+    def all(self, kind: str, *, limit: int, **equal: JSON) -> list[Record]:
+        where, values = "kind = ?", [kind]
+        for name, value in equal.items():
+            where += " AND json_extract(data, ?) = ?"
+            values += [f"$.{name}", value]
+        with self.lock:
+            rows = self.db.execute(
+                f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC LIMIT ?",  # noqa: S608
+                (*values, limit),
+            ).fetchall()
+        return [record_of(row) for row in rows]
+
+    # -- what its person decides ---------------------------------------------------------------------------------
+
+    def suggestions(self) -> list[Record]:
+        """What agents made and nobody approved yet, oldest first."""
+        with self.lock:
+            rows = self.db.execute(
+                "SELECT * FROM records WHERE isAiSuggested = 1 AND isApproved = 0 ORDER BY created_at, rowid"
+            ).fetchall()
+        return [record_of(row) for row in rows]
+
+    def approve(self, id: str) -> bool:
+        with self.transaction() as db:
+            return db.execute("UPDATE records SET isApproved = 1 WHERE id = ?", (id,)).rowcount == 1
+
+    def reject(self, id: str) -> bool:
+        """Forget a suggestion; what was approved once stays."""
+        with self.transaction() as db:
+            return db.execute("DELETE FROM records WHERE id = ? AND isApproved = 0", (id,)).rowcount == 1
+
+
+COLUMNS = ("id", "kind", "isAiSuggested", "isApproved", "created_at", "updated_at")
+
+
+def record_of(row: sqlite3.Row) -> Record:
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        **json.loads(row["data"]),
+        **{name: row[name] for name in COLUMNS[2:]},
+    }
+
+
+def rfc3339() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,70 @@
+"""Notes."""
+
+from typing import Any
+
+from ..records import Records, check_project, given, text_of, title_of, within, without
+
+JSON = Any
+
+
+def list_notes(records: Records, project_id: str | None = None, limit: int = 100) -> dict[str, JSON]:
+    """List notes without their text, newest change first; get_note reads one.
+
+    Args:
+        project_id: only notes of this project
+        limit: how many at most
+    """
+    equal = {"project_id": project_id} if project_id else {}
+    return {"notes": [without(note, ["content"]) for note in records.all("note", limit=within(limit), **equal)]}
+
+
+def get_note(records: Records, note_id: str) -> dict[str, JSON]:
+    """One note with its text.
+
+    Args:
+        note_id: id of the note
+    """
+    return {"note": records.get("note", note_id)}
+
+
+def create_note(
+    records: Records, title: str, content: str, project_id: str = "", tags: list[str] | None = None
+) -> dict[str, JSON]:
+    """Create a note. Look with list_notes first whether there is one already.
+
+    Args:
+        title: what it is about
+        content: its text; Markdown
+        project_id: the project it belongs to; empty for none
+        tags: words to find it by
+    """
+    values = {
+        "title": title_of(title),
+        "content": text_of(content),
+        "project_id": check_project(records, project_id),
+        "tags": tags or [],
+    }
+    return {"note": records.add("note", values)}
+
+
+def update_note(
+    records: Records,
+    note_id: str,
+    title: str | None = None,
+    content: str | None = None,
+    project_id: str | None = None,
+    tags: list[str] | None = None,
+) -> dict[str, JSON]:
+    """Change a note; what is not given stays as it is.
+
+    Args:
+        note_id: id of the note
+        content: the whole new text
+    """
+    values = given(
+        title=title_of(title) if title is not None else None,
+        content=text_of(content) if content is not None else None,
+        project_id=check_project(records, project_id) if project_id is not None else None,
+        tags=tags,
+    )
+    return {"note": records.change("note", note_id, values)}

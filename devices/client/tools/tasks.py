@@ -1,0 +1,88 @@
+"""Tasks: ToDo, In Progress, Completed."""
+
+from typing import Any, Literal
+
+from ..records import Records, check_project, day_of, given, text_of, title_of, within
+
+JSON = Any
+State = Literal["ToDo", "In Progress", "Completed"]
+Priority = Literal["low", "medium", "high"]
+
+
+def list_tasks(
+    records: Records, project_id: str | None = None, state: State | None = None, limit: int = 100
+) -> dict[str, JSON]:
+    """List tasks, newest change first.
+
+    Args:
+        project_id: only tasks of this project
+        state: only tasks in this state
+        limit: how many at most
+    """
+    equal = {name: value for name, value in {"project_id": project_id, "state": state}.items() if value}
+    return {"tasks": records.all("task", limit=within(limit), **equal)}
+
+
+def create_task(
+    records: Records,
+    title: str,
+    description: str = "",
+    project_id: str = "",
+    state: State = "ToDo",
+    priority: Priority = "medium",
+    due_date: str = "",
+) -> dict[str, JSON]:
+    """Create a task. Look with list_tasks first whether there is one already.
+
+    Args:
+        title: what is to be done
+        description: details
+        project_id: the project it belongs to; empty for none
+        due_date: the day it is due, such as 2026-01-31; empty for none
+    """
+    values = {
+        "title": title_of(title),
+        "description": text_of(description),
+        "project_id": check_project(records, project_id),
+        "state": state,
+        "priority": priority,
+        "due_date": day_of(due_date),
+    }
+    return {"task": records.add("task", values)}
+
+
+def update_task(
+    records: Records,
+    task_id: str,
+    title: str | None = None,
+    description: str | None = None,
+    project_id: str | None = None,
+    state: State | None = None,
+    priority: Priority | None = None,
+    due_date: str | None = None,
+) -> dict[str, JSON]:
+    """Change a task; what is not given stays as it is.
+
+    Args:
+        task_id: id of the task
+    """
+    values = given(
+        title=title_of(title) if title is not None else None,
+        description=text_of(description) if description is not None else None,
+        project_id=check_project(records, project_id) if project_id is not None else None,
+        state=state,
+        priority=priority,
+        due_date=day_of(due_date) if due_date is not None else None,
+    )
+    return {"task": records.change("task", task_id, values)}
+
+
+def add_task_comment(records: Records, task_id: str, text: str) -> dict[str, JSON]:
+    """Add a comment to a task.
+
+    Args:
+        task_id: id of the task
+        text: the comment
+    """
+    task = records.get("task", task_id)
+    return {"comment": records.add("comment", {"task_id": task["id"], "text": text_of(text)})}

@@ -1,0 +1,82 @@
+"""Timelines: what happens from when to when."""
+
+from typing import Any, Literal
+
+from ..exceptions import ToolRefused
+from ..records import Records, check_project, day_of, given, text_of, title_of, within
+
+JSON = Any
+State = Literal["ToDo", "In Progress", "Completed"]
+
+
+def list_timelines(records: Records, project_id: str | None = None, limit: int = 100) -> dict[str, JSON]:
+    """List timelines, newest change first.
+
+    Args:
+        project_id: only timelines of this project
+        limit: how many at most
+    """
+    equal = {"project_id": project_id} if project_id else {}
+    return {"timelines": records.all("timeline", limit=within(limit), **equal)}
+
+
+def create_timeline(
+    records: Records,
+    title: str,
+    start_date: str = "",
+    end_date: str = "",
+    description: str = "",
+    project_id: str = "",
+    state: State = "ToDo",
+) -> dict[str, JSON]:
+    """Create a timeline. Look with list_timelines first whether there is one already.
+
+    Args:
+        title: what happens
+        start_date: first day, such as 2026-01-31; empty for unknown
+        end_date: last day; empty for unknown
+        project_id: the project it belongs to; empty for none
+    """
+    values = {
+        "title": title_of(title),
+        "start_date": day_of(start_date),
+        "end_date": day_of(end_date),
+        "description": text_of(description),
+        "project_id": check_project(records, project_id),
+        "state": state,
+    }
+    check_order(values["start_date"], values["end_date"])
+    return {"timeline": records.add("timeline", values)}
+
+
+def update_timeline(
+    records: Records,
+    timeline_id: str,
+    title: str | None = None,
+    start_date: str | None = None,
+    end_date: str | None = None,
+    description: str | None = None,
+    project_id: str | None = None,
+    state: State | None = None,
+) -> dict[str, JSON]:
+    """Change a timeline; what is not given stays as it is.
+
+    Args:
+        timeline_id: id of the timeline
+    """
+    values = given(
+        title=title_of(title) if title is not None else None,
+        start_date=day_of(start_date) if start_date is not None else None,
+        end_date=day_of(end_date) if end_date is not None else None,
+        description=text_of(description) if description is not None else None,
+        project_id=check_project(records, project_id) if project_id is not None else None,
+        state=state,
+    )
+    current = records.get("timeline", timeline_id) | values
+    check_order(current["start_date"], current["end_date"])
+    return {"timeline": records.change("timeline", timeline_id, values)}
+
+
+def check_order(start: str, end: str) -> None:
+    if start and end and start > end:
+        raise ToolRefused("invalid_arguments", "a timeline ends before it starts")

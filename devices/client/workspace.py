@@ -1,0 +1,161 @@
+"""The folders a device lets agents read. Nothing outside of them can be reached, whatever a path says.
+
+A path is walked one component at a time from an open root, each step by `openat` with O_NOFOLLOW. Symbolic links are
+expanded here, not by the kernel, so that a link swapped in between two steps leads nowhere. What is opened is checked
+again by `fstat` and only ever used through its descriptor. Accepted: a hard link to an outside file, which only
+somebody who may write in the root can make, reads like any file.
+"""
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .exceptions import ToolRefused
+
+MAX_PATH = 4096
+MAX_PARTS = 128
+MAX_LINKS = 40
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open descriptor of a regular file or a directory inside a root."""
+
+    fd: int
+    info: os.stat_result
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.info.st_mode)
+
+
+class Workspace:
+    """Named roots. With one root a path starts in it; with several its first part names the root."""
+
+    def __init__(self, roots: Mapping[str, str | Path]) -> None:
+        self.roots = {name: os.path.realpath(path) for name, path in roots.items()}
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[Opened]:
+        """The file or directory at a path. Raises ToolRefused (outside, not_found, not_a_file, unreadable)."""
+        root, parts = self.place(path)
+        try:
+            fd = walk(root, parts)
+        except FileNotFoundError:
+            raise ToolRefused("not_found", f"there is no “{shown(path)}”")
+        except PermissionError:
+            raise ToolRefused("unreadable", f"the person's account may not read “{shown(path)}”")
+        except OSError as error:
+            raise ToolRefused("unreadable", f"“{shown(path)}” cannot be opened: {error.strerror}")
+        try:
+            yield Opened(fd, os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def is_top(self, path: str) -> bool:
+        """Whether a path means the list of several roots."""
+        return len(self.roots) != 1 and not parts_of(path)
+
+    def place(self, path: str) -> tuple[str, list[str]]:
+        """The root's real path, and the parts below it."""
+        parts = parts_of(path)
+        if len(self.roots) == 1:
+            return next(iter(self.roots.values())), parts
+        if not parts or parts[0] not in self.roots:
+            raise ToolRefused("outside", f"a path starts with one of: {', '.join(sorted(self.roots)) or 'no folder'}")
+        return self.roots[parts[0]], parts[1:]
+
+
+def parts_of(path: str) -> list[str]:
+    """Components of a relative path. Raises ToolRefused for what could lead out, or could not be a path."""
+    if "\0" in path or len(path.encode(errors="surrogatepass")) > MAX_PATH:
+        raise ToolRefused("outside", "that is not a path")
+    if path.startswith(("/", "~", "\\")) or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
+        raise ToolRefused("outside", "paths are relative to the shared folder, not absolute")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ToolRefused("outside", "“..” is not taken in a path")
+    if len(parts) > MAX_PARTS:
+        raise ToolRefused("outside", f"a path has at most {MAX_PARTS} parts")
+    return parts
+
+
+def walk(root: str, parts: list[str]) -> int:
+    """A descriptor of what the parts lead to. Raises ToolRefused and OSError."""
+    chain = [os.open(root, DIRECTORY)]
+    pending = deque(parts)
+    links = 0
+    try:
+        while pending:
+            name = pending.popleft()
+            if name in ("", "."):
+                continue
+            if name == "..":  # only a link brings one
+                climb(chain)
+                continue
+            info = os.stat(name, dir_fd=chain[-1], follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                links += 1
+                follow(root, chain, pending, os.readlink(name, dir_fd=chain[-1]), links)
+            elif stat.S_ISDIR(info.st_mode):
+                chain.append(os.open(name, DIRECTORY, dir_fd=chain[-1]))
+            else:
+                return open_file(name, chain[-1], info, pending)
+        return os.dup(chain[-1])
+    finally:
+        for fd in chain:
+            os.close(fd)
+
+
+def climb(chain: list[int]) -> None:
+    if len(chain) == 1:
+        raise ToolRefused("outside", "a link in this path leads out of the shared folder")
+    os.close(chain.pop())
+
+
+def follow(root: str, chain: list[int], pending: deque[str], target: str, links: int) -> None:
+    """Put a link's target in the place of its name; an absolute one must lie below the root."""
+    if links > MAX_LINKS:
+        raise ToolRefused("outside", "the links in this path go round in circles")
+    if target.startswith("/"):
+        if not (target + "/").startswith(root.rstrip("/") + "/"):
+            raise ToolRefused("outside", "a link in this path leads out of the shared folder")
+        while len(chain) > 1:
+            os.close(chain.pop())
+        target = target[len(root.rstrip("/")) :]
+    pending.extendleft(reversed(target.split("/")))
+
+
+def open_file(name: str, directory: int, info: os.stat_result, pending: deque[str]) -> int:
+    if any(part not in ("", ".") for part in pending):
+        raise ToolRefused("not_found", "a file in the middle of a path is no folder")
+    if not stat.S_ISREG(info.st_mode):
+        raise ToolRefused("not_a_file", f"“{shown(name)}” is {kind_of(info.st_mode)}, not a file")
+    fd = os.open(name, FILE, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # swapped since we looked
+        os.close(fd)
+        raise ToolRefused("not_a_file", f"“{shown(name)}” is not a file")
+    return fd
+
+
+def kind_of(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a link",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device file",
+        stat.S_IFBLK: "a device file",
+    }
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def shown(path: str) -> str:
+    """A path as text that any reader takes, for messages."""
+    return path[:200].encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,198 @@
+"""The socket of one device. One method a frame; nothing here waits for a device, and results are written elsewhere."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.utils import timezone
+
+from agents.exceptions import MusterError
+from devices import presence, protocol
+from devices.models import Device, DeviceCredential
+from devices.settling import SETTLER, Said
+from devices.sweeping import SWEEPER
+
+log = logging.getLogger(__name__)
+
+
+def nothing(*_: Any) -> None:
+    return None
+
+
+class DeviceConsumer(AsyncWebsocketConsumer):
+    """`on_settled(run_id)` wakes a run that waits for a call, `on_online(device_id)` starts what waited for the device,
+    `on_request(device_id, frame)` starts a run for it and returns its id; config/asgi.py passes them in.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        on_settled: Callable[[uuid.UUID], Any] = nothing,
+        on_online: Callable[[uuid.UUID], Any] = nothing,
+        on_request: Callable[[uuid.UUID, protocol.RunRequest], str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        SETTLER.on_settled = on_settled
+        self.on_online = on_online
+        self.on_request = on_request
+        self.device: Device | None = None
+        self.credential = ""
+        self.socket = uuid.uuid4().hex
+        self.has_greeted = False
+        self.early: dict[str, str] = {}
+        self.bad_frames = 0
+        self.last_heard = 0.0
+        self.background: set[asyncio.Task] = set()
+
+    # -- coming and going -----------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
+        self.device, self.credential = await database_sync_to_async(DeviceCredential.admit)(bearer(self.scope))
+        if self.device is None:
+            await self.close()
+            return
+        await self.channel_layer.group_add(self.device.group, self.channel_name)
+        self.heard()
+        await self.accept()
+        SWEEPER.add(self)
+
+    async def disconnect(self, code: int) -> None:
+        SWEEPER.remove(self)
+        if self.device is None:
+            return
+        await self.channel_layer.group_discard(self.device.group, self.channel_name)
+        await database_sync_to_async(presence.leave)(self.device.pk, self.socket)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        self.heard()
+        try:
+            frame = protocol.parse(text_data, protocol.FROM_DEVICE)
+        except protocol.BadFrame as error:
+            await self.refuse(error.code, str(error))
+            return
+        if not self.has_greeted and not isinstance(frame, protocol.DeviceHello):
+            await self.refuse("hello_first", "the first frame is device_hello")
+            return
+        await getattr(self, f"on_{frame.type}")(frame)
+
+    def heard(self) -> None:
+        self.last_heard = asyncio.get_running_loop().time()
+
+    async def refuse(self, code: str, message: str) -> None:
+        """An error frame; the tenth bad frame closes the socket."""
+        self.bad_frames += 1
+        await self.send_frame(protocol.Error(code, message))
+        if self.bad_frames >= protocol.MAX_BAD_FRAMES:
+            await self.close(protocol.TOO_MANY_BAD_FRAMES, "ten bad frames")
+
+    async def send_frame(self, frame: Any) -> None:
+        await self.send(text_data=protocol.encode(frame))
+
+    # -- frames from the device -----------------------------------------------------------------------------------
+
+    async def on_device_hello(self, hello: protocol.DeviceHello) -> None:
+        assert self.device is not None
+        if hello.protocol != protocol.VERSION:
+            await self.refuse("unsupported_protocol", f"this server speaks protocol {protocol.VERSION}")
+            return
+        if hello.device_id and hello.device_id != str(self.device.pk):
+            await self.refuse("wrong_device", "this credential belongs to another device")
+            return
+        arrival = await database_sync_to_async(presence.arrive)(self.device.pk, self.socket, hello)
+        if arrival is None:
+            await self.close(protocol.REVOKED, "this device was revoked")
+            return
+        ack = protocol.HelloAck(settings.DEVICE_HEARTBEAT_S, self.credential or None, tuple(arrival.resend))
+        self.credential = ""
+        await self.send_frame(ack)
+        await self.catch_up(arrival)
+        await database_sync_to_async(presence.tell_replaced)(self.device.pk, self.socket)
+        self.start(database_sync_to_async(self.on_online)(self.device.pk))
+
+    async def catch_up(self, arrival: presence.Arrival) -> None:
+        """What waited for this device, and what was nudged while the hello was read."""
+        handed_over = {id for id, _ in arrival.frames}
+        early = [text for id, text in self.early.items() if id not in handed_over]
+        self.has_greeted, self.early = True, {}
+        for text in [text for _, text in arrival.frames] + early:
+            await self.send(text_data=text)
+
+    async def on_tool_ack(self, frame: protocol.ToolAck) -> None:
+        self.note(frame)
+
+    async def on_tool_result(self, frame: protocol.ToolResult) -> None:
+        self.note(frame)
+
+    async def on_tool_progress(self, frame: protocol.ToolProgress) -> None:
+        self.note(frame)
+
+    def note(self, frame: Any) -> None:
+        assert self.device is not None
+        SETTLER.put(Said(self.device.pk, frame, timezone.now()))
+
+    async def on_ping(self, frame: protocol.Ping) -> None:
+        self.note(frame)
+        await self.send(text_data=PONG)
+
+    async def on_run_request(self, frame: protocol.RunRequest) -> None:
+        self.start(self.answer_request(frame))
+
+    async def answer_request(self, frame: protocol.RunRequest) -> None:
+        """Its own task: starting a run takes a few statements, and other frames go on meanwhile."""
+        assert self.device is not None
+        if self.on_request is None:
+            await self.send_frame(protocol.Error("unsupported", "this server starts no runs for devices"))
+            return
+        try:
+            run_id = await database_sync_to_async(self.on_request)(self.device.pk, frame)
+        except MusterError as error:
+            await self.send_frame(protocol.Error(error.code, str(error), frame.request_id))
+            return
+        await self.send_frame(protocol.RunAccepted(str(run_id), frame.request_id))
+
+    def start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.finished)
+
+    def finished(self, task: asyncio.Task) -> None:
+        self.background.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("Work for device %s failed", self.device, exc_info=error)
+
+    # -- messages from workers and other server processes ---------------------------------------------------------
+
+    async def device_call(self, event: dict[str, Any]) -> None:
+        if self.has_greeted:
+            await self.send(text_data=event["text"])
+        else:
+            self.early[event["id"]] = event["text"]
+
+    async def device_frame(self, event: dict[str, Any]) -> None:
+        if self.has_greeted:
+            await self.send(text_data=event["text"])
+
+    async def device_replaced(self, event: dict[str, Any]) -> None:
+        if event["socket"] != self.socket:
+            await self.send_frame(protocol.Error("replaced", "the device has connected again elsewhere"))
+            await self.close(protocol.REPLACED, "replaced by a newer connection of this device")
+
+    async def device_revoked(self, event: dict[str, Any]) -> None:
+        await self.send_frame(protocol.Error("revoked", "this device was revoked"))
+        await self.close(protocol.REVOKED, "this device was revoked")
+
+
+PONG = protocol.encode(protocol.Pong())
+
+
+def bearer(scope: dict[str, Any]) -> str:
+    """The credential of the handshake's Authorization header; nothing in the query string is looked at."""
+    words = dict(scope.get("headers", [])).get(b"authorization", b"").decode("latin-1").split()
+    return words[1] if len(words) == 2 and words[0].lower() == "bearer" else ""

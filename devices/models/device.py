@@ -1,0 +1,254 @@
+"""A person's paired machines: how they prove who they are, what they offer, whether they are there."""
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from agents.models import AuditEvent
+from devices.protocol import MISSED_BEATS
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters nobody mistakes for another: 5 bits each
+PAIRING_MINUTES = 10
+PAIRING_TRIES = 5
+
+
+def new_id() -> Any:
+    return uuid7()
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class PersonalQuerySet(models.QuerySet):
+    """What belongs to one person alone; no team shares it."""
+
+    owner = "owner_id"
+
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(**{self.owner: user.pk}) if user.is_authenticated else self.none()
+
+
+class DeviceQuerySet(PersonalQuerySet):
+    def live(self) -> Self:
+        return self.filter(revoked_at=None)
+
+    def online(self, now: datetime) -> Self:
+        return self.live().exclude(socket="").filter(last_seen__gt=now - silence_allowed())
+
+    def vanished(self, now: datetime) -> Self:
+        """Said to be connected, but silent for too long: their server died."""
+        return self.exclude(socket="").filter(last_seen__lte=now - silence_allowed())
+
+
+def silence_allowed() -> timedelta:
+    return timedelta(seconds=settings.DEVICE_HEARTBEAT_S * MISSED_BEATS)
+
+
+class Device(models.Model):
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="devices")
+    name = models.CharField(max_length=100)
+    platform = models.CharField(max_length=100, blank=True)
+    client_version = models.CharField(max_length=40, blank=True)
+    tools = models.JSONField(default=dict, blank=True, help_text="Catalogue tools it can run: name → hash.")
+    journal_id = models.CharField(max_length=64, blank=True, editable=False)
+    socket = models.CharField(max_length=64, blank=True, editable=False, help_text="Its live socket; empty: none.")
+    last_seen = models.DateTimeField(null=True, blank=True, editable=False)
+    connected_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = DeviceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "created_at"]
+        indexes = [models.Index(fields=["last_seen"], condition=~Q(socket=""), name="device_connected")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def group(self) -> str:
+        return f"device.{self.pk}"
+
+    def is_online(self, now: datetime | None = None) -> bool:
+        if self.revoked_at or not self.socket or self.last_seen is None:
+            return False
+        return self.last_seen > (now or timezone.now()) - silence_allowed()
+
+    def issue_credential(self) -> tuple["DeviceCredential", str]:
+        """A new credential and its secret, which is shown once and kept as a hash."""
+        prefix, secret = "dc_" + secrets.token_hex(6), secrets.token_urlsafe(32)
+        row = DeviceCredential.objects.create(device=self, prefix=prefix, digest=digest_of(secret))
+        return row, f"{prefix}.{secret}"
+
+    def revoke(self, *, reason: str, actor: Any = None, source: str = "") -> None:
+        """Take all its credentials; the caller closes the socket (`presence.tell_revoked`)."""
+        now = timezone.now()
+        with transaction.atomic():
+            Device.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
+            self.credentials.filter(revoked_at=None).update(revoked_at=now)
+            AuditEvent.record("device.revoked", self, actor=actor, source=source, reason=reason)
+        self.revoked_at = self.revoked_at or now
+
+
+class CredentialQuerySet(PersonalQuerySet):
+    owner = "device__owner_id"
+
+
+class DeviceCredential(models.Model):
+    """One generation. It is replaced at each connection; the old one lives until the new one is used."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="credentials")
+    prefix = models.CharField(max_length=20, unique=True, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    generation = models.PositiveIntegerField(default=1)
+    replaced_by = models.OneToOneField(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="replaces"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = CredentialQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}… of {self.device}"
+
+    @classmethod
+    def admit(cls, presented: str) -> tuple[Device | None, str]:
+        """The device this credential belongs to, and the credential that replaces it; (None, "") for a wrong one.
+
+        A credential whose successor was used already has been copied: both are revoked.
+        """
+        prefix, _, secret = presented.partition(".")
+        with transaction.atomic():
+            found = cls.objects.select_for_update(of=("self",)).select_related("device__owner", "replaced_by")
+            row = found.filter(prefix=prefix[:20]).first()
+            if row is None or not hmac.compare_digest(row.digest, digest_of(secret)):
+                return None, ""
+            device = row.device
+            if row.revoked_at or device.revoked_at or not device.owner.is_active:
+                return None, ""
+            if row.replaced_by is None or row.replaced_by.used_at is None:
+                return device, row.rotate()
+        device.revoke(reason="an old credential was used after its successor: somebody has a copy")
+        return None, ""
+
+    def rotate(self) -> str:
+        """Mark this one used and issue its successor, in the place of one that never reached the device."""
+        now = timezone.now()
+        if self.replaced_by is not None:
+            self.replaced_by.delete()
+        successor, secret = self.device.issue_credential()
+        DeviceCredential.objects.filter(pk=successor.pk).update(generation=self.generation + 1)
+        self.replaced_by, self.used_at = successor, self.used_at or now
+        self.save(update_fields=["replaced_by", "used_at"])
+        DeviceCredential.objects.filter(
+            device=self.device, generation__lt=self.generation - 1, replaced_by__used_at__lt=now - timedelta(days=30)
+        ).delete()
+        return secret
+
+
+class Pairing(models.Model):
+    """A one-time code. Its first four letters find the row, the other eight are the 40 secret bits."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    locator = models.CharField(max_length=4, unique=True)
+    digest = models.CharField(max_length=64)
+    tries = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PersonalQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"pairing {self.locator}…"
+
+    @classmethod
+    def make(cls, owner: Any) -> tuple["Pairing", str]:
+        """The row and its code, such as 7KQW-MX3D-PA9T."""
+        now = timezone.now()
+        cls.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
+        taken = set(cls.objects.values_list("locator", flat=True))
+        while (locator := letters(4)) in taken:
+            pass
+        secret = letters(8)
+        row = cls.objects.create(
+            owner=owner, locator=locator, digest=digest_of(secret), expires_at=now + timedelta(minutes=PAIRING_MINUTES)
+        )
+        return row, f"{locator}-{secret[:4]}-{secret[4:]}"
+
+    @classmethod
+    def find(cls, code: str, now: datetime) -> "Pairing | None":
+        """The live pairing of a code. A wrong one counts against the row it comes near; five kill it."""
+        plain = code.upper().replace("-", "").replace(" ", "")
+        with transaction.atomic():
+            row = cls.objects.select_for_update(of=("self",)).select_related("owner").filter(locator=plain[:4]).first()
+            if row is None or row.used_at or row.expires_at <= now or row.tries >= PAIRING_TRIES:
+                return None
+            if hmac.compare_digest(row.digest, digest_of(plain[4:])) and row.owner.is_active:
+                return row
+            row.tries += 1
+            row.save(update_fields=["tries"])
+        return None
+
+    def use(self) -> bool:
+        """False when another request was faster."""
+        return bool(Pairing.objects.filter(pk=self.pk, used_at=None).update(used_at=timezone.now()))
+
+
+def letters(count: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(count))
+
+
+class OfferedQuerySet(PersonalQuerySet):
+    owner = "device__owner_id"
+
+
+class OfferedTool(models.Model):
+    """A tool of the device's own. Its owner's approval is pinned to this exact definition."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending", "waits for its owner"
+        APPROVED = "approved"
+        REJECTED = "rejected"
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="offers")
+    name = models.CharField(max_length=128, help_text="As the device calls it.")
+    description = models.TextField(blank=True)
+    input_schema = models.JSONField(default=dict)
+    hash = models.CharField(max_length=64)
+    status = models.CharField(max_length=8, choices=Status.choices, default=Status.PENDING)
+    is_offered = models.BooleanField(default=True, help_text="It was in the device's last hello.")
+    tool = models.ForeignKey("agents.Tool", on_delete=models.SET_NULL, null=True, blank=True, related_name="offers")
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    first_offered_at = models.DateTimeField(auto_now_add=True)
+
+    objects = OfferedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [models.UniqueConstraint(fields=["device", "hash"], name="offer_once_per_device")]
+
+    def __str__(self) -> str:
+        return f"{self.name} on {self.device}"

@@ -1,0 +1,57 @@
+"""A signed-in person's code becomes a device with a credential of its own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.exceptions import Forbidden
+from agents.models import AuditEvent
+from devices.models import Device, Pairing
+
+MAX_DEVICES = 100  # a person
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    device: Device
+    credential: str
+
+
+def account_of(code: str) -> Any:
+    """Whose code this is, so that the client can ask before it pairs. Raises Forbidden."""
+    return find(code).owner
+
+
+def pair(code: str, *, name: str, platform: str, source: str = "") -> Paired:
+    """Use the code up. Raises Forbidden for a wrong, used or expired one."""
+    pairing = find(code)  # outside of the transaction below: a wrong try stays counted
+    with transaction.atomic():
+        return make_device(pairing, name, platform, source)
+
+
+def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Paired:
+    if not pairing.use():
+        raise refused()
+    if Device.objects.live().filter(owner=pairing.owner).count() >= MAX_DEVICES:
+        raise Forbidden(f"This account has {MAX_DEVICES} devices already.", code="too_many_devices")
+    device = Device.objects.create(owner=pairing.owner, name=name, platform=platform)
+    _, credential = device.issue_credential()
+    AuditEvent.record("device.paired", device, actor=pairing.owner, source=source, platform=platform)
+    return Paired(device, credential)
+
+
+def find(code: str) -> Pairing:
+    pairing = Pairing.find(code, timezone.now())
+    if pairing is None:
+        raise refused()
+    return pairing
+
+
+def refused() -> Forbidden:
+    return Forbidden(
+        "This pairing code is wrong, used or expired.",
+        code="bad_code",
+        hint="Ask for a new one: it lives for ten minutes and five tries.",
+    )

@@ -1,0 +1,186 @@
+"""A device comes and goes: what its hello changes, and what its silence does."""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from agents import broadcast
+from agents.schema import check_schema
+from devices import protocol
+from devices.calls import State, hand_over
+from devices.models import Device, DeviceCall, Notice, OfferedTool
+
+log = logging.getLogger(__name__)
+MAX_WAITING = 1000  # calls handed over at one hello; the sweep brings the rest
+
+
+@dataclass(slots=True)
+class Arrival:
+    """What a hello led to: results the server wants, frames to send, calls settled by it."""
+
+    resend: list[str] = field(default_factory=list)
+    frames: list[tuple[str, str]] = field(default_factory=list)  # (call id or "", text)
+
+
+@transaction.atomic
+def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datetime | None = None) -> Arrival | None:
+    """Make this socket the device's only one and compare its journal with our open rows. None: revoked meanwhile."""
+    now = now or timezone.now()
+    device = Device.objects.select_for_update().filter(pk=device_id, revoked_at=None).first()
+    if device is None:
+        return None
+    has_forgotten = bool(device.journal_id or hello.journal_id) and device.journal_id != hello.journal_id
+    greet(device, socket, hello, now)
+    arrival = Arrival()
+    settle_open(device, hello, has_forgotten, arrival, now)
+    hand_over_waiting(device, arrival, now)
+    for notice in Notice.objects.filter(device=device):
+        arrival.frames.append(("", notice.text))
+        notice.delete()
+    return arrival
+
+
+def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetime) -> None:
+    device.name = hello.name[:100] or device.name
+    device.platform = hello.platform[:100] or device.platform
+    device.client_version = hello.client_version[:40]
+    device.tools = {tool.name[:128]: tool.hash[:64] for tool in hello.tools}
+    device.journal_id = hello.journal_id[:64]
+    device.socket, device.last_seen, device.connected_at = socket, now, now
+    device.save()
+    keep_offers(device, hello.offers)
+
+
+def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
+    """A definition is known by its hash, which we compute: a changed one is a new row, and asks again."""
+    usable = {offer.true_hash(): offer for offer in offers if is_usable(offer)}
+    OfferedTool.objects.filter(device=device, is_offered=True).exclude(hash__in=usable).update(is_offered=False)
+    known = set(OfferedTool.objects.filter(device=device, hash__in=usable).values_list("hash", flat=True))
+    OfferedTool.objects.filter(device=device, hash__in=known, is_offered=False).update(is_offered=True)
+    OfferedTool.objects.bulk_create(
+        OfferedTool(
+            device=device,
+            name=offer.name[:128],
+            description=offer.description,
+            input_schema=offer.input_schema,
+            hash=hash,
+        )
+        for hash, offer in usable.items()
+        if hash not in known
+    )
+
+
+def is_usable(offer: protocol.Offer) -> bool:
+    if not 0 < len(offer.name) <= 128 or len(offer.description) > 10_000:
+        return False
+    return not check_schema(offer.input_schema)
+
+
+def settle_open(
+    device: Device, hello: protocol.DeviceHello, has_forgotten: bool, arrival: Arrival, now: datetime
+) -> None:
+    """Each call the device was sent: its result is wanted, it still runs, or it never arrived."""
+    listed = {item.id: item.state for item in hello.unfinished if is_id(item.id)}
+    sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
+    for row in DeviceCall.objects.filter(device=device).filter(sent):
+        state = listed.get(str(row.pk))
+        if state in ("done", "failed"):
+            arrival.resend.append(str(row.pk))
+        elif state == "running":
+            row.state, row.acked_at = State.ACKED, row.acked_at or now
+            row.save(update_fields=["state", "acked_at"])
+            tell_to_stop(row, arrival)
+        elif has_forgotten:
+            row.state = State.UNKNOWN
+            row.save(update_fields=["state"])
+        elif row.cancel_requested_at:
+            row.state, row.finished_at = State.CANCELLED, now
+            row.error = {"code": protocol.CANCELLED, "message": row.cancel_reason}
+            row.save(update_fields=["state", "finished_at", "error"])
+        elif row.deadline > now:
+            arrival.frames.append((str(row.pk), hand_over(row, now)))
+    arrival.resend += late_ones(device, listed)
+
+
+def late_ones(device: Device, listed: dict[str, str]) -> list[str]:
+    """Calls that ended without an answer here, whose results the device has: they are stored as late."""
+    finished = [id for id, state in listed.items() if state != "running"]
+    ended = Q(state__in=[State.UNKNOWN, State.EXPIRED], finished_at__isnull=False)
+    rows = DeviceCall.objects.filter(ended, device=device, pk__in=finished[:500])
+    return [str(pk) for pk in rows.values_list("pk", flat=True)]
+
+
+def tell_to_stop(row: DeviceCall, arrival: Arrival) -> None:
+    if row.cancel_requested_at:
+        arrival.frames.append(("", protocol.encode(protocol.ToolCancel(str(row.pk), row.cancel_reason))))
+
+
+def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
+    """Calls that were never sent: this device's own, and its owner's that any device may serve."""
+    anyone = Q(device=None, owner_id=device.owner_id)
+    waiting = DeviceCall.objects.open().filter(Q(device=device) | anyone, state=State.QUEUED, deadline__gt=now)
+    approved = set(
+        device.offers.filter(status=OfferedTool.Status.APPROVED, is_offered=True).values_list("hash", flat=True)
+    )
+    for row in waiting.order_by("created_at")[:MAX_WAITING]:
+        if row.offer in approved if row.offer else row.tool in device.tools:
+            row.device = device
+            arrival.frames.append((str(row.pk), hand_over(row, now)))
+
+
+@transaction.atomic
+def leave(device_id: UUID, socket: str) -> bool:
+    """This socket closed. What it was sent and did not answer is unknown until the device says more."""
+    if not Device.objects.filter(pk=device_id, socket=socket).update(socket="", last_seen=timezone.now()):
+        return False  # a newer socket has taken over
+    doubt([device_id])
+    return True
+
+
+def doubt(device_ids: list[Any]) -> None:
+    DeviceCall.objects.open().filter(device__in=device_ids, state__in=[State.SENT, State.ACKED]).update(
+        state=State.UNKNOWN
+    )
+
+
+def seen(device_ids: list[Any], now: datetime) -> None:
+    Device.objects.filter(pk__in=device_ids).update(last_seen=now)
+
+
+@transaction.atomic
+def sweep(now: datetime | None = None) -> int:
+    """Devices whose server died with their socket: offline, their calls in doubt."""
+    gone = list(Device.objects.vanished(now or timezone.now()).values_list("pk", flat=True)[:1000])
+    if gone:
+        Device.objects.filter(pk__in=gone).update(socket="")
+        doubt(gone)
+    return len(gone)
+
+
+def is_online(owner_id: Any, device_id: Any = None) -> bool:
+    """Whether this device, or any of this person's where none is named, is connected now."""
+    online = Device.objects.online(timezone.now()).filter(owner_id=owner_id)
+    return (online.filter(pk=device_id) if device_id else online).exists()
+
+
+def tell_replaced(device_id: UUID, socket: str) -> None:
+    broadcast.publish(f"device.{device_id}", {"type": "device.replaced", "socket": socket})
+
+
+def tell_revoked(device: Device) -> None:
+    """Close its socket, in whichever server process it is."""
+    broadcast.publish(device.group, {"type": "device.revoked"})
+
+
+def is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

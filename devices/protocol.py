@@ -1,0 +1,398 @@
+"""The wire between a server and a device, version 1. Plain Python, shared by both; docs/protocol.md tells it in prose.
+
+A frame is one JSON object with a `type`, at most 1 MiB of UTF-8 text. Each type is one dataclass below. Fields that a
+reader does not know are ignored, so that either side may grow; a known field of the wrong shape makes a `BadFrame`.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
+
+JSON = Any
+VERSION = 1
+MAX_FRAME_BYTES = 1_048_576
+MAX_BAD_FRAMES = 10
+MAX_TOOLS = 500
+HEARTBEAT_S = 15.0
+MISSED_BEATS = 2
+PATH = "/ws/devices/"
+
+# Close codes of the socket; a handshake that is refused answers HTTP 403 instead.
+REPLACED, REVOKED, TOO_MANY_BAD_FRAMES, SILENT, TOO_LARGE = 4409, 4403, 4400, 4408, 1009
+
+# Error codes that mean something to the server when a tool_result carries them.
+CANCELLED = "cancelled"  # the tool was stopped; answers a tool_cancel
+OUTCOME_UNKNOWN = "outcome_unknown"  # the device died while it ran, and cannot tell whether it was done
+DENIED = "denied"  # the person at the device said no
+DEADLINE = "deadline"  # the device stopped waiting for the tool
+
+UNFINISHED_STATES = frozenset({"running", "done", "failed"})
+LONE = re.compile("[\x00\ud800-\udfff]")
+
+
+class BadFrame(ValueError):
+    """A frame that is not one of ours; `code` is not_json, not_an_object, unknown_type, invalid_frame or too_large."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def canonical_json(value: JSON) -> str:
+    """Sorted keys, no spaces, UTF-8: equal values give equal text. Raises ValueError for NaN and infinities."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def sha256_of(value: JSON) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def tool_hash(name: str, description: str, input_schema: JSON) -> str:
+    """What an approval is pinned to: sha256 of the canonical JSON of these three."""
+    return sha256_of({"name": name, "description": description, "input_schema": input_schema})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolName:
+    """A catalogue tool that the device can run."""
+
+    name: str
+    hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool of the device's own, which its owner must approve before an agent may use it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, JSON]
+    hash: str = ""
+
+    def true_hash(self) -> str:
+        """Computed from the definition: what the other side claims does not count."""
+        return tool_hash(self.name, self.description, self.input_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A call the device knows of whose result may not have arrived."""
+
+    id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHello:
+    """First frame of a device. `journal_id` names its journal: a new one means it forgot which calls it executed."""
+
+    type: ClassVar[str] = "device_hello"
+    protocol: int
+    device_id: str = ""
+    name: str = ""
+    client_version: str = ""
+    platform: str = ""
+    journal_id: str = ""
+    tools: tuple[ToolName, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAck:
+    """The device has the call in its journal and is about to execute it."""
+
+    type: ClassVar[str] = "tool_ack"
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    type: ClassVar[str] = "tool_result"
+    id: str
+    ok: bool
+    result: JSON = None
+    error: dict[str, JSON] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    type: ClassVar[str] = "tool_progress"
+    id: str
+    message: str = ""
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    type: ClassVar[str] = "ping"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Start a run of an agent or chain that the device's owner may use. `request_id` comes back in the answer."""
+
+    type: ClassVar[str] = "run_request"
+    agent: str = ""
+    chain: str = ""
+    input: JSON = None
+    agent_id: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HelloAck:
+    """Seconds between heartbeats, a fresh credential to keep instead of the old one, results the server lacks."""
+
+    type: ClassVar[str] = "hello_ack"
+    heartbeat_s: float
+    credential: str | None = None
+    resend: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """Run a tool. `deadline` is RFC 3339 UTC, `timeout_s` the seconds until then (clocks differ); `attempt` above 1 is
+    a resend of the same call."""
+
+    type: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    args: dict[str, JSON]
+    run_context: dict[str, JSON] = field(default_factory=dict)
+    deadline: str = ""
+    timeout_s: float | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCancel:
+    type: ClassVar[str] = "tool_cancel"
+    id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunComplete:
+    """No more calls come for this run. `counts` holds processed, created, updated."""
+
+    type: ClassVar[str] = "run_complete"
+    run_context: dict[str, JSON]
+    status: str
+    counts: dict[str, int] = field(default_factory=dict)
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccepted:
+    type: ClassVar[str] = "run_accepted"
+    run: str
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    type: ClassVar[str] = "pong"
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Something was refused; the connection stays open. `request_id` is that of a run_request, where it was one."""
+
+    type: ClassVar[str] = "error"
+    code: str
+    message: str
+    request_id: str = ""
+
+
+Frame = Any
+FROM_DEVICE: dict[str, type] = {
+    kind.type: kind for kind in (DeviceHello, ToolAck, ToolResult, ToolProgress, Ping, RunRequest)
+}
+FROM_SERVER: dict[str, type] = {
+    kind.type: kind for kind in (HelloAck, ToolCall, ToolCancel, RunComplete, RunAccepted, Pong, Error)
+}
+
+
+def encode(frame: Frame) -> str:
+    """One frame as text. Raises BadFrame (too_large, not_json) for what the other side would refuse."""
+    body = {"type": frame.type}
+    for part in fields(frame):
+        value = getattr(frame, part.name)
+        if value != part.default or part.name == "attempt":
+            body[part.name] = plain(value)
+    if isinstance(frame, ToolResult) and frame.ok:
+        body["result"] = frame.result  # null is a result too
+    try:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (TypeError, ValueError) as error:
+        raise BadFrame("not_json", f"the frame is not JSON: {error}")
+    if size > MAX_FRAME_BYTES:
+        raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are taken")
+    return text
+
+
+def plain(value: Any) -> JSON:
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, ToolName | Offer | Unfinished):
+        return {part.name: getattr(value, part.name) for part in fields(value)}
+    return value
+
+
+def parse(text: str | bytes | None, known: Mapping[str, Any]) -> Frame:
+    """The frame in a text; `known` is FROM_DEVICE or FROM_SERVER. Raises BadFrame."""
+    body = read_json(text)
+    kind = known.get(body["type"]) if isinstance(body.get("type"), str) else None
+    if kind is None:
+        raise BadFrame("unknown_type", f"there is no frame type {str(body.get('type'))[:40]!r} in this direction")
+    values = {}
+    for part in fields(kind):
+        if part.name in body and (body[part.name] is not None or part.default is MISSING):
+            values[part.name] = CHECKS[part.type](body[part.name], part.name)
+        elif part.default is MISSING and part.default_factory is MISSING:
+            raise BadFrame("invalid_frame", f"{kind.type} lacks “{part.name}”")
+    frame = kind(**values)
+    if isinstance(frame, ToolResult) and not frame.ok and frame.error is None:
+        raise BadFrame("invalid_frame", "tool_result with ok false lacks “error”")
+    return frame
+
+
+def read_json(text: str | bytes | None) -> dict[str, JSON]:
+    """One JSON object, no longer than a frame may be and without what no database column holds."""
+    if not isinstance(text, str):
+        raise BadFrame("not_json", "frames are text, not binary")
+    if len(text) > MAX_FRAME_BYTES or (not text.isascii() and len(text.encode(errors="replace")) > MAX_FRAME_BYTES):
+        raise BadFrame("too_large", f"a frame has at most {MAX_FRAME_BYTES} bytes")
+    try:
+        body = json.loads(text, parse_constant=refuse, parse_float=finite)
+    except RecursionError:
+        raise BadFrame("not_json", "the JSON is nested too deeply")
+    except ValueError as error:
+        raise BadFrame("not_json", f"the frame is not JSON: {error}")
+    if not isinstance(body, dict):
+        raise BadFrame("not_an_object", "a frame is a JSON object")
+    if "\\u" in text and LONE.search(json.dumps(body, ensure_ascii=False).replace("\\u0000", "\x00")):
+        raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
+    return body
+
+
+def refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else refuse(digits)
+
+
+# -- one check a shape: (value, field name) → the value as the dataclass holds it ------------------------------------
+
+
+def wrong(name: str, wanted: str) -> BadFrame:
+    return BadFrame("invalid_frame", f"“{name}” must be {wanted}")
+
+
+def text_of(value: JSON, name: str) -> str:
+    if not isinstance(value, str):
+        raise wrong(name, "a text")
+    return value
+
+
+def flag_of(value: JSON, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise wrong(name, "true or false")
+    return value
+
+
+def whole_of(value: JSON, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(name, "a whole number")
+    return value
+
+
+def number_of(value: JSON, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong(name, "a number")
+    return float(value)
+
+
+def object_of(value: JSON, name: str) -> dict[str, JSON]:
+    if not isinstance(value, dict):
+        raise wrong(name, "an object")
+    return value
+
+
+def error_of(value: JSON, name: str) -> dict[str, JSON] | None:
+    if value is None:
+        return None
+    error = object_of(value, name)
+    return {**error, "code": text_of(error.get("code"), "error.code"), "message": str(error.get("message", ""))}
+
+
+def list_of(value: JSON, name: str) -> list[JSON]:
+    if not isinstance(value, list):
+        raise wrong(name, "a list")
+    return value
+
+
+def tools_of(value: JSON, name: str) -> tuple[ToolName, ...]:
+    items = [object_of(item, name) for item in list_of(value, name)[:MAX_TOOLS]]
+    return tuple(ToolName(text_of(item.get("name"), "name"), text_of(item.get("hash", ""), "hash")) for item in items)
+
+
+def offers_of(value: JSON, name: str) -> tuple[Offer, ...]:
+    items = [object_of(item, name) for item in list_of(value, name)[:MAX_TOOLS]]
+    return tuple(
+        Offer(
+            text_of(item.get("name"), "name"),
+            text_of(item.get("description", ""), "description"),
+            object_of(item.get("input_schema"), "input_schema"),
+            text_of(item.get("hash", ""), "hash"),
+        )
+        for item in items
+    )
+
+
+def unfinished_of(value: JSON, name: str) -> tuple[Unfinished, ...]:
+    items = [object_of(item, name) for item in list_of(value, name)]
+    found = tuple(Unfinished(text_of(item.get("id"), "id"), text_of(item.get("state"), "state")) for item in items)
+    for item in found:
+        if item.state not in UNFINISHED_STATES:
+            raise wrong("state", f"one of {', '.join(sorted(UNFINISHED_STATES))}")
+    return found
+
+
+def texts_of(value: JSON, name: str) -> tuple[str, ...]:
+    return tuple(text_of(item, name) for item in list_of(value, name))
+
+
+def anything(value: JSON, name: str) -> JSON:
+    return value
+
+
+def optional(check: Any) -> Any:
+    return lambda value, name: None if value is None else check(value, name)
+
+
+CHECKS: dict[Any, Any] = {
+    str: text_of,
+    bool: flag_of,
+    int: whole_of,
+    float: number_of,
+    JSON: anything,
+    str | None: optional(text_of),
+    float | None: optional(number_of),
+    dict[str, JSON]: object_of,
+    dict[str, int]: object_of,
+    dict[str, JSON] | None: error_of,
+    tuple[str, ...]: texts_of,
+    tuple[ToolName, ...]: tools_of,
+    tuple[Offer, ...]: offers_of,
+    tuple[Unfinished, ...]: unfinished_of,
+}

@@ -1,0 +1,87 @@
+"""One task a server process looks after all its device sockets: silence, lost nudges, revocations nobody told it of."""
+
+import asyncio
+import logging
+from typing import Any, Protocol
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import DatabaseError
+from django.utils import timezone
+
+from devices import calls, presence, protocol
+from devices.models import Device
+
+log = logging.getLogger(__name__)
+SWEEP_S = 3.0
+
+
+class DeviceSocket(Protocol):
+    """What the sweeper needs of a consumer."""
+
+    device: Any
+    last_heard: float
+    has_greeted: bool
+
+    async def send(self, text_data: str) -> None: ...
+
+    async def close(self, code: int, reason: str) -> None: ...
+
+    async def device_revoked(self, event: dict[str, Any]) -> None: ...
+
+
+class Sweeper:
+    def __init__(self) -> None:
+        self.live: dict[UUID, DeviceSocket] = {}
+        self.task: asyncio.Task | None = None
+
+    def add(self, consumer: Any) -> None:
+        self.live[consumer.device.pk] = consumer
+        loop = asyncio.get_running_loop()
+        if self.task is None or self.task.done() or self.task.get_loop() is not loop:
+            self.task = loop.create_task(self.sweep_for_ever())
+
+    def remove(self, consumer: Any) -> None:
+        pk = consumer.device.pk if consumer.device is not None else None
+        if pk is not None and self.live.get(pk) is consumer:
+            del self.live[pk]
+
+    async def sweep_for_ever(self) -> None:
+        while self.live:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.close_silent()
+                await self.mend()
+            except DatabaseError as error:
+                log.warning("Devices were not looked after: %s", error)
+            except Exception:  # the next sweep tries again
+                log.exception("A sweep over the devices broke")
+
+    async def close_silent(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for consumer in [*self.live.values()]:
+            if now - consumer.last_heard > settings.DEVICE_HEARTBEAT_S * protocol.MISSED_BEATS:
+                await consumer.close(protocol.SILENT, "no heartbeat")
+                self.remove(consumer)
+
+    async def mend(self) -> None:
+        """What the layer lost on its way: calls nobody acknowledged, revocations."""
+        greeted = {pk: consumer for pk, consumer in self.live.items() if consumer.has_greeted}
+        if not greeted:
+            return
+        lost, revoked = await database_sync_to_async(look_up)(list(greeted))
+        for device_id, text in lost:
+            await greeted[device_id].send(text_data=text)
+        for device_id in revoked:
+            await greeted[device_id].device_revoked({})
+
+
+def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any]]:
+    now = timezone.now()
+    presence.sweep(now)
+    revoked = Device.objects.filter(pk__in=device_ids, revoked_at__isnull=False).values_list("pk", flat=True)
+    return calls.claim_unanswered(device_ids, now), list(revoked)
+
+
+SWEEPER = Sweeper()

@@ -1,0 +1,123 @@
+"""This app's side of the tool bargain: choose a device, call it, count what came back."""
+
+from django.utils import timezone
+
+from agents.tools import ToolCall, ToolContext, ToolResult, ToolSpec
+from devices import records
+from devices.calls import Wanted, call_device
+from devices.client.tools import TOOLS
+from devices.exceptions import DeviceFailed, DeviceOffline
+from devices.models import Device, DeviceCall, OfferedTool
+
+
+class DeviceToolset:
+    """Executes tools of kind `device`. `source` is {"device": name on the device, "offer"?: approved hash}.
+
+    A call made again with its old id finds the old call's row: nothing is repeated, so a crashed worker's calls may
+    simply be asked for again (`is_durable`).
+    """
+
+    is_durable = True
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Raises CallPending, OutcomeUnknown and DeviceFailed."""
+        wanted = Wanted(
+            tool.source.get("device", tool.name),
+            offer=tool.source.get("offer", ""),
+            timeout_s=tool.deadline_s,
+            offline=tool.offline,
+        )
+        if self.belongs_on_server(wanted, call, context):
+            return counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context))
+        result = call_device(wanted, call, context, place=lambda: place(wanted, context))
+        result = counted(wanted, result) if result.ok else result
+        return untrusted(result) if tool.untrusted else result
+
+    def belongs_on_server(self, wanted: Wanted, call: ToolCall, context: ToolContext) -> bool:
+        """Records of a person none of whose devices keeps them are kept here."""
+        builtin = TOOLS.get(wanted.tool)
+        if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
+            return False
+        tools = Device.objects.live().filter(owner_id=context.user_id).values_list("tools", flat=True)
+        return not any(wanted.tool in names for names in tools)
+
+
+def place(wanted: Wanted, context: ToolContext) -> tuple[Device | None, bool]:
+    """The device for a call, and whether it is online. None: whichever of the person's devices comes first.
+
+    Raises DeviceFailed where none can do it, and DeviceOffline where none is there and the policy is not to wait.
+    """
+    able = devices_able(wanted, context)
+    now = timezone.now()
+    if context.device_id:
+        chosen = next((device for device in able if str(device.pk) == str(context.device_id)), None)
+        if chosen is None and wanted.offline != "any":
+            raise not_able(wanted, context)
+        if chosen is not None and chosen.is_online(now):
+            return chosen, True
+        if chosen is not None and wanted.offline != "any":
+            return wait_for(chosen, wanted)
+    online = [device for device in able if device.is_online(now)]
+    if online:
+        return max(online, key=lambda device: device.connected_at or now), True
+    if not able:
+        raise not_able(wanted, context)
+    return wait_for(able[0] if len(able) == 1 else None, wanted)
+
+
+def devices_able(wanted: Wanted, context: ToolContext) -> list[Device]:
+    devices = Device.objects.live().filter(owner_id=context.user_id)
+    if wanted.offer:
+        offering = OfferedTool.objects.filter(
+            hash=wanted.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
+        )
+        return list(devices.filter(pk__in=offering.values("device_id")))
+    return [device for device in devices if wanted.tool in device.tools]
+
+
+def wait_for(device: Device | None, wanted: Wanted) -> tuple[Device | None, bool]:
+    if wanted.offline == "wait":
+        return device, False
+    who = f"“{device.name}” is" if device else "none of the person's devices is"
+    raise DeviceOffline(f"{who} not connected; start the device client, or let the grant wait for the device")
+
+
+def not_able(wanted: Wanted, context: ToolContext) -> DeviceFailed:
+    devices = Device.objects.live().filter(owner_id=context.user_id)
+    if context.device_id and not devices.filter(pk=context.device_id).exists():
+        return DeviceFailed("the chosen device is not one of this person's, or was revoked", code="device_unknown")
+    if not devices.exists():
+        return DeviceFailed("this person has paired no device", code="no_device")
+    if wanted.offer:
+        return DeviceFailed(
+            f"no device offers the approved “{wanted.tool}”; its definition may have changed: approve it again",
+            code="not_approved",
+        )
+    return DeviceFailed(f"the device does not offer “{wanted.tool}”", code="not_offered")
+
+
+def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
+    """What one success adds to the run's counts; a file counts as processed once, however many parts it was read in."""
+    tool = TOOLS.get(wanted.tool)
+    if tool is None or wanted.offer or not tool.counts or not result.ok:
+        return result
+    value = result.value if isinstance(result.value, dict) else {}
+    if tool.counts == "processed" and value.get("offset"):
+        return result
+    return ToolResult(ok=True, value=result.value, counts={tool.counts: 1}, details=result.details)
+
+
+def untrusted(result: ToolResult) -> ToolResult:
+    return ToolResult(
+        ok=result.ok,
+        value=result.value,
+        error=result.error,
+        counts=result.counts,
+        details=result.details,
+        untrusted=True,
+    )
+
+
+def has_settled(call_id: str) -> bool:
+    """Whether the call a run waits for has been answered meanwhile."""
+    return DeviceCall.objects.filter(pk=call_id, finished_at__isnull=False).exists()

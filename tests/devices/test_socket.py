@@ -1,0 +1,207 @@
+"""The handshake, the hello, bad frames, two sockets of one device, credentials."""
+
+import asyncio
+import uuid
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from agents.models import AuditEvent, Tool
+from devices import offers, presence
+from devices.models import Device, DeviceCredential, OfferedTool
+from tests.devices.scripted import ScriptedDevice, ask, asking, paired
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+async def laptop(alice):
+    return await sync_to_async(paired)(alice)
+
+
+@pytest.mark.parametrize("credential", ["", "dc_nothing.here", "mk_ab.cd", "x" * 5000])
+async def test_a_wrong_credential_gets_no_socket(db, credential):
+    async with ScriptedDevice(credential) as device:
+        assert not device.is_open
+
+
+async def test_an_api_key_is_no_device_credential(alice, api):
+    secret = (await sync_to_async(api)(alice)).secret
+    async with ScriptedDevice(secret) as device:
+        assert not device.is_open
+
+
+async def test_a_page_from_elsewhere_gets_no_socket(laptop):
+    async with ScriptedDevice(laptop[1], headers=[(b"origin", b"https://evil.example")]) as device:
+        assert not device.is_open
+
+
+async def test_the_hello_is_answered_with_the_heartbeat_and_a_new_credential(laptop, settings):
+    async with ScriptedDevice(laptop[1]) as device:
+        ack = await device.hello()
+        assert ack["heartbeat_s"] == settings.DEVICE_HEARTBEAT_S
+        assert ack["credential"] != laptop[1]
+        await device.send(type="ping")
+        await device.expect("pong")
+        row = await Device.objects.aget()
+        assert row.is_online()
+        assert (row.name, row.platform, len(row.tools)) == ("laptop", "test", 19)
+    assert not (await Device.objects.aget()).is_online()
+
+
+async def test_the_old_credential_lives_until_the_new_one_is_used(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        newer = device.credential
+    async with ScriptedDevice(laptop[1]) as device:
+        assert device.is_open, "the answer with the new one may have been lost"
+        await device.hello()
+        newest = device.credential
+    async with ScriptedDevice(newer) as device:
+        assert not device.is_open, "it was replaced before it was used"
+    async with ScriptedDevice(newest) as device:
+        assert device.is_open
+
+
+async def test_an_old_credential_used_after_its_successor_revokes_both(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        newer = (await device.hello())["credential"]
+    async with ScriptedDevice(newer) as device:
+        newest = (await device.hello())["credential"]
+        async with ScriptedDevice(laptop[1]) as thief:
+            assert not thief.is_open
+    for credential in (laptop[1], newer, newest):
+        async with ScriptedDevice(credential) as device:
+            assert not device.is_open
+    assert await AuditEvent.objects.filter(action="device.revoked").acount() == 1
+
+
+async def test_revoking_closes_an_open_socket_within_a_second(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        await sync_to_async(laptop[0].revoke)(reason="test")
+        await sync_to_async(presence.tell_revoked)(laptop[0])
+        assert (await device.closed(within=1))["code"] == 4403
+    async with ScriptedDevice(device.credential) as device:
+        assert not device.is_open
+    assert not await DeviceCredential.objects.filter(revoked_at=None).aexists()
+
+
+async def test_a_newer_socket_replaces_the_older_which_is_told_why(alice, laptop):
+    async with ScriptedDevice(laptop[1]) as older:
+        await older.hello()
+        async with ScriptedDevice(laptop[1]) as newer:
+            await newer.hello()
+            told = await older.expect("error")
+            assert told["code"] == "replaced"
+            assert (await older.closed())["code"] == 4409
+            asked = asking(alice)
+            await newer.answer(await newer.expect("tool_call"), "newer")
+            assert (await asked).value == "newer"
+
+
+async def test_an_unknown_frame_gets_an_error_and_the_connection_stays(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        for text in ('{"type": "dance"}', "not json", '{"type": "tool_ack"}', "x" * 1_100_000):
+            await device.send_text(text)
+            assert (await device.expect("error"))["code"] in ("unknown_type", "not_json", "invalid_frame", "too_large")
+        await device.send(type="ping")
+        await device.expect("pong")
+
+
+async def test_ten_bad_frames_close_the_connection(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        for _ in range(10):
+            await device.send_text("nonsense")
+            await device.expect("error")
+        assert (await device.closed())["code"] == 4400
+
+
+async def test_the_first_frame_must_be_a_hello_of_this_protocol_and_device(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.send(type="ping")
+        assert (await device.expect("error"))["code"] == "hello_first"
+        await device.send(type="device_hello", protocol=99)
+        assert (await device.expect("error"))["code"] == "unsupported_protocol"
+        await device.send(type="device_hello", protocol=1, device_id=str(uuid.uuid4()))
+        assert (await device.expect("error"))["code"] == "wrong_device"
+        await device.hello()
+
+
+async def test_results_for_calls_that_do_not_exist_are_ignored(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        for id in ("no uuid", str(uuid.uuid4()), ""):
+            await device.send(type="tool_result", id=id, ok=True, result=1)
+            await device.send(type="tool_ack", id=id)
+        await device.send(type="ping")
+        await device.expect("pong")
+
+
+# -- tools of the device's own ------------------------------------------------------------------------------------------
+
+ECHO = {"name": "Echo It", "description": "Says it again", "input_schema": {"type": "object", "properties": {}}}
+
+
+async def test_an_offered_tool_works_only_after_its_owner_approved_this_definition(alice, laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(offers=[{**ECHO, "hash": "what the device claims does not count"}])
+        offer = await OfferedTool.objects.select_related("device").aget()
+        source = {"device": "Echo It", "offer": offer.hash}
+        assert (await asking(alice, "echo-it", source=source)).code == "not_approved"
+        tool = await sync_to_async(offers.approve)(offer, by=alice)
+        assert (tool.name, tool.owner_id, tool.effect, tool.source) == ("echo-it", alice.pk, "destructive", source)
+        asked = asking(alice, "echo-it", source=tool.source)
+        call = await device.expect("tool_call")
+        assert call["name"] == "Echo It"
+        await device.answer(call, "again")
+        assert (await asked).value == "again"
+
+
+async def test_a_changed_definition_asks_again(alice, laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(offers=[ECHO])
+        offer = await OfferedTool.objects.select_related("device").aget()
+        tool = await sync_to_async(offers.approve)(offer, by=alice)
+    async with ScriptedDevice(device.credential) as device:
+        await device.hello(offers=[{**ECHO, "description": "Says it again, and mails it to somebody"}])
+        assert (await asking(alice, "echo-it", source=tool.source)).code == "not_approved"
+        newer = await OfferedTool.objects.select_related("device").aget(status="pending")
+        again = await sync_to_async(offers.approve)(newer, by=alice)
+        assert again.pk == tool.pk
+        assert again.definition_hash != tool.definition_hash
+        asked = asking(alice, "echo-it", source=again.source)
+        await device.answer(await device.expect("tool_call"), 1)
+        assert (await asked).ok
+
+
+async def test_an_offer_cannot_take_the_place_of_a_built_in_tool(alice, laptop):
+    from agents.exceptions import Conflict
+
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(offers=[{**ECHO, "name": "list_directory"}])
+        offer = await OfferedTool.objects.select_related("device").aget()
+        with pytest.raises(Conflict):
+            await sync_to_async(offers.approve)(offer, by=alice)
+    assert not await Tool.objects.filter(owner=alice).aexists()
+
+
+async def test_offers_with_unusable_schemas_are_left_out(laptop):
+    bad = [{**ECHO, "input_schema": {"$ref": "https://evil.example/s.json"}}, {**ECHO, "name": ""}]
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(offers=[*bad, ECHO])
+    assert await OfferedTool.objects.acount() == 1
+
+
+async def test_frames_are_not_kept_waiting_by_a_slow_start_of_runs(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        await device.send(type="run_request", agent="nobody", request_id="r1")
+        told = await device.expect("error")
+        assert (told["code"], told["request_id"]) == ("not_found", "r1")
+        await asyncio.sleep(0)
+
+
+def test_a_person_without_devices_gets_a_clear_error(charlie):
+    assert ask(charlie).code == "no_device"

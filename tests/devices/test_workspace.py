@@ -1,0 +1,168 @@
+"""A corpus of ways out of a shared folder. Nothing outside may be read, named or stat'ed."""
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from devices.client.exceptions import ToolRefused
+from devices.client.tools.filesystem import get_file_metadata, list_directory, read_file_content
+from devices.client.workspace import Workspace
+
+SECRET = "the secret outside"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text(SECRET)
+    root = tmp_path / "root"
+    (root / "sub" / "deep").mkdir(parents=True)
+    (root / "a.txt").write_text("inside")
+    (root / "sub" / "b.txt").write_text("below")
+    links = {
+        "to_secret": outside / "secret.txt",
+        "to_outside": outside,
+        "relative_out": Path("../outside/secret.txt"),
+        "sub/relative_out": Path("../../outside/secret.txt"),
+        "to_parent": Path(".."),
+        "to_slash": Path("/"),
+        "loop": Path("loop"),
+        "ring_a": Path("ring_b"),
+        "ring_b": Path("ring_a"),
+        "inside": Path("sub/b.txt"),
+        "inside_absolute": root / "a.txt",
+        "inside_up": Path("sub/deep/../b.txt"),
+        "out_and_in": Path("../root/a.txt"),
+        "prefix_twin": tmp_path / "root-twin",
+        "dangling": Path("nowhere"),
+        "chain": Path("to_outside"),
+    }
+    (tmp_path / "root-twin").mkdir()
+    (tmp_path / "root-twin" / "t.txt").write_text(SECRET)
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    return root
+
+
+@pytest.fixture
+def workspace(root: Path) -> Workspace:
+    return Workspace({"docs": root})
+
+
+ESCAPES = [
+    "..",
+    "../outside/secret.txt",
+    "sub/../../outside/secret.txt",
+    "sub/../a.txt",
+    "./../outside",
+    "/etc/passwd",
+    "//etc/passwd",
+    "~/.ssh/id_rsa",
+    "~root",
+    "C:\\Windows",
+    "c:/windows",
+    "\\\\server\\share",
+    "\x00",
+    "a.txt\x00.pdf",
+    "x/" * 200,
+    "a" * 5000,
+    "to_secret",
+    "to_outside",
+    "to_outside/secret.txt",
+    "relative_out",
+    "sub/relative_out",
+    "to_parent",
+    "to_parent/outside/secret.txt",
+    "to_slash",
+    "to_slash/etc/passwd",
+    "loop",
+    "ring_a",
+    "out_and_in",
+    "prefix_twin/t.txt",
+    "chain/secret.txt",
+    "../root/a.txt",
+    "..%2f..%2fetc",
+    "sub/deep/to_parent/../../../outside/secret.txt",
+]
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+@pytest.mark.parametrize("tool", [read_file_content, get_file_metadata, list_directory])
+def test_no_path_leads_out(workspace, tool, path):
+    with pytest.raises(ToolRefused) as refusal:
+        tool(workspace, path=path)
+    assert refusal.value.code in ("outside", "not_found")
+    assert SECRET not in str(refusal.value)
+
+
+def test_links_that_stay_inside_are_followed(workspace):
+    for path in ("inside", "inside_up"):
+        assert read_file_content(workspace, path)["text"] == "below"
+    assert read_file_content(workspace, "inside_absolute")["text"] == "inside"
+
+
+def test_a_link_to_nothing_is_not_found(workspace):
+    with pytest.raises(ToolRefused) as refusal:
+        read_file_content(workspace, "dangling")
+    assert refusal.value.code == "not_found"
+
+
+def test_pipes_sockets_and_device_files_are_refused_without_waiting(workspace, root):
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(str(root / "s"))
+        for name in ("pipe", "s"):
+            with pytest.raises(ToolRefused) as refusal:
+                read_file_content(workspace, name)
+            assert refusal.value.code == "not_a_file"
+    (root / "zero").symlink_to("/dev/zero")
+    with pytest.raises(ToolRefused):
+        read_file_content(workspace, "zero")
+
+
+def test_a_link_swapped_in_while_we_look_leads_nowhere(workspace, root, tmp_path):
+    """One thread swaps a folder for a link to the outside as fast as it can; no read ever shows the secret."""
+    (root / "swap").mkdir()
+    (root / "swap" / "secret.txt").write_text("harmless")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            (root / "swap").rename(root / "real")
+            (root / "swap").symlink_to(tmp_path / "outside")
+            (root / "swap").unlink()
+            (root / "real").rename(root / "swap")
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    seen = set()
+    try:
+        for _ in range(3000):
+            try:
+                seen.add(read_file_content(workspace, "swap/secret.txt")["text"])
+            except ToolRefused:
+                seen.add("refused")
+    finally:
+        stop.set()
+        swapping.join()
+    assert SECRET not in seen
+    assert seen <= {"harmless", "refused"}
+
+
+def test_with_several_roots_a_path_begins_with_the_name_of_one(root, tmp_path):
+    workspace = Workspace({"docs": root, "other": tmp_path / "root-twin"})
+    assert [entry["path"] for entry in list_directory(workspace)["entries"]] == ["docs", "other"]
+    assert read_file_content(workspace, "docs/a.txt")["text"] == "inside"
+    for path in ("a.txt", "outside/secret.txt", "docs/../other/t.txt", "docs/prefix_twin/t.txt"):
+        with pytest.raises(ToolRefused):
+            read_file_content(workspace, path)
+
+
+def test_a_listing_does_not_follow_links(workspace):
+    entries = list_directory(workspace, recursive=True)["entries"]
+    assert all("secret" not in entry["path"] or entry["path"] == "to_secret" for entry in entries)
+    assert {entry["type"] for entry in entries if entry["path"] == "to_outside"} == {"link"}
