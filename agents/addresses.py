@@ -8,24 +8,24 @@ from urllib.parse import urlsplit
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def url_refusal(url: str, allowed: Iterable[str]) -> str:
-    """Why this URL may not be called, or "". Resolves the host name."""
+def url_refusal(url: str, allowed: Iterable[str], *, must_resolve: bool = True) -> str:
+    """Why this URL may not be called, or "". Resolves the host name; one that is not found passes where it may."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f"“{url}” is not an http or https address."
     if parts.username or parts.password:
         return "An address must not carry a user name or password."
-    return host_refusal(parts.hostname, allowed)
+    return host_refusal(parts.hostname, allowed, must_resolve=must_resolve)
 
 
-def host_refusal(host: str, allowed: Iterable[str]) -> str:
+def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True) -> str:
     allowed = list(allowed)
     if host.lower() in {name.lower() for name in allowed}:
         return ""
     try:
         found = resolve(host)
     except (OSError, UnicodeError):
-        return f"The host “{host}” cannot be found."
+        return f"The host “{host}” cannot be found." if must_resolve else ""
     refused = sorted(str(address) for address in found if not is_allowed(str(address), allowed))
     if refused:
         return (

@@ -17,6 +17,7 @@ from .offline import OfflineModel
 from .schema_calls import SchemaModel
 
 OPENAI_URL = "https://api.openai.com/v1"
+OLLAMA_URL = "http://127.0.0.1:11434"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 _models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
@@ -117,7 +118,10 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
     require_package("langchain_ollama", "ollama")
     from .langchain_models import LangChainModel
 
-    shared = {"model_provider": "ollama", "base_url": provider.base_url or "http://127.0.0.1:11434"}
+    base_url = provider.base_url or OLLAMA_URL
+    if why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED):
+        raise CannotBuild("private_address", why, "Have the host allowed: MUSTER_PRIVATE_HOSTS=127.0.0.1.")
+    shared = {"model_provider": "ollama", "base_url": base_url}
     shared |= given(params, penalties=False, max_tokens="num_predict")
     return LangChainModel(from_langchain(shared), takes_response_format=False)
 

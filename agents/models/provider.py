@@ -3,13 +3,22 @@
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 
+from agents.addresses import url_refusal
 from agents.fields import EncryptedTextField
 
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
+
+
+def check_model_url(value: str) -> None:
+    """Private addresses are an administrator's to allow. What cannot be resolved now is checked when it is called."""
+    if why := url_refusal(value, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+        raise ValidationError(why, code="private_address")
 
 
 class Provider(Owned):
@@ -27,7 +36,11 @@ class Provider(Owned):
 
     name = models.CharField(max_length=64, validators=[check_name])
     kind = models.CharField(max_length=20, choices=Kind.choices)
-    base_url = models.URLField(blank=True, help_text="Empty: the provider's own. Changing it clears the key.")
+    base_url = models.URLField(
+        blank=True,
+        validators=[check_model_url],
+        help_text="Empty: the provider's own. Changing it clears the key.",
+    )
     api_key = EncryptedTextField(blank=True, help_text="Write-only.")
     enabled = models.BooleanField(default=True)
     tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)

@@ -111,3 +111,23 @@ def test_the_cache_is_bounded(monkeypatch, make_agent):
     for name in ("one", "two", "three"):
         live_agent(make_agent(name))
     assert len(factory.loaded_hashes()) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "answer"),
+    [
+        ("http://192.168.1.4/v1", 422),
+        ("http://127.0.0.1:11434/v1", 422),
+        ("http://169.254.169.254/latest", 422),
+        ("https://8.8.8.8/v1", 201),
+    ],
+)
+def test_a_private_address_is_refused_when_a_provider_is_saved(alice_api, url, answer):
+    body = {"name": "mine", "kind": "openai-compatible", "base_url": url}
+    assert alice_api.post("/api/v1/providers/", body).status_code == answer
+
+
+def test_an_allowed_private_address_is_taken(alice_api, settings):
+    settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.0/8"]
+    body = {"name": "mine", "kind": "openai-compatible", "base_url": "http://127.0.0.1:11434/v1"}
+    assert alice_api.post("/api/v1/providers/", body).status_code == 201

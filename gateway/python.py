@@ -1,0 +1,207 @@
+"""Muster for Django code in the same process: thin doors to intake, the registry and the function store.
+
+    from gateway.python import FunctionStore, Registry
+
+    registry = Registry(user)
+    reply = registry.process("What is 2 + 3?", conversation_id="ticket-17")
+
+Everything goes the way of every other message: same rows, same policy, same events. A worker does the work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from agents import definitions
+from agents.exceptions import Conflict, Invalid
+from agents.models import Agent
+from functions import callers, store
+from functions.execution import execute, ready
+from functions.models import StoredFunction
+from registry.agents import LiveAgent
+from registry.factory import live_agent
+from runs import ends, intake
+from runs.models import Message, Session
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a message. `status` is the run's; still `queued`, `running` or `waiting` when the wait was over."""
+
+    text: str
+    status: str
+    run_id: str
+    conversation_id: str
+    output: JSON = None
+    error: dict[str, JSON] | None = None
+    usage: dict[str, JSON] | None = None
+
+
+class FunctionFailed(Exception):
+    """A stored function did not return: `error` has type, message and line."""
+
+    def __init__(self, name: str, error: dict[str, JSON]) -> None:
+        super().__init__(f"{name}: {error.get('type', 'error')}: {error.get('message', '')}")
+        self.error = error
+
+
+class Registry:
+    """The registry as one person sees it."""
+
+    def __init__(self, user: Any) -> None:
+        self.user = user
+
+    def process(
+        self,
+        messages: str | Sequence[dict[str, JSON]],
+        conversation_id: str | UUID | None = None,
+        *,
+        agent: str | None = None,
+        input: JSON = None,
+        metadata: dict[str, JSON] | None = None,
+        wait_s: float = 60.0,
+    ) -> Reply:
+        """Send the last user message; what stands before it opens the conversation where that is new.
+
+        `messages` is a text or {"role", "content"} dicts. `conversation_id` is a session's id or any word of yours
+        (kept per person); None starts another. Without `agent` the router chooses. Raises agents.exceptions.
+        """
+        earlier, text = parted(messages)
+        session = self._session(conversation_id, earlier, agent)
+        ends.LISTENER.start()
+        taken = intake.accept_message(
+            user=self.user, text=text, agent=agent, session=session, input=input, metadata=metadata, on_busy="enqueue"
+        )
+        ended = ends.LISTENER.wait(taken.run.pk, wait_s)
+        name = str(conversation_id or taken.session.pk)
+        if ended is None:
+            taken.run.refresh_from_db()
+            return Reply("", taken.run.status, str(taken.run.pk), name)
+        reply = (ended["reply"] or {}).get("text", "")
+        error, usage = ended["error"], ended["usage"]
+        return Reply(reply, ended["status"], str(taken.run.pk), name, ended["output"], error, usage)
+
+    def get_agent(self, name: str) -> LiveAgent:
+        """The live agent of that name. Its `reply` asks the model once and records nothing: use `process` to work.
+
+        Raises NotFound, CannotBuild.
+        """
+        return live_agent(Agent.objects.select_related("published").named(self.user, name))
+
+    def register_agent(self, definition: dict[str, JSON]) -> Agent:
+        """Make or change an agent of this person's from a definition as in a file, and publish it.
+
+        {"name", "description", "system_prompt", "provider", "model_name", "capabilities", "grants": [tool names], …};
+        equal content is the same version again. Raises Invalid.
+        """
+        whole = {**definition, "kind": "agent"}
+        if not isinstance(whole.get("name"), str):
+            raise Invalid("A definition needs a name.", code="nameless")
+        definitions.apply(definitions.plan([whole], owner=self.user), owner=self.user, actor=self.user)
+        return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
+
+    def list_agents(self) -> list[Agent]:
+        """The published agents this person can use."""
+        return list(Agent.objects.visible_to(self.user).published().order_by("name"))
+
+    def _session(
+        self, conversation_id: str | UUID | None, earlier: Sequence[dict[str, JSON]], agent: str | None
+    ) -> Session | str | None:
+        if isinstance(conversation_id, UUID) or is_uuid(conversation_id):
+            return str(conversation_id)
+        if conversation_id is None and not earlier:
+            return None
+        return self._own_session(conversation_id, earlier, agent)
+
+    @transaction.atomic
+    def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
+        """The session kept under that word, or a new one that begins with what was said before."""
+        mine = Session.objects.visible_to(self.user)
+        if word is not None and (found := mine.filter(metadata__conversation=word).first()):
+            return found
+        metadata = {"conversation": word} if word is not None else {}
+        with_agent = Agent.objects.named(self.user, agent) if agent else None
+        session = Session.objects.create(
+            owner=self.user, agent=with_agent, metadata=metadata, variables={"agent_depth": 0}
+        )
+        for message in earlier:
+            session.add_message(message["role"], parts_of(message.get("content")))
+        return session
+
+
+class FunctionStore:
+    """Stored functions as one person sees them."""
+
+    def __init__(self, user: Any) -> None:
+        self.user = user
+
+    def store_function(
+        self, name: str, source: str, *, publish: bool = True, note: str = "", **fields: JSON
+    ) -> StoredFunction:
+        """Check and keep the source under this name, and publish it unless told otherwise.
+
+        `fields` are columns of StoredFunction (timeout, allowed_imports, …). Raises Invalid with one detail a refusal.
+        """
+        function = StoredFunction.objects.filter(owner=self.user, name=name).first()
+        function = function or StoredFunction(owner=self.user, name=name)
+        function.source = source
+        known = {field.name for field in StoredFunction._meta.concrete_fields} - {"id", "owner", "published"}
+        for field, value in fields.items():
+            if field not in known:
+                raise Invalid(f"A function has no field “{field}”.", code="unknown_field")
+            setattr(function, field, value)
+        store.save(function, user=self.user, note=note)
+        if publish:
+            store.publish(function, user=self.user, note=note)
+        return function
+
+    def execute_function(
+        self, name: str, arguments: dict[str, JSON] | None = None, *, version: int | None = None
+    ) -> JSON:
+        """Run the published version (or the one named) in the sandbox and give its result.
+
+        Raises NotFound, Conflict (not published), Invalid (arguments), FunctionFailed.
+        """
+        function = StoredFunction.objects.select_related("published").named(self.user, name)
+        chosen = store.version_of(function, version) if version else function.published
+        if chosen is None:
+            raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or name a version.")
+        what = ready(chosen.pk, chosen.sha256)
+        caller = callers.alone(self.user, what)
+        execution = execute(what, arguments or {}, caller)
+        callers.refuse_callbacks(caller)
+        if execution.status != "ok":
+            raise FunctionFailed(name, execution.error or {"type": execution.status})
+        return execution.result
+
+
+def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:
+    """(what was said before, the message itself). Raises Invalid."""
+    if isinstance(messages, str):
+        return [], messages
+    if not messages or any(not isinstance(one, dict) or one.get("role") not in Message.Role.values for one in messages):
+        raise Invalid('Messages are {"role": "user" | "assistant" | "system", "content"}.', code="invalid_messages")
+    if messages[-1]["role"] != Message.Role.USER:
+        raise Invalid("The last message must be the user's.", code="invalid_messages")
+    earlier = [one for one in messages[:-1] if one["role"] in (Message.Role.USER, Message.Role.ASSISTANT)]
+    last = messages[-1].get("content")
+    return earlier, last if isinstance(last, str) else "\n".join(part.get("text", "") for part in parts_of(last))
+
+
+def parts_of(content: JSON) -> list[dict[str, JSON]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content or [] if isinstance(part, dict)]
+
+
+def is_uuid(text: Any) -> bool:
+    try:
+        UUID(str(text))
+    except ValueError:
+        return False
+    return True
