@@ -43,11 +43,19 @@ def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusa
         refusals.add_syntax_error(error)
 
 
+_EVERYTHING = """
+import re
+class A:
+    x: int = 1
+async def main(a, *, b=2):
+    return [f'{i!r:>3}' for i in a], '\\N{DIGIT ONE}'
+"""
+
+
 def warm_up() -> None:
     """Compile one of everything that matters, so that the first real compile finds all of it loaded."""
-    source = "import re\nclass A:\n    x: int = 1\nasync def main(a, *, b=2):\n    return [f'{i!r:>3}' for i in a], '\\N{DIGIT ONE}'\n"
     for safe in (True, False):
-        answer({"source": source, "entry": "main", "imports": ["re"], "safe_mode": safe, "expect": {}})
+        answer({"source": _EVERYTHING, "entry": "main", "imports": ["re"], "safe_mode": safe, "expect": {}})
 
 
 def _parse(source: str, refusals: Refusals) -> ast.Module | None:
