@@ -1,5 +1,7 @@
 """Is there budget left? Asked before every model call, answered from run rows."""
 
+import math
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -13,6 +15,8 @@ from agents.models.team import Membership
 from .exceptions import RunEnded
 from .models import Budget, Run
 
+FRESH_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Spent:
@@ -23,11 +27,21 @@ class Spent:
     runs: int
 
 
-def require(run: Run) -> None:
-    """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
-    for budget in covering(run):
-        if reason := overdrawn(budget, run):
-            raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
+class Watch:
+    """The budgets of one run at work. Limits are read again after a second; what was spent is read each time."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.read_at = -math.inf
+        self.budgets: list[Budget] = []
+
+    def require(self) -> None:
+        """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
+        if time.monotonic() - self.read_at > FRESH_S:
+            self.budgets, self.read_at = covering(self.run), time.monotonic()
+        for budget in self.budgets:
+            if reason := overdrawn(budget, self.run):
+                raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
 
 
 def covering(run: Run) -> list[Budget]:

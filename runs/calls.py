@@ -36,6 +36,7 @@ from .models import Approval, Run, RunValue, ToolCallRecord
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
+SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
 CALLBACK_LIMIT = 200  # recorded callbacks of one function call
 
 COMPLETE = ToolSpec(
@@ -248,13 +249,14 @@ class Desk:
         close(record, outcome, result=result.value, error=result.error, printed=result.printed)
         record.untrusted = result.untrusted
         record.details = {**record.details, **result.details}
-        record.save()
-        if result.untrusted and not self.run.has_untrusted:
-            self.run.has_untrusted = True
-            Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
-        if result.counts:
-            self.add_counts(result.counts)
-        events.record(self.run, "tool.finished", finished_data(record))
+        with transaction.atomic():
+            record.save(update_fields=SETTLED)
+            if result.untrusted and not self.run.has_untrusted:
+                self.run.has_untrusted = True
+                Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
+            if result.counts:
+                self.add_counts(result.counts)
+            events.record(self.run, "tool.finished", finished_data(record))
 
     def add_counts(self, counts: dict[str, int]) -> None:
         known = {name: counts[name] for name in ("processed", "created", "updated") if counts.get(name)}

@@ -27,13 +27,13 @@ def finish(
     output: Any = None,
     error: dict[str, Any] | None = None,
     tool_calls: list[dict[str, Any]] | None = None,
+    told: list[events.Entry] | None = None,
 ) -> bool:
     """End a run once. With a lease the write is void when another worker took over (LeaseLost).
 
-    False when the run had ended already.
+    `told` are events that come before its end. False when the run had ended already.
     """
-    rows = lease.rows() if lease else Run.objects.filter(pk=run.pk, status__in=Run.LIVE)
-    fields = {
+    values = {
         "status": status,
         "output": output,
         "error": error,
@@ -48,18 +48,22 @@ def finish(
         "cost": run.cost,
         "has_untrusted": run.has_untrusted,
     }
-    if not rows.update(**fields):
+    before = {name: getattr(run, name) for name in values}
+    for name, value in values.items():
+        setattr(run, name, value)
+    entries = [*(told or []), ("run.finished", summary_of(run, reply))]
+    where = lease.conditions() if lease else {"status": tuple(map(str, Run.LIVE))}
+    if not events.record_with(run, entries, where=where, values=values):
+        for name, value in before.items():
+            setattr(run, name, value)
         if lease:
             raise LeaseLost(str(run.pk))
         return False
-    for name, value in fields.items():
-        setattr(run, name, value)
     if reply is not None and run.session is not None:
         content = [{"type": "text", "text": reply}]
         run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
     if status not in (Status.SUCCEEDED, Status.PARTIAL):
         close_open_work(run, reason=(error or {}).get("code", status))
-    events.record(run, "run.finished", summary_of(run, reply))
     release_followers(run)
     transaction.on_commit(lambda: tell_devices(run, reply))
     return True
@@ -81,6 +85,9 @@ def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
         "session": str(run.session_id) if run.session_id else None,
         "usage": usage_of(run),
         "counts": counts_of(run),
+        "turns": run.turns,
+        "started_at": events.rfc3339(run.started_at) if run.started_at else None,
+        "finished_at": events.rfc3339(run.finished_at) if run.finished_at else None,
     }
 
 

@@ -64,21 +64,42 @@ def deltas_of(run_id: Any) -> str:
     return f"run.{run_id}.deltas"
 
 
+Entry = tuple[str, dict[str, Any]]
+
+
 def record(run: Run, type: str, data: dict[str, Any] | None = None) -> None:
     """One event: row now, broadcast on commit."""
     record_many(run, [(type, data or {})])
 
 
-def record_many(run: Run, entries: Iterable[tuple[str, dict[str, Any]]]) -> None:
+def record_many(run: Run, entries: Iterable[Entry]) -> None:
     """Several events in order: one number range, one insert, one publish."""
     entries = list(entries)
-    if not entries:
-        return
+    if entries:
+        with transaction.atomic(savepoint=False):
+            record_with(run, entries)
+
+
+def record_with(
+    run: Run, entries: list[Entry], *, where: dict[str, Any] | None = None, values: dict[str, Any] | None = None
+) -> bool:
+    """Events together with a change of the run's row, in one statement: `values` are set where `where` still holds.
+
+    False, and nothing written, where it does not. Must be called in a transaction.
+    """
+    last = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values)
+    if last is None:
+        return False
+    write(run, entries, last)
+    return True
+
+
+def write(run: Run, entries: list[Entry], last: int) -> None:
+    """Insert events whose numbers, up to `last`, are taken; broadcast on commit."""
     unknown = [type for type, _ in entries if type not in TYPES]
     if unknown:
         raise ValueError(f"unknown event types {unknown}; add them to runs.events.TYPES and the docs")
-    with transaction.atomic():
-        last = take_numbers(Run, run.pk, "last_event", len(entries))
+    if entries:
         run.last_event = last
         now = timezone.now()
         first = last - len(entries) + 1

@@ -141,9 +141,8 @@ def result_text(record: ToolCallRecord) -> str:
     return text
 
 
-def remembered_calls(run: Run) -> list[dict[str, Any]]:
-    """This run's calls in the short form that its reply's message keeps for later turns of the session."""
-    records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
+def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
+    """A run's calls in the short form that its reply's message keeps for later turns of the session."""
     return [
         {
             "id": call_id(record),

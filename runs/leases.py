@@ -54,6 +54,10 @@ class Lease:
             pk=self.run_id, lease_owner=self.owner, attempt=self.attempt, status=Run.Status.RUNNING
         )
 
+    def conditions(self) -> dict[str, Any]:
+        """The same as columns, for a statement that does more than an update."""
+        return {"lease_owner": self.owner, "attempt": self.attempt, "status": str(Run.Status.RUNNING)}
+
     def write(self, **fields: Any) -> None:
         if not self.rows().update(**fields):
             self.lost.set()

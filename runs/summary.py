@@ -21,7 +21,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     older = falling_out(session, keep=spec.context_messages, run=run)
     if len(older) < max(spec.context_messages // 2, 1):  # in portions, not at every message
         return
-    budgets.require(run)
+    budgets.Watch(run).require()
     text = "\n".join(f"{message.role}: {message.text}" for message in older)
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]

@@ -28,8 +28,11 @@ class RunQuerySet(models.QuerySet):
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.external
         return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
-    def claim(self, run_id: Any, worker: str, *, now: datetime | None = None) -> "Run | None":
-        """Take the run for this worker, or None: of two claims one wins (a conditional update decides)."""
+    def claim(self, run_id: Any, worker: str, *, now: datetime | None = None, numbers: int = 0) -> "Run | None":
+        """Take the run for this worker, or None: of two claims one wins (a conditional update decides).
+
+        `numbers` event numbers are taken on the way; the caller writes those events in the same transaction.
+        """
         now = now or timezone.now()
         won = (
             self.filter(pk=run_id)
@@ -47,12 +50,13 @@ class RunQuerySet(models.QuerySet):
                 lease_owner=worker,
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_S),
                 attempt=models.F("attempt") + 1,
+                last_event=models.F("last_event") + numbers,
                 started_at=models.functions.Coalesce("started_at", models.Value(now)),
             )
         )
         if not won:
             return None
-        return self.select_related("agent__published", "agent__provider", "version", "session").get(pk=run_id)
+        return self.select_related("agent", "session").get(pk=run_id)
 
 
 class Run(models.Model):

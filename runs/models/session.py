@@ -57,7 +57,10 @@ class Session(models.Model):
 
     def add_message(self, role: str, content: list[dict[str, Any]], **fields: Any) -> "Message":
         """Append one entry. Taking the number locks the session's row until the transaction ends."""
-        self.last_seq = take_numbers(Session, self.pk, "last_seq")
+        number = take_numbers(Session, self.pk, "last_seq")
+        if number is None:
+            raise Session.DoesNotExist(self.pk)
+        self.last_seq = number
         return Message.objects.create(session=self, seq=self.last_seq, role=role, content=content, **fields)
 
     @transaction.atomic
