@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark in turn, each in a process of its own. `python -m benchmarks message` runs those named."""
+"""`make bench`: every benchmark in turn, each in its own process. `python -m benchmarks message` runs those named."""
 
 import subprocess
 import sys

@@ -14,7 +14,6 @@ from django.utils.module_loading import import_string
 
 from runs.supervisor.supervision import Notify
 
-
 # Rows and JSON make many short-lived objects and few cycles: looking for some after every 700 took a sixth of the CPU.
 GARBAGE = (50_000, 20, 50)
 
