@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-sqlite test-postgres check format types bench demo soak ci
+.PHONY: help run test test-fast test-sqlite test-postgres check format types reference bench ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(DEV)  ## let ruff mend what it can
 
 types: $(DEV)  ## mypy alone
 	$(BIN)/mypy .
+
+reference: $(DEV)  ## write docs/reference/ anew from the code
+	$(BIN)/python -m tests.docs.reference
 
 bench: $(DEV)  ## measure, side by side, and print the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks

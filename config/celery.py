@@ -16,7 +16,7 @@ app = Celery("muster")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     task_default_queue="default",
-    task_routes={"runs.*": {"queue": "runs"}},
+    task_routes={"runs.execute*": {"queue": "runs"}},
     task_acks_late=True,
     task_ignore_result=True,
     result_expires=None,  # else beat adds a task that cleans up results there never are
@@ -31,8 +31,5 @@ app.conf.update(
     worker_enable_remote_control=False,
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
-    beat_schedule={
-        "recovery": {"task": "runs.recover", "schedule": 2.0, "options": {"queue": "default", "expires": 2.0}},
-    },
 )
 app.autodiscover_tasks()

@@ -19,10 +19,11 @@ from runs.supervisor import postgres, refusals, valkey
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
-HOST = env.str("MUSTER_HOST", default="127.0.0.1")
-PORT = env.int("MUSTER_PORT", default=8000)
+HOST = env.str("MUSTER_HOST", default="127.0.0.1")  # address to listen on; beyond loopback real keys are demanded
+PORT = env.int("MUSTER_PORT", default=8000)  # port to listen on
+# Database, keys, logs, embedded servers.
 DATA_DIR = Path(env.str("MUSTER_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
-DEBUG = env.bool("DEBUG", default=False)
+DEBUG = env.bool("DEBUG", default=False)  # error pages with stack traces; never where others can reach it
 
 
 def kept_secret(name: str) -> str:
@@ -52,8 +53,11 @@ def keep(path: Path) -> str:
 SECRET_KEY = kept_secret("SECRET_KEY")
 # Comma-separated, newest first: the first encrypts, all decrypt (`rotate_secrets`).
 FIELD_KEYS = kept_secret("MUSTER_FIELD_KEYS").split(",")
+# Host names this site answers to.
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # behind a proxy: https://muster.example.org
+
+# How others reach this site; links and OAuth callbacks begin with it.
 PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}")
 
 INSTALLED_APPS = [
@@ -104,9 +108,10 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 METRICS_ON_LOOPBACK = env.bool("MUSTER_METRICS_ON_LOOPBACK", default=True)  # /metrics without a key, from this machine
 
-LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)
+LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)  # one log line a request
 LOGGING = logs.configuration(
-    level=env.str("MUSTER_LOG_LEVEL", default="WARNING"),
+    level=env.str("MUSTER_LOG_LEVEL", default="WARNING"),  # of other people's code; ours logs from INFO
+    # "pretty" or "json"
     pretty=env.str("MUSTER_LOG_FORMAT", default="pretty" if refusals.is_loopback(HOST) else "json") == "pretty",
 )
 
@@ -135,7 +140,7 @@ EMBEDDED_POSTGRES = env.str("DB", default="sqlite") == "postgres" and "DATABASE_
 def database() -> dict[str, Any]:
     if EMBEDDED_POSTGRES:
         return postgresql(environ.Env.db_url_config(postgres.url(postgres.home(DATA_DIR) / "run")))
-    url = env.str("DATABASE_URL", default="")
+    url = env.str("DATABASE_URL", default="")  # postgres://user:password@host/name or sqlite:///path
     if not url:
         return sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(DATA_DIR / "muster.sqlite3")})
     kinds = {"sqlite": sqlite, "postgres": postgresql, "postgresql": postgresql}
@@ -164,15 +169,15 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def postgresql(known: dict[str, Any]) -> dict[str, Any]:
-    size = env.int("DATABASE_POOL", default=20)
+    size = env.int("DATABASE_POOL", default=20)  # connections a process keeps to PostgreSQL
     pool = {"min_size": 1, "max_size": size, "timeout": 20}
     return known | {"OPTIONS": known.get("OPTIONS", {}) | {"pool": pool}}
 
 
 DATABASES = {"default": database()}
 
-# One embedded Valkey serves as broker, channel layer and cache; real servers are named by their own URLs.
 VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
+# One embedded Valkey serves as broker, channel layer and cache; real servers are named by their own URLs.
 BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
 CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
@@ -195,7 +200,8 @@ CELERY_BEAT_SCHEDULE = {
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
 }
 OUTBOX_MEMORY_S = 2.0  # how long a process remembers that nobody listens to a person's runs
-KEEP_DAYS = {  # how long history is kept, by kind
+# How many days history is kept, by kind (`prune`).
+KEEP_DAYS = {
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),
     "events": env.int("MUSTER_KEEP_EVENTS_DAYS", default=90),
     "executions": env.int("MUSTER_KEEP_EXECUTIONS_DAYS", default=90),
@@ -254,8 +260,10 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Requests a minute; 0 is no limit.
-RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)
-RATE_PER_ADDRESS = env.int("MUSTER_RATE_PER_ADDRESS", default=60_000)
+RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)  # requests a minute with one key; 0 is no limit
+RATE_PER_ADDRESS = env.int(
+    "MUSTER_RATE_PER_ADDRESS", default=60_000
+)  # requests a minute from one address; 0 is no limit
 
 # What definition files may hold, in the order in which kinds may refer to each other.
 DEFINITION_KINDS = [

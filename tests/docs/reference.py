@@ -1,0 +1,220 @@
+"""What docs/reference/ must describe, read from the code. `make reference` writes the pages anew; a test compares.
+
+Settings, commands, endpoints, error codes and event types; the words come from comments, help texts and docstrings.
+"""
+
+import argparse
+import ast
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+APPS = ("agents", "functions", "connectors", "devices", "registry", "runs", "gateway", "config")
+KEPT = {
+    "SECRET_KEY": "signs login sessions",
+    "MUSTER_FIELD_KEYS": "encrypt secrets in the database; comma-separated, newest first (`rotate_secrets`)",
+}
+STATUS = {
+    "Forbidden": 403, "NotFound": 404, "Conflict": 409, "TooLarge": 413, "Invalid": 422, "RateLimited": 429,
+    "Unavailable": 503,
+}  # fmt: skip
+
+
+def settings() -> list[tuple[str, str, str, str]]:
+    """(name, type, default, meaning) of every variable that config/settings.py reads."""
+    source = (ROOT / "config" / "settings.py").read_text()
+    lines, found = source.splitlines(), {}
+    for node in ast.walk(ast.parse(source)):
+        if is_reader(node) and isinstance(node.args[0], ast.Constant):
+            default = next((ast.unparse(word.value) for word in node.keywords if word.arg == "default"), "")
+            found.setdefault(
+                node.args[0].value, (node.func.attr, default, meaning(lines, node.lineno, node.end_lineno))
+            )
+    for name in re.findall(r'kept_secret\("(\w+)"\)', source):
+        found[name] = ("str", "made once, kept in the data directory", KEPT[name])
+    return [(name, *rest) for name, rest in sorted(found.items())]
+
+
+def is_reader(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "env"
+    )
+
+
+def meaning(lines: list[str], number: int, end: int) -> str:
+    """The comment on the line, else the comment right above its statement or above the group it stands in."""
+    for line in lines[number - 1 : end + 1]:  # a wrapped call ends on the line after its own end
+        if match := re.search(r"  # (?!noqa|type)(.*)$", line):
+            return match.group(1)
+    at = number - 2
+    while at >= 0 and ("env." in lines[at] or lines[at].rstrip().endswith(("{", "("))):
+        at -= 1
+    above: list[str] = []
+    while at >= 0 and lines[at].strip().startswith("# "):
+        above.insert(0, lines[at].strip()[2:])
+        at -= 1
+    return " ".join(above)
+
+
+def commands() -> list[tuple[str, str]]:
+    """(name, help) of every management command of ours."""
+    from django.core.management import get_commands, load_command_class
+
+    ours = {name: app for name, app in get_commands().items() if app in APPS}
+    return [(name, load_command_class(app, name).help) for name, app in sorted(ours.items())]
+
+
+def endpoints() -> list[tuple[str, str, str]]:
+    """(path, methods, meaning) of every path under /api/v1/ and beside it."""
+    from drf_spectacular.generators import SchemaGenerator
+
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    rows = [
+        ("/healthz", "GET", "This process answers."),
+        ("/readyz", "GET", "Database, broker and sandbox work; 503 says which does not."),
+        ("/metrics", "GET", "Prometheus figures, from this machine or with a superuser's key."),
+        ("/api/schema/", "GET", "OpenAPI 3.1."),
+        ("/api/docs/", "GET", "The same, to read and try."),
+        *websockets(),
+    ]
+    for path, operations in sorted(schema["paths"].items()):
+        verbs = {verb: one for verb, one in operations.items() if isinstance(one, dict) and "responses" in one}
+        told = next((one["description"] for one in verbs.values() if one.get("description")), "")
+        rows.append((path, " ".join(verb.upper() for verb in verbs), first_sentence(told)))
+    return rows
+
+
+def websockets() -> list[tuple[str, str, str]]:
+    from runs.urls import websocket_urlpatterns
+
+    return [
+        (
+            "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(one.pattern)),
+            "WebSocket",
+            first_sentence(one.callback.consumer_class.__doc__ or ""),
+        )
+        for one in websocket_urlpatterns
+    ]
+
+
+def codes() -> list[tuple[str, str, str]]:
+    """(code, status, an example of its message) of every error an API answers with a code of its own."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts):
+        for name, status, message in codes_in(ast.parse(path.read_text())):
+            if name not in found or not found[name][1]:
+                found[name] = (status, message)
+    return [(name, *rest) for name, rest in sorted(found.items())]
+
+
+def codes_in(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given = next((word.value for word in node.keywords if word.arg == "code"), None)
+            kind = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if isinstance(given, ast.Constant) and isinstance(given.value, str) and given.value and kind[:1].isupper():
+                yield given.value, str(STATUS.get(kind, "")), text_of(node.args[0]) if node.args else ""
+        if isinstance(node, ast.ClassDef) and (code := class_code(node)):
+            yield code, class_status(node), first_sentence(ast.get_docstring(node) or "")
+
+
+def class_code(node: ast.ClassDef) -> str:
+    for line in node.body:
+        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "code":
+            return line.value.value if isinstance(line.value, ast.Constant) else ""
+    return ""
+
+
+def class_status(node: ast.ClassDef) -> str:
+    for line in node.body:
+        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "status":
+            return ast.unparse(line.value)
+    return ""
+
+
+def text_of(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return ""
+
+
+def events() -> list[tuple[str, str]]:
+    from runs.events import TYPES
+
+    return sorted(TYPES.items())
+
+
+def first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
+
+
+def table(title: str, text: str, head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    def line(cells: tuple[Any, ...]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    named = [(f"`{first}`", *rest) for first, *rest in rows]
+    written = "\n".join([line(head), line(tuple("---" for _ in head)), *(line(row) for row in named)])
+    return f"# {title}\n\n{text} Written by `make reference`.\n\n{written}\n"
+
+
+@lru_cache(maxsize=1)
+def pages() -> dict[str, str]:
+    """File name → its text."""
+    return {
+        "settings.md": table(
+            "Settings",
+            "Every variable that Muster reads from the environment, once, at its start (`config/settings.py`).",
+            ("variable", "type", "default", "meaning"),
+            [(name, kind, f"`{default}`" if default else "", text) for name, kind, default, text in settings()],
+        ),
+        "commands.md": table(
+            "Commands",
+            "`.venv/bin/python manage.py COMMAND --help` shows what each takes.",
+            ("command", "meaning"),
+            commands(),
+        ),
+        "endpoints.md": table(
+            "Endpoints",
+            "Bodies, parameters and errors of each stand in `/api/schema/` and, to try out, in `/api/docs/`.",
+            ("path", "methods", "meaning"),
+            endpoints(),
+        ),
+        "errors.md": table(
+            "Error codes",
+            'What `code` may be in `{"error": {"code", "message", "hint", "details", "request_id"}}`, in one of the '
+            "details, or in the error of a run.",
+            ("code", "status", "for example"),
+            codes(),
+        ),
+        "events.md": table(
+            "Run events",
+            "What happens in a run, as `/api/v1/runs/{id}/events`, its stream and its socket tell it.",
+            ("type", "meaning"),
+            events(),
+        ),
+    }
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (PAGES / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
