@@ -70,7 +70,7 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
     model: Any
     lookup_field = "name"
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "options"]
-    page_ordering = ("name", "pk")
+    page_ordering: tuple[str, ...] = ("name", "pk")
 
     def get_queryset(self) -> QuerySet:
         return self.model.objects.visible_to(self.request.user).select_related("owner", "team")
@@ -261,7 +261,7 @@ class ToolViewSet(viewsets.ReadOnlyModelViewSet):
     serializer_class = ToolSerializer
     lookup_field = "name"
     filterset_fields = ["kind", "effect", "enabled"]
-    page_ordering = ("name", "pk")
+    page_ordering: tuple[str, ...] = ("name", "pk")
 
     def get_queryset(self) -> QuerySet:
         tools = Tool.objects.visible_to(self.request.user).select_related("owner", "team")

@@ -56,7 +56,6 @@ class FunctionViewSet(NamedViewSet):
     scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
-    page_ordering: tuple[str, ...] = ("name", "pk")
     filterset_fields = ["is_deprecated", "effect", "is_pure"]
 
     def get_queryset(self) -> Any:

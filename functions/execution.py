@@ -141,8 +141,8 @@ def record(
         run=caller.run,
         call=caller.call,
         status=outcome.status,
-        arguments=arguments,
-        result=outcome.result,
+        arguments=storable(arguments),
+        result=storable(outcome.result),
         error=described(outcome),
         printed=printed(outcome),
         wall_ms=0.0 if is_cached else outcome.wall_ms,
@@ -171,6 +171,21 @@ def described(outcome: sandbox.Outcome) -> dict[str, Any] | None:
     if outcome.error is None:
         return None
     return {"type": outcome.error.type, "message": outcome.error.message.replace("\0", "�"), "line": outcome.error.line}
+
+
+def storable(value: Any) -> Any:
+    """The same JSON without NUL characters, which PostgreSQL's jsonb does not hold; on every database alike."""
+    return without_nul(value) if "\\u0000" in json.dumps(value) else value
+
+
+def without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [without_nul(item) for item in value]
+    if isinstance(value, dict):
+        return {without_nul(key): without_nul(item) for key, item in value.items()}
+    return value
 
 
 def printed(outcome: sandbox.Outcome) -> str:

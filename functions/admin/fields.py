@@ -1,5 +1,6 @@
 """Widgets and forms: a code editor, and a form made from a JSON Schema."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -43,11 +44,11 @@ class SchemaEditor(SchemaField):
 class ArgumentsForm(forms.Form):
     """One field for each property of an input schema; what is too rich for a field is written as JSON."""
 
-    def __init__(self, schema: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, schema: dict[str, Any], *args: Any, order: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.schema = schema
         required = schema.get("required", [])
-        for name, part in schema.get("properties", {}).items():
+        for name, part in in_order(schema.get("properties", {}), order):
             self.fields[PREFIX + name] = field_for(name, part if isinstance(part, dict) else {}, name in required)
         if not self.fields:
             self.fields["arguments"] = JsonField(rows=6, label="Arguments", help_text="A JSON object.")
@@ -64,6 +65,12 @@ class ArgumentsForm(forms.Form):
     def is_empty_text(self, name: str, value: Any) -> bool:
         """An empty required text is a text."""
         return value == "" and name in self.schema.get("required", [])
+
+
+def in_order(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str, Any]]:
+    """As the signature has them; PostgreSQL does not keep the order of an object's keys."""
+    names = [name for name in order if name in properties]
+    return [(name, properties[name]) for name in [*names, *(name for name in properties if name not in names)]]
 
 
 def field_for(name: str, schema: dict[str, Any], is_required: bool) -> forms.Field:

@@ -15,6 +15,7 @@ from agents.exceptions import MusterError
 from functions import callers, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, StoredFunction
+from functions.signature import SourceProblem, read
 
 from .fields import ArgumentsForm
 
@@ -42,7 +43,7 @@ class TryPages:
         sent = request.POST if request.method == "POST" else None
         chooser = VersionForm(function, sent or request.GET or None)
         version = chosen(function, chooser)
-        form = ArgumentsForm(version.spec.input_schema, sent)
+        form = ArgumentsForm(version.spec.input_schema, sent, order=parameters(version))
         answer = None
         if sent is not None and form.is_valid():
             answer = self.tried(request, function, version, form.arguments())
@@ -100,6 +101,14 @@ def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:
         return store.draft(function)
     version = store.version_of(function, int(number))
     return ready(version.pk, version.sha256)
+
+
+def parameters(version: Ready) -> list[str]:
+    """The arguments in the order of the signature."""
+    try:
+        return list(read(version.source, version.spec.entry).input_schema["properties"])
+    except SourceProblem:
+        return []
 
 
 def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:

@@ -213,3 +213,12 @@ def test_a_strangers_secret_is_not_found(alice, charlie, crm, internet):
     version = ready(function.published.pk, function.published.sha256)
     execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(charlie, version))
     assert "There is no secret" in execution.error["message"]
+
+
+def test_a_nul_character_is_kept_as_a_mark(alice):
+    function = publish(alice, "def f(x):\n    print('a\\0b')\n    return {'k\\0': ['\\\\u0000', 'a\\0b', x]}\n", "f")
+    execution = call(function, {"x": "a\0b"}, alice)
+    kept = Execution.objects.get(pk=execution.pk)
+    assert kept.status == "ok"
+    assert kept.result["k\ufffd"] == ["\\u0000", "a\ufffdb", "a\ufffdb"]
+    assert kept.printed == "a\ufffdb\n"
