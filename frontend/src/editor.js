@@ -41,6 +41,7 @@ function enhance(area) {
 function inPage(area, extensions) {
   const view = new EditorView({ doc: area.value, extensions });
   view.dom.classList.add("code-editor");
+  view.dom.classList.toggle("tall", area.rows >= 15);
   area.insertAdjacentElement("beforebegin", view.dom);
   return view;
 }
@@ -95,8 +96,12 @@ async function refusals(area, form, view) {
 function diagnostic(doc, one) {
   const from = place(doc, one.line, one.column);
   const to = Math.max(from, place(doc, one.end_line, one.end_column));
-  const message = one.hint ? `${one.message} ${one.hint}` : one.message || "This is not accepted.";
-  return { from, to, severity: one.severity === "warning" ? "warning" : "error", message };
+  return { from, to, severity: one.severity === "warning" ? "warning" : "error", message: told(one) };
+}
+
+function told(one) {
+  const message = one.message || "This is not accepted";
+  return `${message}${/[.!?]$/.test(message) ? "" : "."} ${one.hint || ""}`.trim();
 }
 
 function place(doc, line, column) {
@@ -116,7 +121,7 @@ function tell(view, found) {
   list.replaceChildren(
     ...found.map((one) => {
       const item = document.createElement("li");
-      item.textContent = `line ${one.line || 1}: ${one.message} ${one.hint || ""}`;
+      item.textContent = `line ${one.line || 1}: ${told(one)}`;
       return item;
     }),
   );
