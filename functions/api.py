@@ -34,6 +34,7 @@ from functions.serializers import (
     VerdictsSerializer,
     WholeFunctionVersionSerializer,
     executed,
+    tried,
 )
 
 NEW = OpenApiExample(
@@ -112,7 +113,7 @@ class FunctionViewSet(NamedViewSet):
         caller = callers.alone(request.user, draft)
         outcome = run(draft, checked(draft.spec, request.data.get("arguments", {})), caller)
         callers.refuse_callbacks(caller)
-        return Response(executed(outcome))
+        return Response(tried(outcome))
 
     def read_draft(self, serializer_class: Any) -> tuple[StoredFunction, dict[str, Any]]:
         serializer = serializer_class(data=self.request.data, context=self.get_serializer_context())
@@ -184,19 +185,22 @@ class FunctionViewSet(NamedViewSet):
         caller = callers.alone(request.user, version)
         execution = execute(version, body["arguments"], caller)
         callers.refuse_callbacks(caller)
-        return Response(ExecutedSerializer(execution).data)
+        return Response(executed(execution))
 
     def runnable(self, number: int | None) -> Ready:
-        function = self.visible()
+        """One query that reads no source: the version itself is kept by this process."""
+        user, name = self.request.user, readable_name(self.kwargs["name"])
         if number:
-            version = found_version(function, number)
-        elif function.published:
-            version = function.published
-        else:
-            raise Conflict(
-                f"“{function}” is not published.", code="not_published", hint="Publish it, or name a version."
-            )
-        return ready(version.pk, version.sha256)
+            version = found_version(self.visible(), number)
+            return ready(version.pk, version.sha256)
+        rows = StoredFunction.objects.visible_to(user).filter(name=name).nearest_first(user)
+        found = rows.values_list("published", "published__sha256").first()
+        if found is None:
+            raise NotFound(f"There is no function “{name}” that you can see.")
+        if found[0] is None:
+            hint = "Publish it, or name a version."
+            raise Conflict(f"“{name}” is not published.", code="not_published", hint=hint)
+        return ready(*found)
 
     @extend_schema(responses=ExecutionSerializer(many=True), operation_id="functions_executions_list")
     @action(detail=True, filterset_fields=None)

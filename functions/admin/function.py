@@ -137,7 +137,9 @@ class FunctionForm(VersionedForm):
         for one in refusals:
             field = one.get("field", "source")
             where = f"line {one['line']}: " if field == "source" else ""
-            self.add_error(field if field in self.fields else None, f"{where}{one['message'].rstrip('.')}. {one['hint']}")
+            self.add_error(
+                field if field in self.fields else None, f"{where}{one['message'].rstrip('.')}. {one['hint']}"
+            )
 
 
 @admin.register(StoredFunction)
