@@ -126,6 +126,7 @@ class ProviderViewSet(NamedViewSet):
         provider_changed(row)
 
 
+VERSION = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
 NEW_AGENT = OpenApiExample(
     "A librarian",
     request_only=True,
@@ -199,7 +200,7 @@ class AgentViewSet(NamedViewSet):
 
     @extend_schema(
         responses=DiffSerializer,
-        parameters=[OpenApiParameter("from", int, required=True), OpenApiParameter("to", int, required=True)],
+        parameters=[OpenApiParameter("from", VERSION, required=True), OpenApiParameter("to", VERSION, required=True)],
     )
     @action(detail=True, pagination_class=None, filterset_fields=None)
     def diff(self, request: Any, name: str) -> Response:

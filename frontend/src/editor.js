@@ -52,11 +52,13 @@ function inShadow(area, extensions) {
   const root = host.attachShadow({ mode: "open" });
   const look = EditorView.theme({
     "&": { minHeight: "26rem", maxHeight: "70vh", fontSize: "13px" },
+    "&, .cm-content": { backgroundColor: "var(--card)" },
+    ".cm-gutters, .cm-activeLineGutter": { backgroundColor: "var(--sunk)", color: "var(--soft)" },
     ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
     "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   });
   area.insertAdjacentElement("beforebegin", host);
-  return new EditorView({ doc: area.value, extensions: [...extensions, look], root, parent: root });
+  return new EditorView({ doc: area.value, extensions: [look, ...extensions], root, parent: root });
 }
 
 function isDark() {

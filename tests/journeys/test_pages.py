@@ -1,0 +1,215 @@
+"""What people do on the pages, in a real browser, against a whole Muster."""
+
+import gzip
+
+import pytest
+
+from .browser import DESKTOP, PHONE, picture, serious
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LOAN = "loan payment principal 200000 yearly_rate 3.5 years 25"
+SOURCE = 'def shout(text: str, times: int = 1) -> str:\n    """Say it loud.\n\n    Args:\n        text: What to say.\n    """\n    print("said", times)\n    return text.upper() * times\n'
+PAGES = {
+    "dashboard": "/", "start": "/start/", "playground": "/playground/", "compare": "/playground/?compare=1",
+    "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
+    "functions": "/functions/", "function-new": "/functions/new/", "function": "/functions/percent_of/", "audit": "/audit/",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def helpers(live):
+    """Two agents with a stored function: one just calls it, one asks first; each has run once."""
+    from runs.views.start import EXAMPLE
+
+    post = live.http.post
+    post("/api/v1/functions/", json={"name": "loan-payment", "source": EXAMPLE}).raise_for_status()
+    post("/api/v1/functions/loan-payment/publish", json={}).raise_for_status()
+    for name, mode in (("money-helper", "allow"), ("careful-helper", "ask")):
+        agent = {
+            "name": name,
+            "description": "Loans.",
+            "provider": "offline",
+            "grants": [{"tool": "loan-payment", "mode": mode}],
+        }
+        post("/api/v1/agents/", json=agent).raise_for_status()
+        post(f"/api/v1/agents/{name}/publish", json={}).raise_for_status()
+    answer = post("/api/v1/agents/money-helper/messages", json={"message": LOAN})
+    return answer.json()["run"]["id"]
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
+def test_every_page_is_accessible_and_fits(device, open_page, helpers, request):
+    """axe-core finds nothing serious, nothing sticks out, the console stays silent."""
+    page = open_page("/", device)
+    for name, path in {**PAGES, "run": f"/runs/{helpers}/"}.items():
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        assert serious(page) == [], name
+        width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert width <= 0, f"{name} is {width} px too wide"
+        picture(page, f"{name}-{request.node.callspec.id}")
+
+
+def test_the_first_page_is_light(open_page, helpers):
+    bodies = []
+    page = open_page("about:blank")
+    page.on("response", lambda answer: bodies.append(answer))
+    page.goto("/")
+    page.wait_for_load_state("networkidle")
+    weight = sum(len(gzip.compress(answer.body())) for answer in bodies if answer.status == 200)
+    print(f"first page: {weight / 1024:.1f} KB gzip in {len(bodies)} answers")
+    assert weight <= 250 * 1024
+
+
+def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
+    page = open_page("/start/")
+    page.locator("summary", has_text="Here is one to begin with").wait_for()
+    page.fill("#id_function-name", "my-loan")
+    page.get_by_role("button", name="Check and publish").click()
+    page.get_by_text("is live as version 1").wait_for()
+    page.fill("#id_agent-name", "my-helper")
+    page.get_by_role("button", name="Publish the agent").click()
+    page.get_by_text("“my-helper” is live. Say something").wait_for()
+    page.get_by_role("link", name="Open the playground").click()
+    page.fill("#text", "monthly payment for principal 200000, yearly_rate 3.5, years 25")
+    page.keyboard.press("Enter")
+    page.locator(".say.assistant", has_text="1001.25").wait_for()
+    page.goto("/start/")
+    page.get_by_role("link", name="Make a schedule").click()
+    page.fill("#id_text", "monthly payment for principal 1000, yearly_rate 1, years 1")
+    page.get_by_role("button", name="Schedule it").click()
+    page.get_by_text("is due first").wait_for()
+    picture(page, "scheduled")
+    page.get_by_role("row", name="my-helper-daily").get_by_role("link", name="my-helper-daily").click()
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_text("Started by hand").wait_for()
+    page.goto("/")
+    page.get_by_role("heading", name="Newest runs").wait_for()
+
+
+def test_a_conversation_shows_calls_in_place_and_branches(open_page, helpers):
+    page = open_page("/playground/?agent=money-helper")
+    page.fill("#text", LOAN)
+    page.keyboard.press("Enter")
+    page.locator("details.call", has_text="ok").locator("summary").click()
+    page.locator("details.call pre", has_text="300374.14").wait_for()
+    page.get_by_role("link", name="Run page").wait_for()
+    first = page.url
+    page.get_by_role("button", name="Retry from here").click()
+    page.wait_for_url(lambda url: "session=" in url and url != first)
+    page.locator(".say.assistant", has_text="1001.25").wait_for()
+    assert page.locator(".say.user").count() == 1
+    page.get_by_role("button", name="Edit").click()
+    page.fill("#text", LOAN.replace("25", "10"))
+    page.keyboard.press("Enter")
+    page.locator(".say.assistant", has_text="1977").wait_for()
+    picture(page, "conversation")
+    page.reload()
+    page.locator(".say.user").wait_for()
+    page.get_by_role("button", name="Copy as code").click()
+    page.locator("#snippet-curl", has_text="curl http://").wait_for()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+
+
+def test_two_versions_answer_side_by_side(open_page, helpers):
+    page = open_page("/playground/?agent=money-helper&compare=1")
+    page.fill("#version-1", "1")
+    page.fill("#text", LOAN)
+    page.keyboard.press("Enter")
+    for column in (0, 1):
+        page.locator(".column").nth(column).locator(".say.assistant", has_text="1001.25").wait_for()
+    picture(page, "side-by-side")
+
+
+def test_an_approval_is_edited_and_given_inline(open_page, helpers):
+    page = open_page("/playground/?agent=careful-helper")
+    page.fill("#text", LOAN)
+    page.keyboard.press("Enter")
+    page.locator(".ask textarea").fill('{"principal": 1200, "yearly_rate": 0, "years": 1}')
+    assert serious(page) == []
+    picture(page, "asking")
+    page.get_by_role("button", name="Approve").click()
+    page.locator(".say.assistant", has_text="100").wait_for()
+
+
+def test_the_inbox_works_without_javascript(open_page, helpers, live):
+    live.http.post("/api/v1/agents/careful-helper/messages", json={"message": LOAN, "wait": 0})
+    waiting = lambda: live.http.get("/api/v1/approvals/").json()["results"]  # noqa: E731
+    from tests.live import wait_for
+
+    wait_for(waiting)
+    page = open_page("/approvals/", java_script_enabled=False)
+    page.locator("textarea.code").first.fill("{broken")
+    page.get_by_role("button", name="Approve").first.click()
+    page.get_by_text("This is not a JSON object").wait_for()
+    assert page.locator("textarea.code").first.input_value() == "{broken"
+    open_page.complaints.clear()  # the browser itself logs the 422
+    page.goto("/approvals/")
+    page.get_by_role("button", name="Deny").first.click()
+    page.get_by_text("denied. The run goes on.").wait_for()
+
+
+def test_a_function_is_written_refused_tried_published_and_compared(open_page):
+    page = open_page("/functions/new/")
+    page.fill("#name", "shout")
+    editor = page.locator(".cm-content")
+    editor.fill("import os\ndef shout(): return os.environ")
+    page.locator("#refusals li").first.wait_for()
+    picture(page, "refused")
+    editor.fill(SOURCE)
+    page.locator("#argument-text").fill("hey")
+    page.locator("#argument-times").fill("2")
+    page.keyboard.press("Control+Enter")
+    page.locator("#outcome pre", has_text="HEYHEY").wait_for()
+    page.locator("#outcome pre", has_text="said 2").wait_for()
+    assert serious(page) == []
+    picture(page, "workbench")
+    page.get_by_role("button", name="Publish").click()
+    page.wait_for_url("**/functions/shout/")
+    page.get_by_text("v1 is live").wait_for()
+    page.get_by_role("tab", name="Tests").click()
+    page.get_by_label("Name", exact=True).fill("loud")
+    page.get_by_label("Arguments as JSON", exact=True).fill('{"text": "a"}')
+    page.get_by_label("Expected result as JSON", exact=True).fill('"A"')
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="Run all against the draft").click()
+    page.get_by_text("1 passed, 0 failed.").wait_for()
+    page.get_by_role("tab", name="Versions").click()
+    page.get_by_text("v1 ").first.wait_for()
+    assert serious(page) == []
+
+
+def test_a_run_is_followed_while_it_works(open_page, helpers, live):
+    live.http.post("/api/v1/agents/careful-helper/messages", json={"message": LOAN, "wait": 0})
+    page = open_page("/approvals/")
+    page.get_by_role("link", name="careful-helper").first.click()
+    page.locator(".pill", has_text="waiting for approval").wait_for()
+    approval = live.http.get("/api/v1/approvals/").json()["results"][0]["id"]
+    assert live.http.post(f"/api/v1/approvals/{approval}", json={"decision": "approve"}).status_code in (200, 403)
+    if live.http.get(f"/api/v1/approvals/{approval}").json()["status"] == "open":
+        other = open_page("/approvals/")
+        other.get_by_role("button", name="Approve").first.click()
+    page.locator(".pill.succeeded").first.wait_for()
+    page.locator(".fall summary", has_text="loan-payment").click()
+    page.get_by_role("link", name="Link to this").first.click()
+    picture(page, "run-followed")
+
+
+def test_the_keyboard_reaches_the_content_and_the_theme_is_kept(open_page):
+    page = open_page("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.get_by_role("button", name="Theme").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_phone_has_a_menu(open_page):
+    page = open_page("/", PHONE)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Sessions").click()
+    page.wait_for_url("**/sessions/")
