@@ -240,6 +240,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["agents.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["agents.parsers.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.negotiation.Negotiation",
     "DEFAULT_THROTTLE_CLASSES": ["agents.throttles.Rate"],
     "DEFAULT_PAGINATION_CLASS": "agents.pagination.Cursor",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],

@@ -51,10 +51,10 @@ function inShadow(area, extensions) {
   const host = document.createElement("div");
   const root = host.attachShadow({ mode: "open" });
   const look = EditorView.theme({
-    "&": { minHeight: "26rem", maxHeight: "70vh", fontSize: "13px" },
+    "&": { minHeight: "26rem", fontSize: "13px" },
     "&, .cm-content": { backgroundColor: "var(--card)" },
     ".cm-gutters, .cm-activeLineGutter": { backgroundColor: "var(--sunk)", color: "var(--soft)" },
-    ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
+    ".cm-scroller": { fontFamily: "var(--mono)", overflow: "visible" },
     "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   });
   area.insertAdjacentElement("beforebegin", host);

@@ -34,6 +34,11 @@ def test_without_a_key_everything_is_401(db, client):
         assert "Bearer" in answer["WWW-Authenticate"]
 
 
+def test_who_asks_for_a_stream_still_gets_errors_as_json(alice_api):
+    answer = alice_api.get(f"{V1}/agents/nothing", headers={"Accept": "text/event-stream"})
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/json")
+
+
 def test_a_key_needs_the_scope(alice, api):
     reader = api(alice, "agents:read")
     assert reader.get(f"{V1}/agents/").status_code == 200

@@ -13,7 +13,7 @@ SOURCE = 'def shout(text: str, times: int = 1) -> str:\n    """Say it loud.\n\n 
 PAGES = {
     "dashboard": "/", "start": "/start/", "playground": "/playground/", "compare": "/playground/?compare=1",
     "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
-    "functions": "/functions/", "function-new": "/functions/new/", "function": "/functions/percent_of/", "audit": "/audit/",
+    "functions": "/functions/", "function-new": "/functions/new/", "function": "/functions/add_to_date/", "audit": "/audit/",
 }  # fmt: skip
 
 
@@ -51,6 +51,11 @@ def test_every_page_is_accessible_and_fits(device, open_page, helpers, request):
         picture(page, f"{name}-{request.node.callspec.id}")
 
 
+def unfold(page, field):
+    if not page.locator(field).is_visible():
+        page.locator("details", has=page.locator(field)).locator("summary").click()
+
+
 def test_the_first_page_is_light(open_page, helpers):
     bodies = []
     page = open_page("about:blank")
@@ -64,10 +69,11 @@ def test_the_first_page_is_light(open_page, helpers):
 
 def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
     page = open_page("/start/")
-    page.locator("summary", has_text="Here is one to begin with").wait_for()
+    unfold(page, "#id_function-name")
     page.fill("#id_function-name", "my-loan")
     page.get_by_role("button", name="Check and publish").click()
     page.get_by_text("is live as version 1").wait_for()
+    unfold(page, "#id_agent-name")
     page.fill("#id_agent-name", "my-helper")
     page.get_by_role("button", name="Publish the agent").click()
     page.get_by_text("“my-helper” is live. Say something").wait_for()
@@ -83,7 +89,7 @@ def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
     picture(page, "scheduled")
     page.get_by_role("row", name="my-helper-daily").get_by_role("link", name="my-helper-daily").click()
     page.get_by_role("button", name="Run now").click()
-    page.get_by_text("Started by hand").wait_for()
+    page.get_by_text("Started by hand").first.wait_for()
     page.goto("/")
     page.get_by_role("heading", name="Newest runs").wait_for()
 
@@ -170,10 +176,11 @@ def test_a_function_is_written_refused_tried_published_and_compared(open_page):
     page.wait_for_url("**/functions/shout/")
     page.get_by_text("v1 is live").wait_for()
     page.get_by_role("tab", name="Tests").click()
-    page.get_by_label("Name", exact=True).fill("loud")
-    page.get_by_label("Arguments as JSON", exact=True).fill('{"text": "a"}')
-    page.get_by_label("Expected result as JSON", exact=True).fill('"A"')
+    page.fill("#new-name", "loud")
+    page.fill("#new-arguments-as-json", '{"text": "a"}')
+    page.fill("#new-expected-result-as-json", '"A"')
     page.get_by_role("button", name="Add").click()
+    page.get_by_role("cell", name="loud").wait_for()
     page.get_by_role("button", name="Run all against the draft").click()
     page.get_by_text("1 passed, 0 failed.").wait_for()
     page.get_by_role("tab", name="Versions").click()
