@@ -46,7 +46,12 @@ def cpu_of(*pids: int) -> float:
 
 
 def measure(
-    send: Callable[[httpx.AsyncClient], Any], *, callers: int, count: int, pids: tuple[int, ...], check: Callable[[Any], bool]
+    send: Callable[[httpx.AsyncClient], Any],
+    *,
+    callers: int,
+    count: int,
+    pids: tuple[int, ...],
+    check: Callable[[Any], bool],
 ) -> Figures:
     """`count` requests over `callers` callers; `check` says whether an answer is right."""
     return asyncio.run(run(send, callers, count, pids, check))

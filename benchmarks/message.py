@@ -31,7 +31,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--callers", type=int, nargs="*", default=[1, 8, 32])
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder, stub() as stub_url, bare(stub_url) as (floor, pid):
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
+        stub() as stub_url,
+        bare(stub_url) as (floor, pid),
+    ):
         with muster(Path(folder), options.db, stub_url) as (base, key, supervisor):
             for callers in options.callers:
                 count = options.count if callers > 1 else max(options.count // 4, 50)

@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -60,10 +61,20 @@ def place_to_wait() -> Iterator[None]:
         WAITS.release()
 
 
+class StreamOrJson(DefaultContentNegotiation):
+    """A caller who asks for an event stream gets one, and refusals as JSON."""
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+        if wants_stream(request):
+            return renderers[0], renderers[0].media_type
+        return super().select_renderer(request, renderers, format_suffix)
+
+
 class MessagesView(APIView):
     """Process a message: wait for the reply, take the run at once, or stream its events."""
 
     scope = "messages"
+    content_negotiation_class = StreamOrJson
 
     @extend_schema(
         operation_id="agent_messages",
@@ -224,6 +235,7 @@ def find_session(user: Any, session_id: Any) -> Session:
 
 class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "runs"
+    content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_fields = {
         "status": ["exact", "in"],
