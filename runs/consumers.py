@@ -32,6 +32,7 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         await self.accept()
         code, reason = await self.admit()
         if code:
+            await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
             await self.close(code=code, reason=reason)
 
     async def admit(self) -> tuple[int, str]:

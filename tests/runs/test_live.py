@@ -169,12 +169,13 @@ def test_a_socket_that_may_not_be_is_closed_with_its_code(muster, path, key, cod
     async def knock():
         headers = {"Authorization": f"Bearer {key or muster.key}"}
         async with websockets.connect(f"ws://127.0.0.1:{muster.port}/ws/{path}/", additional_headers=headers) as socket:
+            told = json.loads(await asyncio.wait_for(socket.recv(), 10))
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await asyncio.wait_for(socket.recv(), 10)
-            return closed.value.rcvd
+            return told["error"]["message"], closed.value.rcvd.code
 
-    told = asyncio.run(knock())
-    assert told.code == code and told.reason
+    reason, closed_with = asyncio.run(knock())
+    assert closed_with == code and reason
 
 
 def test_the_run_socket_replays_from_a_cursor_and_closes_at_the_end(muster, model):
