@@ -1,4 +1,6 @@
-"""Rows → live agents. A hit costs no query; a miss three."""
+"""Rows → live agents. A hit costs no query; a miss one for the tools, and those for rows that are not at hand."""
+
+from typing import Any
 
 from agents.models import Agent, AgentVersion, Provider, Tool
 from agents.schema import sha256_of
@@ -10,8 +12,10 @@ from .cache import Cache
 from .exceptions import CannotBuild
 from .llms import chat_model
 
-KEPT = 2048  # live agents a process keeps; one is 10 to 30 kB
+KEPT = 16_384  # live agents a process keeps; 5 to 10 kB each, since tools and providers are shared
 _live: Cache[str, LiveAgent] = Cache(KEPT)
+_tools: Cache[tuple[Any, ...], ToolSpec] = Cache(KEPT)
+_providers: Cache[tuple[int, int], Provider] = Cache(512)
 
 
 def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
@@ -38,7 +42,10 @@ def _published(agent: Agent) -> LiveAgent:
 def build_published(agent: Agent) -> LiveAgent:
     version = agent.published
     assert version is not None
-    return build(version.read_spec(), agent.live_hash, fallback_provider=agent.provider_id)
+    spec = version.read_spec()
+    is_at_hand = spec.provider_id in (None, agent.provider_id) and Agent.provider.is_cached(agent)
+    provider = agent.provider if is_at_hand else provider_of(spec, agent.provider_id)
+    return assemble(spec, agent.live_hash, tool_rows(spec.grants), provider)
 
 
 def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
@@ -56,6 +63,7 @@ def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = Non
 
 def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provider) -> LiveAgent:
     specs = (tool_spec(rows[grant.tool_id], grant) for grant in spec.grants if grant.tool_id in rows)
+    provider = _providers.get_or_make((provider.pk, provider.revision), lambda: provider)
     model = chat_model(provider, spec.model_params)
     return LiveAgent(spec=spec, hash=key, tools={tool.name: tool for tool in specs}, provider=provider, model=model)
 
@@ -75,6 +83,13 @@ def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
 
 
 def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
+    """The tool as this grant gives it; one object for all agents that hold it so."""
+    deadline_s = grant.deadline_s or row.deadline_s
+    key = (row.pk, row.definition_hash, row.untrusted, deadline_s, grant.pinned_version, grant.offline)
+    return _tools.get_or_make(key, lambda: make_tool_spec(row, grant, deadline_s))
+
+
+def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:
     return ToolSpec(
         id=row.pk,
         name=row.name,
@@ -86,7 +101,7 @@ def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
         source=row.source,
         definition_hash=row.definition_hash,
         untrusted=row.untrusted,
-        deadline_s=grant.deadline_s or row.deadline_s,
+        deadline_s=deadline_s,
         pinned_version=grant.pinned_version,
         offline=grant.offline,
     )

@@ -168,7 +168,7 @@ def read_choice(answer: Answer, question: Question) -> Answer:
 
 
 def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> ModelToolCall:
-    arguments = next((value[key] for key in ARGUMENTS if key in value), {})
+    arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), {})
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)

@@ -17,6 +17,8 @@ ADD_SCHEMA = {
 def fresh_caches():
     """Keys count from one again in every test; what another test built must not answer."""
     factory._live.clear()
+    factory._tools.clear()
+    factory._providers.clear()
     llms._models.clear()
 
 
