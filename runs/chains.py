@@ -8,13 +8,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from agents import schema
 from agents.mapping import MappingError
 from agents.spec import ChainSpec, StepSpec
+from agents.tools import ToolSpec
 
-from . import endings, fanout, queue, steps
+from . import endings, events, fanout, queue, steps
 from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
@@ -58,6 +61,7 @@ class Walk:
         self.spec: ChainSpec = run.chain_version.read_spec()
         self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
         self.rows: dict[str, StepRun] = {}
+        self.tools: dict[Any, ToolSpec] = {}
 
     def check(self) -> None:
         if self.lease is not None and self.lease.is_cancelled():
@@ -67,8 +71,12 @@ class Walk:
             raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
 
     def read(self) -> None:
-        rows = StepRun.objects.filter(run=self.run, item=-1).select_related("child", "call", "approval_before")
-        self.rows = {row.key: row for row in rows}
+        """The rows as they are now; what has ended stays as it is and is not read again."""
+        ended = {key: row for key, row in self.rows.items() if row.status in ENDED}
+        fresh = list(StepRun.objects.filter(run=self.run, item=-1).exclude(key__in=ended))
+        waiting = [row for row in fresh if row.status in (Status.WAITING, Status.RUNNING)]
+        prefetch_related_objects(waiting, "child", "call__approval", "approval_before")
+        self.rows = ended | {row.key: row for row in fresh}
 
     # -- what ended meanwhile ---------------------------------------------------------------------------------------
 
@@ -186,12 +194,16 @@ class Walk:
         ]
         if not fresh:
             return
-        StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
         ended = [row for row in fresh if row.status != Status.READY]
-        if ended:
-            told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
-            steps.events.record_many(self.run, told)
-        self.read()
+        told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
+        try:
+            with transaction.atomic():
+                StepRun.objects.bulk_create(fresh)
+                events.record_many(self.run, told)
+            self.rows |= {row.key: row for row in fresh}
+        except IntegrityError:  # another worker wrote some of them first: one by one, and what is there counts
+            StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
+            self.read()
 
     def startable(self) -> list[StepRun]:
         """Ready rows whose time has come and that no message on the queue speaks of already."""
@@ -226,9 +238,15 @@ class Walk:
         if not inline:
             send_step(row)
             return False
-        if steps.claim(row, Status.RUNNING, owner=self.owner):
-            steps.call_tool(self.run, self.spec, step, row, self.lease, given)
+        steps.call_tool(self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner)
         return True
+
+    def tool_of(self, step: StepSpec) -> ToolSpec:
+        """Looked up once a look; its grant is judged anew before every call."""
+        key = (step.target_id, step.target_version, step.timeout_s)
+        if key not in self.tools:
+            self.tools[key] = steps.tool_of(self.run, self.spec, step)
+        return self.tools[key]
 
     def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
         """A refusal of the step is its failure, not the run's."""
@@ -314,12 +332,13 @@ def execute_step(step_run_id: str) -> None:
     if row.total:
         fanout.work_slice(row.run, spec, step, row, scope_for(row.run, spec))
         return
-    if not steps.claim(row, Status.RUNNING, owner=worker_name(), lease_s=settings.LEASE_S):
-        return
     with hold_step(row) as lease:
         try:
             given = steps.input_of(step, row, scope_for(row.run, spec))
-            steps.call_tool(row.run, spec, step, row, lease, given)
+            tool = steps.tool_of(row.run, spec, step)
+            steps.call_tool(
+                row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
+            )
         except StepFailed as failure:
             steps.settle(row.run, step, row, error=failure.as_json())
     endings.wake(row.run_id)

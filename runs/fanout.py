@@ -17,18 +17,17 @@ from django.utils import timezone
 
 from agents.mapping import MappingError, items_of
 from agents.spec import ChainSpec, StepSpec
-from agents.tools import ToolResult, ToolSpec
+from agents.tools import ToolSpec
 
-from . import calls, endings, events, queue, step_leases, steps
-from .calls import Desk
+from . import endings, events, queue, step_leases, steps
 from .models import Run, StepRun, ToolCallRecord
 from .plan import ENDED, may_retry
-from .steps import StepFailed
+from .steps import HeldDesk, StepFailed
 
 Status = StepRun.Status
 SLICE_S = 0.5
 FLUSH_S = 0.2
-BATCH = 32
+FIRST_BATCH, BATCH = 4, 64
 ERRORS_KEPT = 100
 PROGRESS_STEPS = 50
 
@@ -211,14 +210,15 @@ def work_slice(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: d
     except StepFailed as failure:
         fail_all(run, step, row, failure)
         return
-    until, size = time.monotonic() + SLICE_S, 1
+    if not has_room(spec, step, row):
+        return
+    until, size = time.monotonic() + SLICE_S, FIRST_BATCH
     while time.monotonic() < until:
-        taken = take(spec, step, row, size)
+        taken = take(row, size)
         if not taken:
             return
-        began = time.monotonic()
-        work_batch(run, spec, step, row, tool, taken, {"scope": scope, "values": values})
-        if time.monotonic() - began < SLICE_S / 8:
+        in_calls = work_batch(run, spec, step, row, tool, taken, {"scope": scope, "values": values})
+        if in_calls < SLICE_S / 4:
             size = min(size * 2, BATCH)
         if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
             return
@@ -234,12 +234,16 @@ def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> Non
             counted(run, step, row, done=failed, failed=failed)
 
 
-def take(spec: ChainSpec, step: StepSpec, row: StepRun, size: int) -> list[StepRun]:
-    """Claim the next items for this slot; none where as many slots as may be are at work already."""
+def has_room(spec: ChainSpec, step: StepSpec, row: StepRun) -> bool:
+    """Are fewer slots at work than may be? More of them come only when lost ones were replaced too soon."""
     now = timezone.now()
     at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=now).exclude(lease_owner="")
-    if at_work.values("lease_owner").distinct().count() >= limit_of(spec, step):
-        return []
+    return at_work.order_by().values("lease_owner").distinct().count() < limit_of(spec, step)
+
+
+def take(row: StepRun, size: int) -> list[StepRun]:
+    """Claim the next items for this slot."""
+    now = timezone.now()
     due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
     free = due | Q(status=Status.RUNNING, lease_expires_at__lte=now)
     token = f"slot:{secrets.token_hex(12)}"
@@ -257,20 +261,24 @@ def take(spec: ChainSpec, step: StepSpec, row: StepRun, size: int) -> list[StepR
 
 def work_batch(
     run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, tool: ToolSpec, taken: list[StepRun], given: dict[str, Any]
-) -> None:
+) -> float:
+    """One batch from its claim to its rows. Returns the seconds spent in the calls themselves."""
+    in_calls = 0.0
     with step_leases.hold(run.pk, [item.pk for item in taken]) as lease:
         desk = steps.desk_for(run, spec, step, tool, lease, kind=BatchDesk)
-        assert isinstance(desk, BatchDesk)
         pairs = resumed(desk, taken) + recorded(run, step, row, desk, tool, taken, given)
         flushed = time.monotonic()
         for item, record in pairs:
             if not record.outcome and record.waiting_for != "approval":
+                began = time.monotonic()
                 desk.make(record)
+                in_calls += time.monotonic() - began
             desk.pairs.append((item, record))
             if time.monotonic() - flushed > FLUSH_S:
                 desk.flush(run, step, row)
                 flushed = time.monotonic()
         desk.flush(run, step, row)
+    return in_calls
 
 
 def resumed(desk: "BatchDesk", taken: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
@@ -314,70 +322,30 @@ def recorded(
         records, told = desk.record(requests, turn=0)
         for item, record in zip(fresh, records, strict=True):
             item.call = record
-        StepRun.objects.bulk_update(fresh, ["call"])
+        steps.write_rows(StepRun, fresh, ["call"])
         events.record_many(run, told)
     return list(zip(fresh, records, strict=True))
 
 
-class BatchDesk(Desk):
+class BatchDesk(HeldDesk):
     """Results of one batch are written together; a call that takes long is written at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pairs: list[tuple[StepRun, ToolCallRecord]] = []
-        self.results: list[ToolCallRecord] = []
-
-    def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
-        if record.parent_call_id is not None:
-            super().settle(record, result)  # a function's callback stands for itself
-            return
-        unknown = (result.error or {}).get("code") == "outcome_unknown"
-        outcome = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
-        calls.close(
-            record, ToolCallRecord.Outcome.UNKNOWN if unknown and not result.ok else outcome,
-            result=result.value, error=result.error, printed=result.printed,
-        )  # fmt: skip
-        record.untrusted = result.untrusted
-        record.details = {**record.details, **result.details}
-        self.results.append(record)
-        if result.counts:
-            self.add_counts(result.counts)
-        if result.untrusted:
-            self.run.has_untrusted = True
 
     def flush(self, run: Run, step: StepSpec, row: StepRun) -> None:
         """Write the results, the items they end, and the counters, in one transaction."""
-        pairs, results = self.pairs, self.results
-        self.pairs, self.results = [], []
+        pairs, self.pairs = self.pairs, []
         if not pairs:
             return
         with transaction.atomic():
-            self.write_results(run, results)
+            events.record_many(run, self.write(run))
             ended = [pair for pair in pairs if is_simple(step, *pair)]
             end_simply(run, step, row, ended)
             for item, record in pairs:
                 if (item, record) not in ended:
                     settle_one(run, step, row, item, record)
-
-    def write_results(self, run: Run, results: list[ToolCallRecord]) -> None:
-        if not results:
-            return
-        fields = [
-            "outcome",
-            "waiting_for",
-            "finished_at",
-            "wall_ms",
-            "result",
-            "error",
-            "printed",
-            "untrusted",
-            "details",
-        ]
-        ToolCallRecord.objects.bulk_update(results, [*fields, "attempt"])
-        events.record_many(run, [("tool.finished", calls.finished_data(record)) for record in results])
-        if self.run.has_untrusted and not run.has_untrusted:
-            run.has_untrusted = True
-            Run.objects.filter(pk=run.pk).update(has_untrusted=True)
 
 
 def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
@@ -399,11 +367,13 @@ def end_simply(run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun
         item.error = None if is_ok else record.error or {"code": "tool_failed", "message": "the tool failed"}
         item.started_at, item.finished_at = record.started_at, now
         item.lease_expires_at = None
-    ours = StepRun.objects.filter(status=Status.RUNNING, lease_owner=pairs[0][0].lease_owner)
+    rows = [item for item, _ in pairs]
+    ours = StepRun.objects.filter(pk__in=[item.pk for item in rows], status=Status.RUNNING)
+    still = set(ours.filter(lease_owner=rows[0].lease_owner).select_for_update().values_list("pk", flat=True))
     fields = ["status", "output", "error", "started_at", "finished_at", "lease_expires_at"]
-    written = ours.bulk_update([item for item, _ in pairs], fields)
-    if written == len(pairs):
-        counted(run, step, row, done=len(pairs), failed=failed)
+    steps.write_rows(StepRun, [item for item in rows if item.pk in still], fields)
+    if len(still) == len(rows):
+        counted(run, step, row, done=len(rows), failed=failed)
     else:
         recount(row)
         counted(run, step, row, done=0, failed=0)

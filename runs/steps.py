@@ -5,6 +5,7 @@ person, a device) or ended. `item` is -1 for the step itself; the items of a for
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -19,10 +20,10 @@ from agents import schema
 from agents.mapping import MappingError, holds, map_input
 from agents.models import Agent, Chain, Tool
 from agents.spec import ChainSpec, StepSpec
-from agents.tools import ToolFailed, ToolSpec
+from agents.tools import OutcomeUnknown, ToolFailed, ToolResult, ToolSpec
 from registry import factory, router
 
-from . import chain_runs, children, events
+from . import calls, chain_runs, children, events
 from .calls import Desk
 from .models import Approval, Run, StepRun, ToolCallRecord
 from .plan import backoff_s, may_retry
@@ -194,26 +195,84 @@ def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     )
 
 
-def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: type[Desk] = Desk) -> Desk:
+def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
     """The desk judges this one tool under the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, "allowed": step.policy.allowed, "blocked": step.policy.blocked}
-    desk = kind(narrowed, lease, {tool.name: tool})
+    desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool})
     desk.read_grants()
     return desk
 
 
-def call_tool(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any, given: dict[str, Any]) -> None:
-    """Make the call of a row that this worker has claimed, then settle the row or let it wait."""
-    tool = tool_of(run, spec, step)
+class HeldDesk(Desk):
+    """A desk whose results are written together with the step they end: one transaction, not two."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.results: list[ToolCallRecord] = []
+
+    def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
+        if record.parent_call_id is not None:
+            super().settle(record, result)  # a function's callback stands for itself
+            return
+        unknown = not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code
+        known = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
+        outcome = ToolCallRecord.Outcome.UNKNOWN if unknown else known
+        calls.close(record, outcome, result=result.value, error=result.error, printed=result.printed)
+        record.untrusted = result.untrusted
+        record.details = {**record.details, **result.details}
+        self.results.append(record)
+        self.run.has_untrusted = self.run.has_untrusted or result.untrusted
+        if result.counts:
+            self.add_counts(result.counts)
+
+    def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
+        """Write what was held; the events that tell of it. Called in the transaction that ends the steps."""
+        results, self.results = self.results, []
+        if len(results) == 1:
+            results[0].save(update_fields=calls.SETTLED)
+        elif results:
+            write_rows(ToolCallRecord, results, [*calls.SETTLED])
+        if self.run.has_untrusted and not run.has_untrusted:
+            run.has_untrusted = True
+            Run.objects.filter(pk=run.pk).update(has_untrusted=True)
+        return [("tool.finished", calls.finished_data(record)) for record in results]
+
+
+def write_rows(model: Any, rows: list[Any], fields: list[str]) -> None:
+    """Update these columns of rows that are there: one upsert, a third of the cost of bulk_update's CASE per column."""
+    if rows:
+        model.objects.bulk_create(rows, update_conflicts=True, unique_fields=["id"], update_fields=fields)
+
+
+class AlreadyTaken(Exception):
+    """Another worker has this row."""
+
+
+def call_tool(
+    run: Run,
+    spec: ChainSpec,
+    step: StepSpec,
+    row: StepRun,
+    lease: Any,
+    given: dict[str, Any],
+    *,
+    tool: ToolSpec,
+    owner: str,
+    lease_s: float | None = None,
+) -> None:
+    """Claim the row, record its call, make it, then settle the row or let it wait. Nothing where another has it."""
     desk = desk_for(run, spec, step, tool, lease)
-    with transaction.atomic():
-        [record], told = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
-        row.call = record
-        StepRun.objects.filter(pk=row.pk).update(call=record, input=given)
-        events.record_many(run, [("step.started", told_of(row, call=str(record.pk))), *told])
+    try:
+        with transaction.atomic():
+            [record], told = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
+            if not claim(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=given):
+                raise AlreadyTaken
+            events.record_many(run, [("step.started", told_of(row, call=str(record.pk))), *told])
+    except AlreadyTaken:
+        return
     desk.perform([record])
-    after_call(run, step, row, record)
+    after_call(run, step, row, record, desk)
 
 
 def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any) -> None:
@@ -221,12 +280,14 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     record = row.call
     desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
     desk.resume([record])
-    after_call(run, step, row, record)
+    after_call(run, step, row, record, desk)
 
 
-def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord) -> None:
+@transaction.atomic
+def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
+    told = desk.write(run)
     if record.outcome:
-        settle_call(run, step, row, record)
+        settle_call(run, step, row, record, told=told)
     elif record.waiting_for:
         until = record.details.get("until")
         StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt).update(
@@ -238,10 +299,11 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord) -
         tell(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
 
 
-def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord) -> bool:
+def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, told: Sequence[Any] = ()) -> bool:
     if record.outcome == ToolCallRecord.Outcome.OK:
-        return settle(run, step, row, output=record.result)
-    return settle(run, step, row, error=record.error or {"code": "tool_failed", "message": "the tool failed"})
+        return settle(run, step, row, output=record.result, told=told)
+    error = record.error or {"code": "tool_failed", "message": "the tool failed"}
+    return settle(run, step, row, error=error, told=told)
 
 
 # -- approval before a step
@@ -288,7 +350,9 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
 # -- claiming and settling
 
 
-def claim(row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True) -> bool:
+def claim(
+    row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
+) -> bool:
     """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
     now = timezone.now()
     fields: dict[str, Any] = {
@@ -297,6 +361,7 @@ def claim(row: StepRun, status: str, *, owner: str = "", lease_s: float | None =
         "lease_owner": owner,
         "lease_expires_at": now + timedelta(seconds=lease_s) if lease_s else None,
         "started_at": row.started_at or now,
+        **more,
     }
     won = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt).update(
         **fields, attempt=F("attempt") + (1 if attempt else 0)
@@ -309,21 +374,42 @@ def claim(row: StepRun, status: str, *, owner: str = "", lease_s: float | None =
 
 
 @transaction.atomic
-def settle(run: Run, step: StepSpec, row: StepRun, *, output: Any = None, error: dict[str, Any] | None = None) -> bool:
-    """End this attempt: try again later, go another round, or end the row. False when it had been settled already."""
+def settle(
+    run: Run,
+    step: StepSpec,
+    row: StepRun,
+    *,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    told: Sequence[Any] = (),
+) -> bool:
+    """End this attempt: try again later, go another round, or end the row. False when it had been settled already.
+
+    `told` are events that come before.
+    """
     error = error or schema_error(step, output)
     if error is None and step.repeat_until:
         again, error = another_round(step, row, output, run)
         if again:
+            events.record_many(run, told)
             return put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
     if error and may_retry(step.retry, row.attempt, error):
         wake_at = timezone.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
+        events.record_many(run, told)
         return put_back(run, row, wake_at=wake_at, error=error)
     kept = row.output if error and output is None else output
-    return end(run, row, Status.FAILED if error else Status.SUCCEEDED, output=kept, error=error)
+    return end(run, row, Status.FAILED if error else Status.SUCCEEDED, output=kept, error=error, told=told)
 
 
-def end(run: Run, row: StepRun, status: str, *, output: Any = None, error: dict[str, Any] | None = None) -> bool:
+def end(
+    run: Run,
+    row: StepRun,
+    status: str,
+    *,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    told: Sequence[Any] = (),
+) -> bool:
     """Write the end of a row once; False when it had ended already."""
     fields = {
         "status": status,
@@ -335,11 +421,12 @@ def end(run: Run, row: StepRun, status: str, *, output: Any = None, error: dict[
         "lease_expires_at": None,
     }
     if not open_rows(row).update(**fields):
+        events.record_many(run, told)
         return False
     for name, value in fields.items():
         setattr(row, name, value)
-    if row.item < 0:
-        tell(run, "step.finished", row, status=status, error=error, wall_ms=wall_ms(row))
+    ended = [("step.finished", told_of(row, status=status, error=error, wall_ms=wall_ms(row)))] if row.item < 0 else []
+    events.record_many(run, [*told, *ended])
     return True
 
 
