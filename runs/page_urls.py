@@ -3,7 +3,19 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from .views import approvals, audit, dashboard, playground, runs, schedules, sessions, start, workbench
+from .views import (
+    approvals,
+    audit,
+    connections,
+    dashboard,
+    devices,
+    playground,
+    runs,
+    schedules,
+    sessions,
+    start,
+    workbench,
+)
 
 app_name = "page"
 urlpatterns = [
@@ -26,6 +38,13 @@ urlpatterns = [
     path("schedules/", schedules.schedule_list, name="schedules"),
     path("schedules/<str:name>/", schedules.schedule_page, name="schedule"),
     path("schedules/<str:name>/<slug:verb>", schedules.act, name="schedule-act"),
+    path("devices/", devices.device_list, name="devices"),
+    path("devices/pair", devices.pair, name="device-pair"),
+    path("devices/<uuid:pk>/", devices.device_page, name="device"),
+    path("devices/<uuid:pk>/revoke", devices.revoke, name="device-revoke"),
+    path("devices/<uuid:pk>/offers/<int:offer>", devices.decide, name="device-offer"),
+    path("connections/", connections.connection_list, name="connections"),
+    path("connections/<int:pk>/", connections.connection_page, name="connection"),
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),
     path("functions/<str:name>/", workbench.function_page, name="function"),

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from agents.models import Agent
+from devices.models import Device
 from functions.models import Execution
 from runs import figures
 from runs.figures import Day
@@ -44,6 +45,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         violations=violations(request, everyone),
         recent=recent(runs),
         schedules=schedule_figures(request),
+        devices=device_figures(request),
         has_agents=Agent.objects.visible_to(request.user).published().exists(),
     )
 
@@ -62,6 +64,12 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
     missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)
     count = missed.count()
     return {"next": coming, "missed": count} if coming or count else None
+
+
+def device_figures(request: HttpRequest) -> dict[str, int] | None:
+    """How many of this person's devices are there; None without any."""
+    devices = list(Device.objects.visible_to(request.user).live().only("id", "socket", "last_seen", "revoked_at"))
+    return {"all": len(devices), "online": sum(device.is_online() for device in devices)} if devices else None
 
 
 def violations(request: HttpRequest, everyone: bool) -> int:

@@ -58,7 +58,12 @@ def open_page(chromium: Any, live: Any, state: Any) -> Iterator[Any]:
         context.add_init_script(path=AXE)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("console", lambda one: complaints.append(f"{one.text} at {one.location}") if one.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda one: (
+                complaints.append(f"{one.text} at {one.location}") if one.type in ("error", "warning") else None
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(path)
         return page

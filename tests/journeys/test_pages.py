@@ -9,11 +9,20 @@ from .browser import DESKTOP, PHONE, picture, serious
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LOAN = "loan payment principal 200000 yearly_rate 3.5 years 25"
-SOURCE = 'def shout(text: str, times: int = 1) -> str:\n    """Say it loud.\n\n    Args:\n        text: What to say.\n    """\n    print("said", times)\n    return text.upper() * times\n'
+SOURCE = '''def shout(text: str, times: int = 1) -> str:
+    """Say it loud.
+
+    Args:
+        text: What to say.
+    """
+    print("said", times)
+    return text.upper() * times
+'''
 PAGES = {
     "dashboard": "/", "start": "/start/", "playground": "/playground/", "compare": "/playground/?compare=1",
     "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
     "functions": "/functions/", "function-new": "/functions/new/", "function": "/functions/add_to_date/", "audit": "/audit/",
+    "devices": "/devices/", "connections": "/connections/",
 }  # fmt: skip
 
 

@@ -7,6 +7,9 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Agent, AuditEvent, Membership
+from connectors.models import Connection
+from devices import pairing
+from devices.models import OfferedTool
 from functions import store
 from functions.models import StoredFunction
 from runs.models import Approval, Message, ModelCall, Run, Schedule, Session, ToolCallRecord
@@ -344,6 +347,35 @@ def test_a_wrong_schedule_is_told_at_its_field_and_kept(field, value, alice, sig
 @pytest.mark.parametrize("month", ["x", "0000-00", "9999-12", "1-1", "%00", "2026-13"])
 def test_an_impossible_month_shows_this_one(month, alice, signed_in):
     assert signed_in(alice).get(f"/schedules/?month={month}").status_code == 200
+
+
+def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
+    browser = signed_in(alice)
+    code = browser.post("/devices/pair").context["code"]
+    assert pairing.account_of(code) == alice
+    device = pairing.pair(code, name="laptop", platform="Linux").device
+    offer = OfferedTool.objects.create(device=device, name="lamp", hash="0" * 64, input_schema={"type": "object"})
+    assert b"laptop" in browser.get("/devices/").content
+    assert b"lamp" in browser.get(f"/devices/{device.pk}/").content
+    stranger = signed_in(charlie)
+    assert b"laptop" not in stranger.get("/devices/").content
+    assert stranger.get(f"/devices/{device.pk}/").status_code == 404
+    assert stranger.post(f"/devices/{device.pk}/revoke").status_code == 404
+    assert stranger.post(f"/devices/{device.pk}/offers/{offer.pk}", {"decision": "approve"}).status_code == 404
+    browser.post(f"/devices/{device.pk}/offers/{offer.pk}", {"decision": "reject"})
+    offer.refresh_from_db()
+    assert offer.status == "rejected"
+    browser.post(f"/devices/{device.pk}/revoke")
+    device.refresh_from_db()
+    assert device.revoked_at
+
+
+def test_a_connection_is_for_who_can_see_it(alice, charlie, signed_in):
+    made = Connection.objects.create(name="weather", provider="mcp", base_url="https://example.com/mcp", owner=alice)
+    assert b"weather" in signed_in(alice).get("/connections/").content
+    assert signed_in(alice).get(f"/connections/{made.pk}/").status_code == 200
+    assert b"weather" not in signed_in(charlie).get("/connections/").content
+    assert signed_in(charlie).get(f"/connections/{made.pk}/").status_code == 404
 
 
 def test_figures_tell_what_is_unusual(alice, agent, version):

@@ -1,0 +1,83 @@
+"""A person's devices: pair one with a code, see what it does and offers, take it away."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import MusterError
+from agents.models import AuditEvent
+from devices import offers, presence
+from devices.models import Device, DeviceCall, OfferedTool, Pairing
+
+from .base import page, signed_in, tell
+
+CALLS = 50
+
+
+@signed_in
+def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) -> HttpResponse:
+    now = timezone.now()
+    devices = list(Device.objects.visible_to(request.user).order_by("revoked_at", "name"))
+    for device in devices:
+        device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"
+    return page(
+        request, "devices.html", "Devices", devices=devices, code=code, expires_at=expires_at,
+        command=f"python -m devices.client pair {settings.PUBLIC_URL} {code}",
+    )  # fmt: skip
+
+
+@require_POST
+@signed_in
+def pair(request: HttpRequest) -> HttpResponse:
+    """A new code, shown once: it is in this answer and nowhere else."""
+    row, code = Pairing.make(request.user)
+    AuditEvent.record("pairing.created", row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    return device_list(request, code, row.expires_at)
+
+
+@signed_in
+def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    device = find(request, pk)
+    return page(
+        request, "device.html", device.name, device=device, is_online=device.is_online(),
+        calls=DeviceCall.objects.filter(device=device).order_by("-id")[:CALLS],
+        offers=device.offers.select_related("tool").order_by("name", "-id")[:200],
+    )  # fmt: skip
+
+
+@require_POST
+@signed_in
+def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
+    device = find(request, pk)
+    device.revoke(reason="by its owner", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    presence.tell_revoked(device)
+    messages.success(request, f"“{device}” can no longer connect. Its history stays.")
+    return redirect("page:devices")
+
+
+@require_POST
+@signed_in
+def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
+    """Approve or reject exactly this definition of a tool that the device offers."""
+    found = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
+    if found is None:
+        raise Http404("This device has offered no such tool.")
+    verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject
+    try:
+        verb(found, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    except MusterError as error:
+        tell(request, error)
+    return redirect("page:device", pk=pk)
+
+
+def find(request: HttpRequest, pk: UUID) -> Device:
+    device = Device.objects.visible_to(request.user).filter(pk=pk).first()
+    if device is None:
+        raise Http404("There is no such device of yours.")
+    return device

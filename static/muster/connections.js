@@ -1,0 +1,34 @@
+// Logins, servers and their tools: each button is one call of the API.
+import { api, tell } from "./page.js";
+
+for (const form of document.querySelectorAll("[data-server]")) {
+  form.addEventListener("submit", (event) => send(event, form, async (values) => {
+    const made = await api("connections/", { method: "POST", body: Object.fromEntries([...values].filter(([, value]) => value)) });
+    location.href = `/connections/${made.id}/`;
+  }));
+}
+
+for (const form of document.querySelectorAll("[data-authorize]")) {
+  form.addEventListener("submit", (event) => send(event, form, async (values) => {
+    const { url } = await api(`connections/${form.dataset.authorize}/authorize`, { method: "POST", body: { access: values.getAll("access") } });
+    location.href = url;
+  }));
+}
+
+async function send(event, form, act) {
+  event.preventDefault();
+  const wrong = form.querySelector("[data-wrong]");
+  wrong.hidden = true;
+  try { await act(new FormData(form)); } catch (error) { wrong.textContent = error.message; wrong.hidden = false; }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-call]");
+  if (!button || (button.dataset.ask && !confirm(button.dataset.ask))) return;
+  button.disabled = true;
+  try {
+    await api(button.dataset.call, { method: button.dataset.method, body: button.dataset.method === "GET" ? undefined : {} });
+    location.reload();
+  } catch (error) { tell(error.message); }
+  button.disabled = false;
+});
