@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from functions import sandbox, slots
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
+from functions.watching import watch
 
 MAX_ARGUMENT_BYTES = 1_048_576
 Callback = Callable[[dict[str, Any]], Any]
@@ -32,6 +34,7 @@ class Caller:
     data: Mapping[str, Any] = field(default_factory=dict)
     grants: Mapping[str, Callback] = field(default_factory=dict)
     host: Host | None = None
+    is_cancelled: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +111,21 @@ def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Ou
         if not is_free:
             message = f"{spec.name} runs {spec.max_concurrency} times already; try again shortly"
             return sandbox.Outcome(status="busy", error=sandbox.FunctionError("Busy", message))
-        outcome = sandbox.execute(
+        outcome = in_sandbox(version, arguments, caller)
+    outcome = with_valid_output(spec, outcome)
+    return caller.host.redacted(outcome) if caller.host else outcome
+
+
+def in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
+    """One child's answer; it is killed when the run is cancelled meanwhile."""
+    spec = version.spec
+    with watch.over(caller.is_cancelled) if caller.is_cancelled else nullcontext() as cancellation:
+        return sandbox.execute(
             version.source, arguments, entry=spec.entry, allowed_imports=tuple(spec.allowed_imports),
             safe_mode=spec.safe_mode, limits=spec.limits(), min_isolation=spec.min_isolation,
             context=dict(caller.data), grants=caller.grants, host=caller.host,
-            reuse=caller.run if spec.reuse == "run" else None, owner=str(caller.user_id),
+            reuse=caller.run if spec.reuse == "run" else None, owner=str(caller.user_id), cancellation=cancellation,
         )  # fmt: skip
-    outcome = with_valid_output(spec, outcome)
-    return caller.host.redacted(outcome) if caller.host else outcome
 
 
 def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.Outcome:

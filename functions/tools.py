@@ -70,6 +70,7 @@ def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCont
     return Caller(
         user_id=context.user_id, run=context.run_id, call=call.id,
         data=data if spec.requires_context else {}, grants=grants if context.call_tool else {}, host=host,
+        is_cancelled=context.is_cancelled if context.run_id else None,
     )  # fmt: skip
 
 

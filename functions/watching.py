@@ -1,0 +1,52 @@
+"""Stops functions whose run was cancelled: one thread looks at all that run, twice a second."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from functions.sandbox import Cancellation
+
+EVERY_S = 0.25
+
+
+class Watch:
+    """`is_cancelled` callables are asked from a thread of ours: they must not touch the database."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.calls: dict[Cancellation, Callable[[], bool]] = {}
+        self.wanted = threading.Event()
+        self.started_in = 0
+
+    @contextmanager
+    def over(self, is_cancelled: Callable[[], bool]) -> Iterator[Cancellation]:
+        """A cancellation for one call, watched while the call lasts."""
+        cancellation = Cancellation()
+        with self.lock:
+            self.calls[cancellation] = is_cancelled
+            self.wanted.set()
+            if self.started_in != os.getpid():
+                self.started_in = os.getpid()
+                threading.Thread(target=self.keep_looking, name="function-watch", daemon=True).start()
+        try:
+            yield cancellation
+        finally:
+            with self.lock:
+                self.calls.pop(cancellation, None)
+                if not self.calls:
+                    self.wanted.clear()
+
+    def keep_looking(self) -> None:
+        pause = threading.Event()
+        while True:
+            self.wanted.wait()
+            pause.wait(EVERY_S)
+            with self.lock:
+                calls = list(self.calls.items())
+            for cancellation, is_cancelled in calls:
+                if is_cancelled():
+                    cancellation.cancel()
+
+
+watch = Watch()
