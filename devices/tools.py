@@ -84,7 +84,7 @@ def wait_for(device: Device | None, wanted: Wanted) -> tuple[Device | None, bool
 
 def not_able(wanted: Wanted, context: ToolContext) -> DeviceFailed:
     devices = Device.objects.live().filter(owner_id=context.user_id)
-    if context.device_id and not devices.filter(pk=context.device_id).exists():
+    if context.device_id and str(context.device_id) not in {str(device.pk) for device in devices}:
         return DeviceFailed("the chosen device is not one of this person's, or was revoked", code="device_unknown")
     if not devices.exists():
         return DeviceFailed("this person has paired no device", code="no_device")

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from devices import calls as device_calls
@@ -64,6 +64,10 @@ def finish(
         run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
     if status not in (Status.SUCCEEDED, Status.PARTIAL):
         close_open_work(run, reason=(error or {}).get("code", status))
+    if run.parent_id and any(counts_of(run).values()):
+        Run.objects.filter(pk=run.parent_id).update(
+            **{name: F(name) + number for name, number in counts_of(run).items()}
+        )
     release_followers(run)
     transaction.on_commit(lambda: tell_devices(run, reply))
     return True

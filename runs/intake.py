@@ -120,6 +120,8 @@ def start_chain(
             hint=f"POST /api/v1/chains/{chain.name}/publish first.",
         )
     request_hash = schema.sha256_of(["chain", chain.name, input]) if idempotency_key else ""
+    if isinstance(input, dict) and isinstance(input.get("device"), str):
+        metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
     if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
         return earlier
     fields = {"key": key, "metadata": metadata or {}, "idempotency_key": idempotency_key, "request_hash": request_hash}

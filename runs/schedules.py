@@ -175,7 +175,7 @@ def start_target(schedule: Schedule, told: dict[str, Any], key: str) -> Run:
         return intake.start_chain(
             user=schedule.owner,
             chain=visible(schedule.chain, schedule.owner),
-            input=schedule.input,
+            input=with_last_run(schedule),
             trigger=Run.Trigger.SCHEDULE,
             idempotency_key=key,
             metadata=told,
@@ -191,6 +191,18 @@ def start_target(schedule: Schedule, told: dict[str, Any], key: str) -> Run:
         device=str(schedule.device) if schedule.device else None,
     )
     return accepted.run
+
+
+def with_last_run(schedule: Schedule) -> Any:
+    """A chain that asks for `last_run_at` is told when its last run began that succeeded, wholly or in part."""
+    spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
+    if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
+        return schedule.input
+    good = Run.objects.filter(
+        occurrences__schedule=schedule, status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL]
+    ).order_by("-created_at")
+    last = good.values_list("created_at", flat=True).first()
+    return {**({"last_run_at": last.isoformat()} if last else {}), **(schedule.input or {})}
 
 
 def visible(target: Any, user: Any) -> Any:

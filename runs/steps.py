@@ -95,11 +95,11 @@ def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: 
 
 def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any]) -> Any:
     agent, version = agent_of(run, step, given)
-    rest = {name: value for name, value in given.items() if name not in ("message", "sources")}
+    rest = {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")}
     policy = {
         "step": step.key,
         "chain": spec.name,
-        "allowed": step.policy.allowed,
+        "allowed": narrowed(step.policy.allowed, given.get("allowed_tools")),
         "blocked": step.policy.blocked,
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
@@ -115,6 +115,14 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
         timeout_s=step.timeout_s,
         trigger=Run.Trigger.CHAIN,
     )
+
+
+def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:
+    """An input `allowed_tools` narrows what the step allows, for a choice that is made when the chain is started."""
+    if asked is None:
+        return allowed
+    names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
+    return [name for name in names if allowed is None or name in allowed]
 
 
 def message_of(given: dict[str, Any]) -> str:

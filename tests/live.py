@@ -78,7 +78,7 @@ def serve(*arguments: str, **environment: str) -> subprocess.Popen:
     )
 
 
-def read_until(process: subprocess.Popen, within: float = 60) -> str:
+def read_until(process: subprocess.Popen, within: float = 240) -> str:
     """What it prints up to the line about Ctrl-C; a thread takes the rest, so that a full pipe never stops it."""
     lines: list[str] = []
     ready = threading.Event()

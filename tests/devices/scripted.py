@@ -16,7 +16,7 @@ from devices.tools import DeviceToolset
 
 
 class ScriptedDevice:
-    """`async with ScriptedDevice(credential) as device: await device.hello(); call = await device.expect("tool_call")`."""
+    """`async with ScriptedDevice(credential) as device: await device.hello(); await device.expect("tool_call")`."""
 
     def __init__(self, credential: str, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         found = [(b"authorization", f"Bearer {credential}".encode())] if credential else []

@@ -283,7 +283,7 @@ async def test_any_device_that_offers_the_tool_may_stand_in(alice, laptop):
         assert (await asked).value == "from the desktop"
 
 
-# -- cancelling, completing ---------------------------------------------------------------------------------------------
+# -- cancelling, completing
 
 
 async def test_cancelling_a_run_stops_its_tool(alice, laptop):

@@ -139,7 +139,7 @@ async def test_results_for_calls_that_do_not_exist_are_ignored(laptop):
         await device.expect("pong")
 
 
-# -- tools of the device's own ------------------------------------------------------------------------------------------
+# -- tools of the device's own
 
 ECHO = {"name": "Echo It", "description": "Says it again", "input_schema": {"type": "object", "properties": {}}}
 

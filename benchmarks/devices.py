@@ -1,0 +1,234 @@
+"""Device calls through two server processes: round trip, calls a second, idle devices, all coming back at once.
+
+`python -m benchmarks.devices [--port 8121] [--quick]`. A worker's part (row, nudge, wait) runs here, as it does in Celery.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8121)
+    parser.add_argument("--quick", action="store_true", help="Fewer devices, shorter.")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
+        os.environ.update(MUSTER_DATA_DIR=folder, DJANGO_SETTINGS_MODULE="config.settings")
+        with valkey(Path(folder)):
+            measure(options.port, 50 if options.quick else 500, 3.0 if options.quick else 8.0)
+
+
+def measure(port: int, many: int, seconds: float) -> None:
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    servers = Servers([port, port + 1])
+    try:
+        round_trip(servers)
+        throughput(servers, 50, seconds)
+        idle(servers, many, seconds)
+        storm(servers, many)
+    finally:
+        servers.stop()
+
+
+class Servers:
+    def __init__(self, ports: list[int]) -> None:
+        self.ports = ports
+        self.running: list[subprocess.Popen] = []
+        self.start()
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"ws://127.0.0.1:{port}/ws/devices/" for port in self.ports]
+
+    def start(self) -> None:
+        options = ["--websocket_timeout", "-1", "-v", "0"]
+        for port in self.ports:
+            endpoint = f"tcp:port={port}:interface=127.0.0.1:backlog=1024"
+            command = [sys.executable, "-m", "daphne", *options, "-e", endpoint, "config.asgi:application"]
+            self.running.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL))
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        for process in self.running:
+            process.send_signal(number)
+        for process in self.running:
+            process.wait(20)
+        self.running = []
+
+    def cpu_s(self) -> float:
+        return sum(sum(psutil.Process(one.pid).cpu_times()[:2]) for one in self.running)
+
+    def memory_mb(self) -> float:
+        return sum(psutil.Process(one.pid).memory_info().rss for one in self.running) / 1e6
+
+
+@contextmanager
+def valkey(folder: Path) -> Iterator[None]:
+    from runs.supervisor import valkey as embedded
+
+    child = os.fork()
+    if child == 0:
+        embedded.command(folder / "valkey", embedded.socket_path(folder))()
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+
+
+@contextmanager
+def devices(servers: Servers, count: int, *more: str) -> Iterator[list[tuple[int, Any]]]:
+    """So many connected devices of as many people: [(user id, device id)]."""
+    from devices.models import Device
+
+    made, credentials = [], []
+    for _ in range(count):
+        user = new_user()
+        device = Device.objects.create(owner=user, name="simulated")
+        credentials.append(device.issue_credential()[1])
+        made.append((user.pk, device.pk))
+    file = Path(tempfile.mkstemp(suffix=".json")[1])
+    file.write_text(json.dumps(credentials))
+    command = [sys.executable, "-m", "benchmarks.simulated_devices", str(file), *servers.urls, *more]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        wait_until_online([pk for _, pk in made])
+        yield made
+    finally:
+        process.kill()
+        process.wait()
+        file.unlink()
+
+
+def new_user() -> Any:
+    from django.contrib.auth import get_user_model
+
+    return get_user_model().objects.create(username=uuid.uuid4().hex)
+
+
+def wait_until_online(ids: list[Any], within: float = 180) -> None:
+    from django.utils import timezone
+
+    from devices.models import Device
+
+    until = time.monotonic() + within
+    while Device.objects.online(timezone.now()).filter(pk__in=ids).count() < len(ids):
+        if time.monotonic() > until:
+            raise SystemExit("the devices did not connect")
+        time.sleep(0.2)
+
+
+def call(user_id: int) -> float:
+    """One call as a worker makes it; milliseconds."""
+    from agents.tools import ToolCall, ToolContext, ToolSpec
+    from devices.tools import DeviceToolset
+
+    spec = ToolSpec(1, "list_tasks", "device", "", {}, None, "read", {"device": "list_tasks"}, "h")
+    started = time.perf_counter()
+    result = DeviceToolset().call(spec, ToolCall(str(uuid.uuid4()), "list_tasks", {}), ToolContext(user_id))
+    if not result.ok:
+        raise SystemExit(f"a call failed: {result.error}")
+    return (time.perf_counter() - started) * 1000
+
+
+def round_trip(servers: Servers) -> None:
+    with devices(servers, 1) as [(user, _)]:
+        for _ in range(50):
+            call(user)
+        times = sorted(call(user) for _ in range(1000))
+    p50, p99 = statistics.median(times), times[int(len(times) * 0.99)]
+    print(f"round trip: p50 {p50:.1f} ms, p99 {p99:.1f} ms (targets 3 and 15)")
+
+
+def throughput(servers: Servers, count: int, seconds: float) -> None:
+    with devices(servers, count) as made:
+        until = time.monotonic() + seconds
+
+        def work(number: int) -> int:
+            done = 0
+            while time.monotonic() < until:
+                call(made[(number + done * 7) % count][0])
+                done += 1
+            return done
+
+        with ThreadPoolExecutor(32) as pool:
+            total = sum(pool.map(work, range(32)))
+    print(f"throughput: {total / seconds:.0f} calls/s over {count} devices, 32 callers (target 400, goal 1500)")
+
+
+def idle(servers: Servers, count: int, seconds: float) -> None:
+    before = servers.memory_mb()
+    with devices(servers, count):
+        time.sleep(3)
+        cpu = servers.cpu_s()
+        time.sleep(seconds * 2)
+        share = (servers.cpu_s() - cpu) / (seconds * 2) * 100
+        each = (servers.memory_mb() - before) / count * 1000
+    print(f"{count} idle devices: {share:.1f} % CPU (target 3), {each:.0f} kB each")
+
+
+def storm(servers: Servers, count: int) -> None:
+    """kill -9 of both servers with one call in flight on each device: when is every call settled?"""
+    from django.conf import settings
+
+    from devices.models import DeviceCall
+
+    with devices(servers, count, "--hold") as made:
+        settings.DEVICE_HOLD_S = 0.1
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(lambda one: place(one[0]), made))
+        calls = DeviceCall.objects.filter(device_id__in=[pk for _, pk in made])
+        servers.stop(signal.SIGKILL)
+        servers.start()
+        ready(servers.ports)
+        started = time.monotonic()
+        while calls.exclude(state="done").exists() and time.monotonic() - started < 120:
+            time.sleep(0.1)
+        took = time.monotonic() - started
+        states = {state: calls.filter(state=state).count() for state in set(calls.values_list("state", flat=True))}
+    print(f"storm of {count}: all calls settled {took:.1f} s after the servers were back (target 15): {states}")
+
+
+def ready(ports: list[int]) -> None:
+    import socket
+
+    for port in ports:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.05)
+
+
+def place(user_id: int) -> None:
+    """A call that is left in flight."""
+    from agents.tools import CallPending
+
+    try:
+        call(user_id)
+    except CallPending:
+        pass
+
+
+if __name__ == "__main__":
+    main()

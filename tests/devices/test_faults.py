@@ -1,0 +1,159 @@
+"""kill -9 of each part at each state of a call: none lost, none run twice, no run hung. Real processes throughout."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.devices.machine import Machine
+from tests.live import Live, data_directory, database_of, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SLOW = Path(__file__).with_name("slow_server.py")
+PARTS = ["web", "worker", "valkey", "client"]
+ENDED = ("succeeded", "partial", "failed", "expired", "cancelled")
+
+
+@pytest.fixture(scope="module")
+def muster(prepared, request):
+    with data_directory() as directory:
+        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
+        quick = {"MUSTER_LEASE": "6", "MUSTER_DEVICE_HEARTBEAT": "3"}
+        live = Live(directory, "--no-greeting", **quick, **database_of(request.config))
+        yield live
+        live.stop()
+
+
+@pytest.fixture(scope="module")
+def laptop(muster, tmp_path_factory):
+    home = tmp_path_factory.mktemp("machine")
+    arguments = json.dumps([str(SLOW), str(home / "marks")])
+    config = f'[approvals]\noffered = "allow"\n[mcp.servers.slow]\ncommand = "{sys.executable}"\nargs = {arguments}\n'
+    machine = Machine(home, muster.url, muster.http, config=config).start()
+    machine.marks = home / "marks"
+    url = f"/api/v1/devices/{machine.id}/offers/"
+    offer = wait_for(lambda: muster.http.get(url).json()["results"], within=60)[0]
+    assert muster.http.post(f"{url}{offer['hash']}/approve").status_code == 200
+    make_agent(muster, "task-maker", [{"tool": "create_task", "deadline_s": 60}])
+    make_agent(muster, "task-waiter", [{"tool": "create_task", "deadline_s": 60, "offline": "wait"}])
+    make_agent(muster, "marker", [{"tool": "slow-leave_mark", "deadline_s": 60}])
+    yield machine
+    machine.stop()
+
+
+def make_agent(muster, name, grants):
+    body = {"name": name, "description": name, "provider": "offline", "model_name": "offline", "grants": grants}
+    assert muster.http.post("/api/v1/agents/", json=body).status_code == 201
+    assert muster.http.post(f"/api/v1/agents/{name}/publish", json={}).status_code == 200
+
+
+def send(muster, agent, text) -> str:
+    answer = muster.http.post(
+        f"/api/v1/agents/{agent}/messages", json={"message": text}, headers={"Prefer": "respond-async"}
+    )
+    assert answer.status_code == 202, answer.text
+    return answer.json()["run"]["id"]
+
+
+def patiently(ask):
+    """An answer of a server that may just be starting again."""
+    try:
+        return ask()
+    except (OSError, ValueError, KeyError, httpx.HTTPError):
+        return None
+
+
+def call_of(muster, laptop, run, *states):
+    rows = patiently(lambda: muster.http.get(f"/api/v1/devices/{laptop.id}/calls/?run={run}").json()["results"])
+    return next((row for row in rows or [] if row["state"] in states), None)
+
+
+def ended(muster, run):
+    def look():
+        found = patiently(lambda: muster.http.get(f"/api/v1/runs/{run}").json())
+        return found if found and found.get("status") in ENDED else None
+
+    return wait_for(look, within=150)
+
+
+def kill(muster, laptop, part):
+    """SIGKILL, and back again: the supervisor starts its own, the person the client."""
+    if part == "client":
+        laptop.kill()
+        return
+    fallen = muster.programs()[part]
+    fallen.kill()
+    wait_for(lambda: muster.programs().get(part, fallen) != fallen, within=60)
+
+
+def revive(laptop):
+    if laptop.process.poll() is not None:
+        laptop.start()
+    else:
+        laptop.thaw()
+
+
+def titles(laptop, text):
+    return [row for row in laptop.records("task") if text in row["data"]]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_killed_while_the_call_is_sent(muster, laptop, part):
+    revive(laptop)
+    wait_for(laptop.is_online, within=60)
+    text = f"create_task title sent-{part}-{time.time_ns()}"
+    laptop.freeze()
+    run = send(muster, "task-maker", text)
+    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=40)
+    kill(muster, laptop, part)
+    revive(laptop)
+    assert ended(muster, run)["status"] == "succeeded"
+    assert len(titles(laptop, text)) == 1
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_killed_while_the_call_waits_for_the_device(muster, laptop, part):
+    text = f"create_task title queued-{part}-{time.time_ns()}"
+    laptop.stop()
+    wait_for(lambda: not laptop.is_online(), within=30)
+    run = send(muster, "task-waiter", text)
+    wait_for(lambda: call_of(muster, laptop, run, "queued") or waiting(muster, run), within=40)
+    if part != "client":
+        kill(muster, laptop, part)
+    laptop.start()
+    if part == "client":
+        laptop.kill()
+        laptop.start()
+    assert ended(muster, run)["status"] == "succeeded"
+    assert len(titles(laptop, text)) == 1
+
+
+def waiting(muster, run):
+    return muster.http.get(f"/api/v1/runs/{run}").json()["waiting_for"] == "device"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_killed_while_the_tool_runs(muster, laptop, part):
+    revive(laptop)
+    wait_for(laptop.is_online, within=60)
+    text = f"leave_mark text acked-{part}-{time.time_ns()}"
+    run = send(muster, "marker", text)
+    wait_for(lambda: call_of(muster, laptop, run, "acked"), within=60)
+    kill(muster, laptop, part)
+    revive(laptop)
+    finished = ended(muster, run)
+    assert laptop.marks.read_text().count(text.split()[-1]) == 1, "never twice"
+    calls = muster.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]
+    assert [call["outcome"] for call in calls] == ["unknown" if part == "client" else "ok"], finished
+    assert finished["status"] == "succeeded"
+
+
+def test_a_client_ends_cleanly_when_told_to(muster, laptop):
+    revive(laptop)
+    wait_for(laptop.is_online, within=60)
+    assert laptop.stop() == 0
+    wait_for(lambda: not laptop.is_online(), within=10)
