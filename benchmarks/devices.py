@@ -1,6 +1,6 @@
 """Device calls through two server processes: round trip, calls a second, idle devices, all coming back at once.
 
-`python -m benchmarks.devices [--port 8121] [--quick]`. A worker's part (row, nudge, wait) runs here, as it does in Celery.
+`python -m benchmarks.devices [--port 8121] [--quick]`. A worker's part (row, nudge, wait) runs in this process.
 """
 
 import argparse

@@ -12,7 +12,7 @@ BLOCKED = "\n".join(
         "import sys",
         "class Refuse:",
         "    def find_spec(self, name, path=None, target=None):",
-        "        if name.split('.')[0] in ('django', 'channels', 'celery', 'rest_framework', 'agents', 'runs', 'config'):",
+        "        if name.split('.')[0] in ('django', 'channels', 'celery', 'rest_framework', 'agents', 'runs'):",
         "            raise ImportError(name + ' is no part of the client')",
         "sys.meta_path.insert(0, Refuse())",
         "import runpy",
