@@ -233,7 +233,7 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def retry(self, request: Any, pk: Any = None) -> Response:
-        """A new run that goes on from the failed step, with an edited input if given; finished steps keep their outputs."""
+        """A new run that goes on from the failed step, its input edited if given; finished steps keep their outputs."""
         run = self.get_object()
         body = read(RetrySerializer, request)
         again = chain_runs.retry(run, user=request.user, step=body.get("step"), input=body.get("input"))

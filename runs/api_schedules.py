@@ -34,12 +34,14 @@ MAX_HOOK_BODY = 262_144  # bytes
 WEEKDAYS = OpenApiExample(
     "Weekdays at nine in Berlin",
     request_only=True,
-    value={"name": "morning", "agent": "librarian", "text": "Good morning", "crontab": "0 9 * * 1-5", "timezone": "Europe/Berlin"},
+    value={"name": "morning", "agent": "librarian", "text": "Good morning", "crontab": "0 9 * * 1-5",
+           "timezone": "Europe/Berlin"},
 )  # fmt: skip
 ON_RUN = OpenApiExample(
     "After each run of an agent",
     request_only=True,
-    value={"name": "after-orders", "kind": "run_ended", "on_agent": "clerk", "agent": "librarian", "text": "An order is done"},
+    value={"name": "after-orders", "kind": "run_ended", "on_agent": "clerk", "agent": "librarian",
+           "text": "An order is done"},
 )  # fmt: skip
 COUNT = OpenApiParameter("count", int, description="How many, 10 unless told; at most 100.")
 

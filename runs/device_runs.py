@@ -7,7 +7,7 @@ from agents.exceptions import Invalid
 from devices.models import Device
 from devices.protocol import RunRequest
 
-from . import endings, intake, schedules
+from . import endings, intake, triggers
 from .models import Run
 
 
@@ -17,10 +17,10 @@ def call_settled(run_id: UUID) -> None:
 
 
 def device_came_online(device_id: UUID) -> None:
-    """Start the due occurrences that waited for this device, or for any of its owner's."""
+    """Fire the triggers on it, then start the due occurrences that waited for it, or for any of its owner's."""
     owner = Device.objects.filter(pk=device_id).values_list("owner_id", flat=True).first()
     if owner is not None:
-        schedules.device_online(device_id, owner)
+        triggers.device_came(device_id, owner)
 
 
 def start_for_device(device_id: UUID, asked: RunRequest) -> str:

@@ -15,7 +15,8 @@ from agents.spec import ChainSpec, StepSpec
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 56, 56, 24, 16
 LETTERS = 20  # that fit into a node
 SIGNS = {
-    "ready": "·", "running": "▶", "waiting": "⏸", "succeeded": "✓", "partial": "◐", "failed": "✗", "skipped": "–", "cancelled": "⊘",
+    "ready": "·", "running": "▶", "waiting": "⏸", "succeeded": "✓", "partial": "◐",
+    "failed": "✗", "skipped": "–", "cancelled": "⊘",
 }  # fmt: skip
 STYLE = """
 .chain{font:13px system-ui,sans-serif;color-scheme:light dark}

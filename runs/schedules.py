@@ -1,11 +1,10 @@
 """The tick: once a second, start what is due and tell what became of what was started.
 
 Two ticks at once, two beats by mistake, a clock set back: each due time is claimed by moving `next_due_at` on and by a
-row that is unique for (schedule, due time), in one transaction. Whatever keeps a run from starting is written on that row.
+row that is unique for (schedule, due time), in one transaction. Whatever keeps a run from starting stands on that row.
 """
 
 import logging
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -234,17 +233,8 @@ def try_again(occurrence: ScheduleOccurrence, reason: str) -> bool:
 
 # -- devices
 
-Presence = Callable[[Any, Any], bool]
-_presence: list[Presence] = [presence.is_online]
-
-
-def use_presence(is_online: Presence) -> None:
-    """The composition root passes in how to see whether a device (or any of a person's) is online."""
-    _presence[:] = [is_online]
-
-
 def device_is_online(schedule: Schedule) -> bool:
-    return any(is_online(schedule.owner_id, schedule.device) for is_online in _presence)
+    return presence.is_online(schedule.owner_id, schedule.device)
 
 
 def wait_for_device(occurrence: ScheduleOccurrence) -> bool:

@@ -121,7 +121,7 @@ class ChainSerializer(OwnedSerializer):
 
 
 def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
-    """Those given; without any, one for each tool a step names and the chain lacks: `ask` where it sends or destroys."""
+    """Those given; else one for each tool a step names and the chain lacks: `ask` where it sends or destroys."""
     if grants is not None:
         chain.grants.all().delete()
         ToolGrant.objects.bulk_create([set_chain(grant, chain) for grant in grants])

@@ -149,7 +149,7 @@ def local(moment: Any, zone: str) -> str:
 
 
 def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
-    """The row of django-celery-beat for this timing, shared with others of the same; the other two columns are cleared."""
+    """The row of django-celery-beat for this timing, shared with others; the other two columns are cleared."""
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
         try:
@@ -177,7 +177,8 @@ class OccurrenceSerializer(serializers.ModelSerializer):
     class Meta:
         model = ScheduleOccurrence
         fields = [
-            "id", "due_at", "due_local", "start_at", "outcome", "reason", "run", "is_manual", "count", "attempts", "settled_at",
+            "id", "due_at", "due_local", "start_at", "outcome", "reason", "run", "is_manual", "count", "attempts",
+            "settled_at",
         ]  # fmt: skip
 
     def get_due_local(self, occurrence: ScheduleOccurrence) -> str:
@@ -302,5 +303,6 @@ class DeliverySerializer(serializers.ModelSerializer):
     class Meta:
         model = WebhookDelivery
         fields = [
-            "id", "type", "state", "attempts", "next_attempt_at", "last_status", "last_error", "created_at", "delivered_at",
+            "id", "type", "state", "attempts", "next_attempt_at", "last_status", "last_error", "created_at",
+            "delivered_at",
         ]  # fmt: skip

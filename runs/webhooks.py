@@ -1,4 +1,4 @@
-"""Outbound webhooks: run events to addresses that asked for them. A row beside the event, then delivery with back-off."""
+"""Outbound webhooks: run events to addresses that asked for them, delivered with back-off (rows: runs.outbox)."""
 
 import json
 import logging

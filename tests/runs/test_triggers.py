@@ -1,4 +1,4 @@
-"""Signed calls, ends of runs and returning devices start runs; events go out signed, retried and never to private places."""
+"""Signed calls, ends of runs and returning devices start runs; events go out signed, retried, never in private."""
 
 import json
 import threading
