@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 ALL = {
+    "sandbox": [],
     "registry": [],
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],

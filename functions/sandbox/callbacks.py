@@ -29,8 +29,6 @@ class Callbacks:
         self._host = host
         self._limits = limits
         self._threads: ThreadPoolExecutor | None = None
-        self._done: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
-        self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
         self._notices = 0
         self.count = 0
         self.wakeup: int | None = None
@@ -38,8 +36,9 @@ class Callbacks:
 
     def close(self) -> None:
         """After the call: answers still on their way go nowhere."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._threads is None:
+            return
+        self._threads.shutdown(wait=False, cancel_futures=True)
         with self._closing:
             wake, self._wake = self._wake, None
             for descriptor in (self.wakeup, wake):
@@ -56,6 +55,8 @@ class Callbacks:
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
         if self._threads is None:
+            self._done: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
+            self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
             self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sandbox-callback")
         for request in requests:

@@ -11,7 +11,7 @@ from typing import Any
 from . import wire
 from .callbacks import Callbacks
 from .ending import Ending, Usage
-from .forkserver import Child, select_readable
+from .forkserver import Child, ForkServer, select_readable
 from .limits import GRACE_S, Limits
 from .outcome import FunctionError, Outcome, Status
 
@@ -29,8 +29,9 @@ _KINDS: dict[str, Status] = {
 class Conversation:
     """Talks with one child until it has replied, died, or been killed."""
 
-    def __init__(self, child: Child, limits: Limits, callbacks: Callbacks) -> None:
+    def __init__(self, child: Child, limits: Limits, callbacks: Callbacks, server: ForkServer) -> None:
         self._child = child
+        self._facts: dict[str, Any] = {"isolation": server.isolation, "layers": server.layers}
         self.ending = Ending(child)
         self._limits = limits
         self._callbacks = callbacks
@@ -53,7 +54,8 @@ class Conversation:
             return self._without_reply(wall_ms)
         if not keep:
             self._child.kill()  # it is ending by itself, unless what it said was forged
-        return _from_reply(reply, wall_ms, None if keep else self.ending, self._callbacks.count)
+        figures = {"wall_ms": wall_ms, "calls": self._callbacks.count, "ending": None if keep else self.ending}
+        return _from_reply(reply, figures | self._facts)
 
     def cancel(self) -> None:
         """From another thread: end the call now."""
@@ -133,7 +135,8 @@ class Conversation:
             self._kill("violation", "it closed its socket and stayed")
         usage = self.ending.usage()
         status, error = self._how(usage)
-        return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending)
+        return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending,
+                       **self._facts)  # fmt: skip
 
     def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
         """Did we kill it; if not, which signal or exit code; near the memory limit a crash is a memory breach."""
@@ -187,11 +190,8 @@ def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
     return reply
 
 
-def _from_reply(reply: dict[str, Any], wall_ms: float, ending: Ending | None, calls: int) -> Outcome:
-    figures: dict[str, Any] = {
-        "printed": reply["printed"], "printed_cut": reply.get("cut") is True, "wall_ms": wall_ms, "calls": calls,
-        "ending": ending,
-    }  # fmt: skip
+def _from_reply(reply: dict[str, Any], figures: dict[str, Any]) -> Outcome:
+    figures |= {"printed": reply["printed"], "printed_cut": reply.get("cut") is True}
     if reply["ok"]:
         return Outcome(status="ok", result=reply.get("result"), **figures)
     told = reply["error"]

@@ -10,6 +10,8 @@ from typing import Any
 from .codecache import Compiled
 from .limits import Limits
 
+_encoder = json.JSONEncoder(allow_nan=False)
+
 
 class BadArguments(Exception):
     """The arguments or the context cannot be sent. The message says why."""
@@ -54,6 +56,6 @@ def _limit_fields(limits: Limits) -> dict[str, Any]:
 
 def _encoded(value: dict[str, Any]) -> bytes:
     try:
-        return json.dumps(value, allow_nan=False).encode()
+        return _encoder.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise BadArguments(f"not JSON: {error}") from None

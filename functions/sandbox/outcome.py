@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .ending import Ending
@@ -73,10 +73,6 @@ class Outcome:
         """The most memory that was resident. Waits as cpu_ms does."""
         usage = self.ending.usage() if self.ending else None
         return usage.peak_kb if usage else 0
-
-    def on(self, isolation: str, layers: tuple[str, ...]) -> Outcome:
-        """The same, with the layers that were in force."""
-        return replace(self, isolation=isolation, layers=layers)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

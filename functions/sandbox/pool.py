@@ -154,9 +154,9 @@ class Pool:
 
     def _call(self, call: _Call) -> Outcome:
         server, child = self._take(call.compiled.profile)
-        conversation = Conversation(child, call.limits, call.callbacks)
+        conversation = Conversation(child, call.limits, call.callbacks, server)
         try:
-            outcome = self._too_little(server, call) or self._converse(conversation, server, call)
+            outcome = self._too_little(server, call) or self._converse(conversation, call)
         finally:
             self._unread.append(conversation.ending)
             server.leave()
@@ -175,8 +175,8 @@ class Pool:
                 kept.end()
                 return refusal
         is_first, kept.calls = kept.calls == 0, kept.calls + 1
-        conversation = Conversation(kept.child, call.limits, call.callbacks)
-        outcome = self._converse(conversation, kept.server, call, keep=True, is_first=is_first)
+        conversation = Conversation(kept.child, call.limits, call.callbacks, kept.server)
+        outcome = self._converse(conversation, call, keep=True, is_first=is_first)
         if outcome.status in ("ok", "error") and outcome.ending is None:
             self._kept.put(key, kept)
         else:
@@ -186,13 +186,13 @@ class Pool:
         return outcome
 
     def _converse(
-        self, conversation: Conversation, server: ForkServer, call: _Call, *, keep: bool = False, is_first: bool = True
+        self, conversation: Conversation, call: _Call, *, keep: bool = False, is_first: bool = True
     ) -> Outcome:
         if call.cancellation is not None:
             call.cancellation.attach(conversation.cancel)
         try:
             bytecode = call.compiled.bytecode if is_first else b""
-            return conversation.run(bytecode, call.order, keep=keep).on(server.isolation, server.layers)
+            return conversation.run(bytecode, call.order, keep=keep)
         finally:
             if call.cancellation is not None:
                 call.cancellation.attach(None)

@@ -10,7 +10,7 @@ from typing import Any
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
 _KNOWN = frozenset({REPLY, CALLS, NOTICE})
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16  # below the size for which malloc would map and unmap memory on every call
 
 
 class HostileFrame(Exception):
@@ -55,10 +55,17 @@ class Frames:
             yield kind, payload
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)  # made once: json.loads would make one for each call
+
+
 def read_json(payload: bytes, max_depth: int = 70) -> Any:
     """JSON from a child. Raises HostileFrame for anything that a database could not store or a reader survive."""
     try:
-        value = json.loads(payload, parse_constant=_refuse_constant)
+        value = _decoder.decode(payload.decode())
     except (ValueError, RecursionError, UnicodeError) as error:
         raise HostileFrame(f"not JSON: {type(error).__name__}") from None
     if payload.count(b"[") + payload.count(b"{") > max_depth:
@@ -66,10 +73,6 @@ def read_json(payload: bytes, max_depth: int = 70) -> Any:
     if b"\\u" in payload:
         _check_text(value)
     return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _check_depth(value: Any, max_depth: int) -> None:

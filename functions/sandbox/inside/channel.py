@@ -18,6 +18,7 @@ class Channel:
 
     def __init__(self) -> None:
         self.sending = False
+        self._buffer = b""
 
     def send(self, kind: bytes, payload: bytes) -> None:
         self.sending = True
@@ -39,7 +40,7 @@ class Channel:
 
     def answers(self, timeout_s: float | None = None) -> list[Any]:
         """What the host answered, or nothing when the time is over first. Rows are [number, succeeded, value]."""
-        if timeout_s is not None and not _readable(timeout_s):
+        if timeout_s is not None and not self._buffer and not _readable(timeout_s):
             return []
         kind, payload = self.receive()
         if kind != ANSWERS:
@@ -48,14 +49,13 @@ class Channel:
         return answers
 
     def _read(self, length: int) -> bytes:
-        parts = []
-        while length:
-            part = os.read(JOB_SOCKET, min(length, 1 << 20))
+        while len(self._buffer) < length:
+            part = os.read(JOB_SOCKET, max(length - len(self._buffer), 1 << 14))
             if not part:
                 break
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
+            self._buffer += part
+        data, self._buffer = self._buffer[:length], self._buffer[length:]
+        return data
 
 
 def _readable(timeout_s: float) -> bool:

@@ -38,7 +38,7 @@ def enter_namespaces(without: frozenset[str]) -> set[str]:
         _enter_user_namespace()
         layers.add("user_ns")
     for name, flag in _NAMESPACES.items():
-        if name not in without and _succeeds(lambda flag=flag: kernel.unshare(flag)):  # type: ignore[misc]
+        if name not in without and _succeeds(lambda flag=flag: kernel.unshare(flag)):
             layers.add(name)
     return layers
 
