@@ -40,7 +40,7 @@ def main(n):
             text.append(str(i))
     return [total, len(text), sum(table.values())]
 """
-HEAVY_N = 100_000
+HEAVY_N = 300_000
 ALL_LAYERS = ("user_ns", "pid_ns", "net_ns", "mount_ns", "ipc_ns", "uts_ns", "uid", "capabilities", "no_new_privs",
               "landlock", "seccomp", "rlimits")  # fmt: skip
 FLOOR = """

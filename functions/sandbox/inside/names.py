@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 def words(text: str) -> list[str]:
@@ -74,8 +74,7 @@ _NAMEDTUPLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NameRefusal:
+class NameRefusal(NamedTuple):  # dataclasses would bring inspect and 1.5 MB into every zygote
     """Why a name may not be used, and what to write instead."""
 
     code: str
