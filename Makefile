@@ -50,6 +50,9 @@ reference: $(DEV)  ## write docs/reference/ anew from the code
 bench: $(DEV)  ## measure, side by side, and print the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
+soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
+	$(BIN)/python -m benchmarks.soak
+
 ci: check test  ## what .ci/run runs
 
 $(RUN): requirements.txt
