@@ -4,6 +4,7 @@ Each kind of row says how it is read and written (`Kind`); settings.DEFINITION_K
 they may refer to each other, so that this module knows no app above it.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from .exceptions import Invalid, MusterError
-from .models import Agent, AuditEvent, Provider, Starter, Tool, ToolGrant
+from .models import Agent, AuditEvent, Provider, Starter, Team, Tool, ToolGrant
 from .models.agent import provider_changed, tool_changed
 from .models.team import check_name
 from .schema import check_schema, sha256_of
@@ -104,13 +105,32 @@ def needs(definition: Definition) -> set[tuple[str, str]]:
 
 def parse(file: Path) -> Iterator[Definition]:
     try:
-        documents = list(yaml.safe_load_all(file.read_text()))
+        documents = list(yaml.load_all(file.read_text(), Loader=Plain))  # noqa: S506  (a SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Invalid(f"{file}: {error}", code="unreadable")
     for document in documents:
         for definition in document if isinstance(document, list) else [document]:
             if definition is not None:
                 yield checked(definition, file)
+
+
+class Plain(yaml.SafeLoader):
+    """A SafeLoader that reads as JSON would: 2026-01-01 and 12:30 are texts, and so are yes, no, on and off."""
+
+
+def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
+    kept = {
+        "tag:yaml.org,2002:bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
+        "tag:yaml.org,2002:int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
+    }
+    dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
+    found = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    return {
+        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped] for first, pairs in found
+    }
+
+
+Plain.yaml_implicit_resolvers = plain_resolvers()
 
 
 def checked(definition: Any, file: Path) -> Definition:
@@ -161,13 +181,18 @@ def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
     row = kind.find(owner, definition["name"])
     if row is None:
         return Change(kind.name, definition["name"], "create", definition=definition)
-    now = kind.read(row)
-    fields = [key for key, value in definition.items() if now.get(key, default_of(key)) != value]
+    fields = differing(kind, definition, kind.read(row))
     return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
 
 
-def default_of(key: str) -> Any:
-    return None
+def differing(kind: Kind, definition: Definition, now: Definition) -> list[str]:
+    """The fields in which a file and a row differ; a kind with `normal` says what a file means in full."""
+    normal = getattr(kind, "normal", None)
+    if normal is None:
+        return [key for key, value in definition.items() if now.get(key) != value]
+    wanted = normal(definition)
+    left_open = getattr(kind, "left_open", lambda definition: set())(definition)
+    return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
 
 
 @transaction.atomic
@@ -341,6 +366,28 @@ def read_grants(grants: Any) -> list[Any]:
     return shown
 
 
+def plain_grant(entry: Any) -> Any:
+    """A grant as read_grants shows it."""
+    given = {"tool": entry} if isinstance(entry, str) else entry
+    special = {key: given[key] for key, value in GRANT_DEFAULTS.items() if given.get(key, value) != value}
+    return {"tool": given["tool"], **special} if special else given["tool"]
+
+
+def sharing(row: Any) -> Definition:
+    """The team it is shared with, and whether it was never published."""
+    team = {"team": row.team.name} if row.team else {}
+    return team if row.published_id else {**team, "draft": True}
+
+
+def team_named(name: str | None) -> Team | None:
+    if name is None:
+        return None
+    found = Team.objects.filter(name=name).first()
+    if found is None:
+        raise Invalid(f"There is no team “{name}”.")
+    return found
+
+
 def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> None:
     """Replace the grants of an agent or a chain ({"agent": row} or {"chain": row})."""
     ToolGrant.objects.filter(**subject).delete()
@@ -371,7 +418,21 @@ class AgentKind:
             "provider": row.provider.name,
             **values,
             **({"grants": grants} if grants else {}),
+            **sharing(row),
         }
+
+    def normal(self, definition: Definition) -> Definition:
+        values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
+        grants = [plain_grant(entry) for entry in definition.get("grants", [])]
+        kept = {
+            name: definition[name] for name in ("kind", "name", "provider", "team", "draft") if definition.get(name)
+        }
+        return {**kept, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+
+    def left_open(self, definition: Definition) -> set[str]:
+        """What the site fills in where a file leaves it to it."""
+        named = {"provider"} if definition.get("provider", "default") == "default" else set()
+        return named | ({"model_name"} if not definition.get("model_name") else set())
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
         """The working row and its published version at once. “default” is whatever provider the site prefers."""
@@ -381,10 +442,12 @@ class AgentKind:
         row.provider = provider_named(definition.get("provider", "default"), owner)
         if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
             row.model_name = DEFAULT_MODELS.get(row.provider.kind, "")
+        row.team = team_named(definition.get("team"))
         row.full_clean(exclude=["owner", "team", "published"])
         row.save()
         write_grants({"agent": row}, definition.get("grants", []), owner=owner)
-        row.publish(author=actor if actor.pk else None, note="from a definition file")
+        if not definition.get("draft"):
+            row.publish(author=actor if actor.pk else None, note="from a definition file")
         AuditEvent.record("agent.applied", row, actor=actor, source="definitions")
         return row
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from agents.definitions import Definition, default, set_columns, without_defaults
+from agents.definitions import Definition, default, set_columns, sharing, team_named, without_defaults
 from functions import store
 from functions.models import FunctionTest, StoredFunction
+from functions.signature import SourceProblem, read
 
 COLUMNS = (
     "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",
@@ -20,26 +21,73 @@ class FunctionKind:
     name = "function"
 
     def rows(self, owner: Any) -> Iterable[StoredFunction]:
-        return StoredFunction.objects.filter(owner=owner).prefetch_related("tests").order_by("name")
+        return StoredFunction.objects.filter(owner=owner).select_related("published", "team").prefetch_related("tests")
 
     def find(self, owner: Any, name: str) -> StoredFunction | None:
         return StoredFunction.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: StoredFunction) -> Definition:
-        values = without_defaults({name: getattr(row, name) for name in COLUMNS}, StoredFunction)
+        draft = short({name: getattr(row, name) for name in COLUMNS})
         tests = [read_test(test) for test in row.tests.all()]
-        return {"kind": self.name, "name": row.name, **values, **({"tests": tests} if tests else {})}
+        return {
+            "kind": self.name,
+            "name": row.name,
+            **draft,
+            **({"tests": tests} if tests else {}),
+            **live(row, draft),
+            **sharing(row),
+        }
+
+    def normal(self, definition: Definition) -> Definition:
+        values = short({name: definition.get(name, default(StoredFunction, name)) for name in COLUMNS})
+        tests = [read_test(FunctionTest(**written_test(test))) for test in definition.get("tests", [])]
+        kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
+        return {**kept, **values, **({"tests": tests} if tests else {})}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: StoredFunction | None) -> StoredFunction:
-        """Check, keep, test, publish; a red test refuses the file."""
+        """Check, keep, test, publish; a red test refuses the file. `live` is published first, then the draft kept."""
         row = row or StoredFunction(owner=owner, name=definition["name"])
-        set_columns(row, definition, COLUMNS)
-        store.save(row, user=actor, source="definitions")
+        row.team = team_named(definition.get("team"))
+        if definition.get("live"):
+            self.keep(row, definition["live"], actor)
+            store.publish(row, user=actor, note="from a definition file", source="definitions")
+        self.keep(row, definition, actor)
         row.tests.all().delete()
         tests = [FunctionTest(function=row, **written_test(test)) for test in definition.get("tests", [])]
         FunctionTest.objects.bulk_create(tests)
-        store.publish(row, user=actor, note="from a definition file", source="definitions")
+        if not definition.get("draft") and not definition.get("live"):
+            store.publish(row, user=actor, note="from a definition file", source="definitions")
         return row
+
+    def keep(self, row: StoredFunction, definition: Definition, actor: Any) -> None:
+        set_columns(row, definition, COLUMNS)
+        store.save(row, user=actor, source="definitions")
+
+
+def live(row: StoredFunction, draft: Definition) -> Definition:
+    """What is published, where the draft has moved on."""
+    if row.published is None:
+        return {}
+    spec = row.published.spec
+    columns = {name: spec[name] for name in COLUMNS if name in spec}
+    published = short({**columns, "source": row.published.source, "is_deprecated": row.is_deprecated})
+    return {} if published == draft else {"live": published}
+
+
+def short(values: Definition) -> Definition:
+    """Without defaults, and without what the source says anyway."""
+    values = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
+    for name in ("allowed_imports", "allowed_hosts", "secrets"):
+        values[name] = sorted(set(values[name]))
+    try:
+        said = read(values["source"], values["entry"])
+        last = read(values["source"]).entry
+    except SourceProblem:
+        return without_defaults(values, StoredFunction)
+    derived = {"entry": last, "description": said.description, "input_schema": said.input_schema}
+    return without_defaults(
+        {name: value for name, value in values.items() if name not in derived or value != derived[name]}, StoredFunction
+    )
 
 
 EXPECTS = {

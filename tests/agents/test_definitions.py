@@ -5,7 +5,9 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from agents import definitions
-from agents.models import Agent, Provider, Starter, Tool
+from agents.management.commands.init_db import STARTERS
+from agents.models import Agent, Provider, Starter, Tool, ToolGrant
+from functions import store
 from functions.models import StoredFunction
 
 pytestmark = pytest.mark.django_db
@@ -128,3 +130,49 @@ def test_init_db_gives_a_fresh_database_agents_that_work(db):
     assert Agent.objects.filter(published=None).count() == 0
     assert StoredFunction.objects.filter(published__isnull=False).count() >= 25
     call_command("init_db", verbosity=0)
+
+
+def test_the_starters_say_what_their_rows_are(db):
+    """Hand-written files and the rows made from them compare as the same, so that a plan is quiet."""
+    call_command("init_db", verbosity=0)
+    changes = definitions.plan(definitions.load(STARTERS), owner=None)
+    assert [str(change) for change in changes if change.verb != "same"] == []
+
+
+def test_a_field_that_left_the_file_is_a_change(folder, alice):
+    (folder / "a.yaml").write_text(DOUBLE.replace("kind: function\n", "kind: function\nis_pure: true\n"))
+    call_command("apply_definitions", str(folder), user="alice", verbosity=0)
+    (folder / "a.yaml").write_text(DOUBLE)
+    changes = definitions.plan(definitions.load(folder), owner=alice)
+    assert [str(change) for change in changes if change.verb != "same"] == ["change   function double (is_pure)"]
+    definitions.apply(changes, owner=alice, actor=alice)
+    assert not StoredFunction.objects.get().is_pure
+
+
+def test_drafts_teams_and_what_is_live_come_back(folder, tmp_path, alice, team):
+    call_command("apply_definitions", str(folder), user="alice", verbosity=0)
+    function = StoredFunction.objects.get()
+    function.source, function.team = function.source.replace("n * 2", "n * 3"), team
+    function.tests.all().delete()
+    store.save(function, user=alice)
+    store.save(StoredFunction(name="draft", source="def f(on: str = 'off'):\n    return on\n", owner=alice), user=alice)
+    file = tmp_path / "out.yml"
+    before = definitions.export(alice)
+    file.write_text(definitions.dump(before))
+    ToolGrant.objects.all().delete()
+    for row in StoredFunction.objects.all():
+        store.delete(row, user=alice)
+    call_command("apply_definitions", str(file), user="alice", verbosity=0)
+    assert definitions.export(alice) == before
+    double, draft = (StoredFunction.objects.get(name=name) for name in ("double", "draft"))
+    assert "n * 3" in double.source and "n * 2" in double.published.source and double.team == team
+    assert draft.published is None
+
+
+def test_words_of_a_file_stay_words(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "kind: function\nname: f\nsource: x\ntests:\n"
+        "  - {name: n, arguments: {a: 2026-01-01, b: 12:30, c: on, d: 007, e: 1.5}}\n"
+    )
+    (found,) = definitions.load(tmp_path)
+    assert found["tests"][0]["arguments"] == {"a": "2026-01-01", "b": "12:30", "c": "on", "d": "007", "e": 1.5}
