@@ -46,7 +46,7 @@ def finish(
         "input_tokens": run.input_tokens,
         "output_tokens": run.output_tokens,
         "cost": run.cost,
-        "has_untrusted": run.has_untrusted,
+        **untrusted(run),
     }
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
@@ -158,7 +158,7 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         cost=run.cost,
-        has_untrusted=run.has_untrusted,
+        **untrusted(run),
     )
     run.status = Status.WAITING
     until_text = events.rfc3339(wake_at) if wake_at else None
@@ -192,3 +192,8 @@ def cancelled_error(run: Run) -> dict[str, str]:
 def session_is_busy(session: Session) -> Run | None:
     """The run this session is at work on, newest first."""
     return Run.objects.filter(session=session, parent=None).live().order_by("-id").first()
+
+
+def untrusted(run: Run) -> dict[str, bool]:
+    """The mark as a column to write. It is only ever set: another worker may have set it since this row was read."""
+    return {"has_untrusted": True} if run.has_untrusted else {}

@@ -35,7 +35,8 @@ def instructions(run: Run, spec: AgentSpec) -> str:
     if session is not None and session.variables.get("context"):
         parts.append(f"Context:\n{session.variables['context']}")
     if run.input is not None:
-        parts.append(f"Input:\n{json.dumps(run.input, ensure_ascii=False)}")
+        text = json.dumps(run.input, ensure_ascii=False)
+        parts.append(f"Input:\n{marked(text, 'input') if run.has_untrusted else text}")
     if run.has_untrusted or (session is not None and session.has_untrusted):
         parts.append(UNTRUSTED_NOTE)
     if spec.output_schema:
@@ -136,9 +137,12 @@ def result_text(record: ToolCallRecord) -> str:
         text = json.dumps({"error": record.error or {"code": record.outcome}}, ensure_ascii=False)
     if len(text) > RESULT_LIMIT:
         text = f"{text[:RESULT_LIMIT]}\n[cut: {len(text) - RESULT_LIMIT} more characters]"
-    if record.untrusted:
-        text = f'<untrusted source="{record.name}">\n{text.replace("</untrusted", "&lt;/untrusted")}\n</untrusted>'
-    return text
+    return marked(text, record.name) if record.untrusted else text
+
+
+def marked(text: str, source: str) -> str:
+    """Strangers' words as data; nothing in them ends the mark."""
+    return f'<untrusted source="{source}">\n{text.replace("</untrusted", "&lt;/untrusted")}\n</untrusted>'
 
 
 def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
