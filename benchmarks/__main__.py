@@ -9,6 +9,7 @@ ALL = {
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
     "routing": [],
+    "connectors": [],
 }
 
 

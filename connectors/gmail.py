@@ -100,17 +100,36 @@ class Gmail(Connector):
         return [*scopes, *full]
 
     def check(self) -> str:
-        return str(self.api.get(f"{ME}/profile").get("emailAddress", ""))
+        profile = self.profile()
+        if not profile:
+            self.labels()  # does the login work?
+        return str(profile.get("emailAddress") or self.connection.account)
+
+    def profile(self) -> dict[str, JSON]:
+        """Address and newest history id; {} from servers that have no such path (some emulators)."""
+        try:
+            return self.api.get(f"{ME}/profile")
+        except ToolFailed as error:
+            if error.code == "not_found":
+                return {}
+            raise
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
     def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
         if cursor.get("history_id") and not (filters.get("senders") or filters.get("query")):
             return {"history_id": self.walk_history(cursor["history_id"], filters, found)}
-        history_id = self.api.get(f"{ME}/profile").get("historyId")  # before the scan: what comes meanwhile is seen
+        history_id = self.newest_history()  # before the scan: what comes meanwhile is seen
         ids = list(self.scan(filters, since))
         found.add(reversed(ids))  # a list is newest first; the ledger hands out the oldest first
-        return {"history_id": str(history_id)}
+        return {"history_id": history_id} if history_id else {}
+
+    def newest_history(self) -> str:
+        """The mailbox's, else the newest message's; "" of an empty mailbox, which is scanned by date again."""
+        if profile := self.profile():
+            return str(profile.get("historyId") or "")
+        newest = self.api.get(f"{ME}/messages", params={"maxResults": 1}).get("messages", [])
+        return str(self.api.get(f"{ME}/messages/{newest[0]['id']}").get("historyId") or "") if newest else ""
 
     def walk_history(self, history_id: str, filters: dict[str, JSON], found: Found) -> str:
         """All that was added since; the newest history id. Raises CursorExpired (Gmail says 404)."""

