@@ -30,7 +30,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 class Schema(AutoSchema):
     """Adds to every operation the 4xx it can answer, also where `extend_schema` named its own responses."""
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
         for status in self.error_statuses():
             if str(status) not in bodies:

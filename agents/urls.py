@@ -4,8 +4,8 @@ from django.urls import path
 
 from agents import api
 
-LIST = {"get": "list", "post": "create"}
-ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+LIST: dict[str, Any] = {"get": "list", "post": "create"}
+ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
 def routed(viewset: Any, **verbs: str) -> Any:

@@ -50,7 +50,7 @@ class ThreadedHandler(ASGIHandler):
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
-        response = refusal if request is None else self.get_response(request)
+        response: Any = refusal if request is None else self.get_response(request)
         body.close()
         if response.streaming and not response.is_async:
             response = gathered(response)

@@ -183,7 +183,7 @@ CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
 EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL_URL", "CACHE_URL"))
 
-CHANNEL_LAYERS = {
+CHANNEL_LAYERS: dict[str, Any] = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         "CONFIG": {"hosts": [{"address": CHANNEL_URL, "socket_timeout": None}], "prefix": "muster"},

@@ -22,7 +22,7 @@ def other_spelling(request: HttpRequest, rest: str) -> Any:
 
 
 def not_found(request: HttpRequest) -> JsonResponse:
-    error = {
+    error: dict[str, Any] = {
         "code": "not_found",
         "message": f"There is nothing at {request.path_info}.",
         "hint": "/api/docs/ lists every path.",

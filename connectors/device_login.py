@@ -65,7 +65,8 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
             device_code=authorization.device_code,
         )
     except OAuthRefused as refused:
-        return still_pending(authorization, refused, service)
+        still_pending(authorization, refused, service)
+        return None
     except httpx.HTTPError as broken:
         raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
     if not authorization.use_up(now):

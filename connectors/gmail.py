@@ -22,7 +22,7 @@ NOT_INCOMING = frozenset(["DRAFT", "SENT", "SPAM", "TRASH", "CHAT"])
 PAGE = 500
 MAX_PAGES = 400
 TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
-FILTERS = {
+FILTERS: dict[str, JSON] = {
     "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
     "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
     "query": {**TEXT, "maxLength": 1000, "description": "Gmail's own search words, such as subject:invoice."},

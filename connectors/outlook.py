@@ -15,7 +15,7 @@ ME = "/v1.0/me"
 HEAD = "id,conversationId,receivedDateTime,from,toRecipients,ccRecipients,subject,bodyPreview,categories,hasAttachments"
 WHOLE = f"{HEAD},body"
 TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
-FILTERS = {
+FILTERS: dict[str, JSON] = {
     "folder": {**WORD, "description": "A folder's id or well-known name; inbox unless given."},
     "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
     "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must hold."},

@@ -61,7 +61,7 @@ def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str,
     """
     listing = Listing([], [], [], [])
     known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
-    seen = set()
+    seen: set[str] = set()
     for offered in offers:
         if problem := problem_of(offered, seen):
             listing.refused.append({"name": offered.name[:256], "reason": problem})

@@ -15,7 +15,7 @@ from .models import DeliveredItem
 JSON = Any
 V1 = "/v1.0"
 PLACE = {**WORD, "description": "A channel as team/channel (their ids), or a chat's id."}
-FILTERS = {
+FILTERS: dict[str, JSON] = {
     "channels": {**WORDS, "description": "Only these channels, each as team/channel; all of yours unless given."},
     "chats": {"type": "boolean", "default": False, "description": "Your chats too."},
     "senders": {**WORDS, "description": "Only messages from people whose name holds one of these."},

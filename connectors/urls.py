@@ -1,12 +1,14 @@
+from typing import Any
+
 from django.urls import path
 
 from connectors import api
 
-LIST = {"get": "list", "post": "create"}
-ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+LIST: dict[str, Any] = {"get": "list", "post": "create"}
+ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 
-def connection(**verbs: str):
+def connection(**verbs: Any) -> Any:
     return api.ConnectionViewSet.as_view(verbs)
 
 

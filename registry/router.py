@@ -3,7 +3,7 @@
 Named → the session's → capability → classifier → embeddings → words → nobody.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,11 +38,13 @@ class Route:
 class Figure(Protocol):
     """How an agent has done lately; runs know it and pass it in."""
 
-    success_rate: float
-    p50_s: float
+    @property
+    def success_rate(self) -> float: ...
+    @property
+    def p50_s(self) -> float: ...
 
 
-TrackRecord = Callable[[Collection[int]], dict[int, Figure]]
+TrackRecord = Callable[[Collection[int]], Mapping[int, Figure]]
 
 
 def route(

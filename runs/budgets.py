@@ -71,7 +71,7 @@ def overdrawn(budget: Budget, run: Run) -> str:
 def spent_of(budget: Budget, run: Run, now: datetime | None = None) -> Spent:
     """Stored use of the period, plus what this run has used since its row was written."""
     if budget.period == Budget.Period.RUN:
-        runs = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
+        runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
     else:
         runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, now or timezone.now()))
     used = total(runs.exclude(pk=run.pk))

@@ -190,7 +190,7 @@ def text_so_far(run_id: Any) -> dict[str, Any] | None:
     if not broadcast.is_shared():
         return None
     try:
-        kept = broadcast.connection().get(text_key(run_id))
+        kept: Any = broadcast.connection().get(text_key(run_id))
     except redis.RedisError:
         return None
     return json.loads(kept) if kept else None
@@ -201,7 +201,7 @@ def has_watchers(run_id: Any) -> bool:
     if not broadcast.is_shared():
         return True
     try:
-        counts = broadcast.connection().pubsub_numsub(broadcast.group_channel(deltas_of(run_id)))
+        counts: Any = broadcast.connection().pubsub_numsub(broadcast.group_channel(deltas_of(run_id)))
     except redis.RedisError:
         return False
     return any(count for _, count in counts)

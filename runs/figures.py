@@ -120,7 +120,7 @@ def failing_tools(runs: QuerySet[Run], everyone: bool, user: Any) -> list[dict[s
     return sorted(worst, key=lambda tool: (-tool["failed"], tool["name"]))[:6]
 
 
-def live_counts(runs: QuerySet[Run]) -> dict[str, int]:
+def live_counts(runs: Any) -> dict[str, int]:
     """How many wait in the queue, are at work, wait for something."""
     counted = dict(runs.live().order_by().values_list("status").annotate(count=Count("pk")))
     return {status: counted.get(status, 0) for status in Run.LIVE}

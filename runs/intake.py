@@ -101,7 +101,7 @@ def accept_message(
 def start_chain(
     *,
     user: Any,
-    chain: Chain | str,
+    chain: Any,
     input: Any = None,
     version: ChainVersion | None = None,
     trigger: str = Run.Trigger.MANUAL,
@@ -203,7 +203,7 @@ def parsed_id(value: Any) -> UUID | None:
 
 
 def checked_agent(
-    user: Any, agent: Agent | str | None, version: AgentVersion | int | None
+    user: Any, agent: Any, version: AgentVersion | int | None
 ) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
     """The agent, the version that will run, and its spec; all None where the router is to choose."""
     if agent is None:

@@ -82,8 +82,8 @@ def release_orphans(now: datetime) -> int:
 
 def resend_lost(now: datetime) -> int:
     """Runs whose worker stopped renewing its lease. The next claim finds them in RUNNING and counts the crash."""
-    lost = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now)
-    lost = lost.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH]
+    expired = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now)
+    lost = expired.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH]
     return sum(queue.send(queue.EXECUTE_RUN, str(pk)) for pk in lost)
 
 

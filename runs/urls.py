@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.urls import path
 
 from . import api, api_budgets, api_chains, api_external, api_schedules, consumers
@@ -14,8 +16,8 @@ schedule = api_schedules.ScheduleViewSet.as_view
 trigger = api_schedules.TriggerViewSet.as_view
 webhook = api_schedules.WebhookViewSet.as_view
 
-LIST = {"get": "list", "post": "create"}
-ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
+LIST: dict[str, Any] = {"get": "list", "post": "create"}
+ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 
 urlpatterns = [
     path("agents/<slug:name>/messages", api.MessagesView.as_view(), name="agent-messages"),

@@ -91,7 +91,7 @@ def tool_calls_of(run: Run) -> list[Bar]:
     asked = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
     bars = []
     for call in calls:
-        call.asked = asked.get(call.pk)
+        call.asked = asked.get(call.pk)  # type: ignore[attr-defined]
         state = call.outcome or ("waiting" if call.waiting_for else "running")
         depth = 1 if call.parent_call_id else 0
         css = "wait" if call.waiting_for else state

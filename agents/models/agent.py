@@ -22,9 +22,9 @@ class AgentQuerySet(OwnedQuerySet):
 
     def refresh_live_hashes(self) -> int:
         """Recompute `live_hash` of these agents; called by whatever changes a spec, a tool or a provider."""
-        agents = list(self.select_related("published", "provider").prefetch_related("grants__tool"))
+        agents: list[Any] = list(self.select_related("published", "provider").prefetch_related("grants__tool"))
         changed = [agent for agent in agents if agent.set_live_hash()]
-        self.model.objects.bulk_update(changed, ["live_hash"], batch_size=500)
+        Agent.objects.bulk_update(changed, ["live_hash"], batch_size=500)
         return len(changed)
 
 
@@ -81,6 +81,7 @@ class Agent(Owned):
 
     def draft_spec(self) -> AgentSpec:
         """The working row as a spec. Raises pydantic.ValidationError where a field is out of range."""
+        context: Any = self.session_context
         return AgentSpec(
             name=self.name,
             description=self.description,
@@ -100,7 +101,7 @@ class Agent(Owned):
             timeout_s=self.timeout,
             max_chain_depth=self.max_chain_depth,
             max_agent_depth=self.max_agent_depth,
-            session_context=self.session_context,
+            session_context=context,
             context_messages=self.context_messages,
             context_tokens=self.context_tokens,
         )

@@ -64,7 +64,7 @@ class Chain(Owned):
             return ChainSpec(
                 name=self.name,
                 description=self.description,
-                strategy=self.strategy,
+                strategy=str(self.strategy),  # type: ignore[arg-type]
                 input_schema=self.input_schema,
                 output_schema=self.output_schema,
                 output=self.output,
@@ -164,7 +164,7 @@ class ChainStep(models.Model):
         try:
             return StepSpec(
                 key=self.key,
-                target_kind=self.target_kind,
+                target_kind=self.target_kind,  # type: ignore[arg-type]
                 target=self.target,
                 target_id=target_id,
                 target_version=self.target_version,

@@ -59,7 +59,8 @@ class Bridge:
         from mcp.client.stdio import stdio_client
 
         server = mounted.server
-        parameters = StdioServerParameters(command=server.command, args=server.args, env=server.env or None)
+        safe: Any = server.env or None  # None: the few variables that the library thinks safe
+        parameters = StdioServerParameters(command=server.command, args=server.args, env=safe)
         async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
             listed = await session.list_tools()

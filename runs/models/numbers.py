@@ -23,7 +23,7 @@ def take_numbers(
     assert key is not None and key.column is not None
     sets, set_parameters = [f"{quote(column)} = {quote(column)} + %s"], [count]
     for name, value in (values or {}).items():
-        field = model._meta.get_field(name)
+        field: Any = model._meta.get_field(name)
         sets.append(f"{quote(field.column)} = %s")
         set_parameters.append(field.get_db_prep_save(value, connection))
     tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, connection)]

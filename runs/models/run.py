@@ -7,6 +7,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
@@ -51,12 +52,12 @@ class RunQuerySet(models.QuerySet):
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_S),
                 attempt=models.F("attempt") + 1,
                 last_event=models.F("last_event") + numbers,
-                started_at=models.functions.Coalesce("started_at", models.Value(now)),
+                started_at=Coalesce("started_at", models.Value(now)),
             )
         )
         if not won:
             return None
-        return self.select_related("agent", "session").get(pk=run_id)
+        return Run.objects.select_related("agent", "session").get(pk=run_id)
 
 
 class Run(models.Model):

@@ -14,6 +14,7 @@ import subprocess  # noqa: S404  (initdb, with fixed arguments)
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from runs.supervisor import processes
@@ -81,7 +82,8 @@ def initialise(cluster: Cluster) -> None:
     shutil.rmtree(cluster.data, ignore_errors=True)  # half of an interrupted initdb
     argv = [str(cluster.binaries / "initdb"), "-D", str(cluster.data), "-U", "muster", "--auth-local=trust"]
     argv += ["--auth-host=reject", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-    done = subprocess.run(argv, **identity(), cwd="/", capture_output=True, text=True)  # noqa: S603
+    whose: Any = identity()
+    done = subprocess.run(argv, **whose, cwd="/", capture_output=True, text=True)  # noqa: S603
     if done.returncode != 0:
         shutil.rmtree(cluster.data, ignore_errors=True)
         raise RuntimeError(f"initdb failed: {(done.stderr or done.stdout).strip()[-500:]}")

@@ -118,7 +118,8 @@ class Supervision:
 
     def carry(self, child: Child, reading: int) -> None:
         if data := os.read(reading, 65536):
-            child.log and child.log.feed(data)
+            if child.log:
+                child.log.feed(data)
             return
         self.selector.unregister(reading)
         os.close(reading)
