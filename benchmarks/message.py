@@ -34,23 +34,22 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         stub() as stub_url,
-        bare(stub_url) as (floor, pid),
+        bare(stub_url) as (floor, pid),muster(Path(folder), options.db, stub_url) as (base, key, supervisor)
     ):
-        with muster(Path(folder), options.db, stub_url) as (base, key, supervisor):
-            for callers in options.callers:
-                count = options.count if callers > 1 else max(options.count // 4, 50)
-                theirs = measure(
-                    lambda client: client.post(f"{floor}/messages", json=BODY),
-                    callers=callers, count=count, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
-                )  # fmt: skip
-                ours = measure(
-                    lambda client: client.post(
-                        f"{base}/api/v1/agents/adder/messages", json=BODY, headers={"Authorization": f"Bearer {key}"}
-                    ),
-                    callers=callers, count=count, pids=(supervisor,),
-                    check=lambda answer: "42" in answer.json()["reply"]["text"],
-                )  # fmt: skip
-                report(options.db, theirs, ours)
+        for callers in options.callers:
+            count = options.count if callers > 1 else max(options.count // 4, 50)
+            theirs = measure(
+                lambda client: client.post(f"{floor}/messages", json=BODY),
+                callers=callers, count=count, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
+            )  # fmt: skip
+            ours = measure(
+                lambda client: client.post(
+                    f"{base}/api/v1/agents/adder/messages", json=BODY, headers={"Authorization": f"Bearer {key}"}
+                ),
+                callers=callers, count=count, pids=(supervisor,),
+                check=lambda answer: "42" in answer.json()["reply"]["text"],
+            )  # fmt: skip
+            report(options.db, theirs, ours)
 
 
 def report(db: str, theirs: Figures, ours: Figures) -> None:

@@ -1,6 +1,6 @@
 """Who takes a task that an agent hands on by capability, and why."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import matching
@@ -35,7 +35,7 @@ def for_capability(
     return Route(load(chosen), "capability", scored[:SHOWN], scored[0].reason)
 
 
-def weighed(profiles: Sequence[Profile], task: str, figures: dict[int, Figure]) -> list[tuple[Profile, float, str]]:
+def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]) -> list[tuple[Profile, float, str]]:
     """(profile, score, reason): half for the task's words, half for the success rate; unknown counts as middling."""
     found = {one.profile.id: one for one in matching.ranked(profiles, task)}
     top = max((one.score for one in found.values()), default=0.0) or 1.0

@@ -233,6 +233,7 @@ def try_again(occurrence: ScheduleOccurrence, reason: str) -> bool:
 
 # -- devices
 
+
 def device_is_online(schedule: Schedule) -> bool:
     return presence.is_online(schedule.owner_id, schedule.device)
 
