@@ -165,6 +165,7 @@ def round_trip(servers: Servers) -> None:
 
 def throughput(servers: Servers, count: int, seconds: float) -> None:
     with devices(servers, count) as made:
+        cpu = servers.cpu_s() + time.process_time()
         until = time.monotonic() + seconds
 
         def work(number: int) -> int:
@@ -176,7 +177,8 @@ def throughput(servers: Servers, count: int, seconds: float) -> None:
 
         with ThreadPoolExecutor(32) as pool:
             total = sum(pool.map(work, range(32)))
-    print(f"throughput: {total / seconds:.0f} calls/s over {count} devices, 32 callers (target 400, goal 1500)")
+        each = (servers.cpu_s() + time.process_time() - cpu) / total * 1000
+    print(f"throughput: {total / seconds:.0f} calls/s over {count} devices, 32 callers (target 400, goal 1500); {each:.2f} ms CPU each")
 
 
 def idle(servers: Servers, count: int, seconds: float) -> None:

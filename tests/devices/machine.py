@@ -36,11 +36,14 @@ class Machine:
         with self.log.open("a") as log:
             command = [sys.executable, "-m", "devices.client", "--home", str(self.home), "run"]
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_for(self.is_online, within=40)
+        wait_for(self.is_online, within=120)
         return self
 
     def is_online(self) -> bool:
-        answer = self.http.get(f"/api/v1/devices/{self.id}")
+        try:
+            answer = self.http.get(f"/api/v1/devices/{self.id}")
+        except httpx.HTTPError:  # the server is just being started again
+            return False
         return answer.status_code == 200 and answer.json()["is_online"]
 
     def signal(self, number: int) -> None:

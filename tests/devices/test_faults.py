@@ -52,9 +52,10 @@ def make_agent(muster, name, grants):
 
 
 def send(muster, agent, text) -> str:
-    answer = muster.http.post(
-        f"/api/v1/agents/{agent}/messages", json={"message": text}, headers={"Prefer": "respond-async"}
-    )
+    """The run of one message; the same key makes asking again after a broken connection harmless."""
+    headers = {"Prefer": "respond-async", "Idempotency-Key": text}
+    url = f"/api/v1/agents/{agent}/messages"
+    answer = wait_for(lambda: patiently(lambda: muster.http.post(url, json={"message": text}, headers=headers)), 60)
     assert answer.status_code == 202, answer.text
     return answer.json()["run"]["id"]
 
@@ -98,7 +99,7 @@ def revive(laptop):
 
 
 def titles(laptop, text):
-    return [row for row in laptop.records("task") if text in row["data"]]
+    return [row for row in laptop.records("task") if text.split()[-1] in row["data"]]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -133,7 +134,8 @@ def test_killed_while_the_call_waits_for_the_device(muster, laptop, part):
 
 
 def waiting(muster, run):
-    return muster.http.get(f"/api/v1/runs/{run}").json()["waiting_for"] == "device"
+    found = patiently(lambda: muster.http.get(f"/api/v1/runs/{run}").json())
+    return bool(found) and found["waiting_for"] == "device"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -147,7 +149,7 @@ def test_killed_while_the_tool_runs(muster, laptop, part):
     revive(laptop)
     finished = ended(muster, run)
     assert laptop.marks.read_text().count(text.split()[-1]) == 1, "never twice"
-    calls = muster.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]
+    calls = wait_for(lambda: patiently(lambda: muster.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]))
     assert [call["outcome"] for call in calls] == ["unknown" if part == "client" else "ok"], finished
     assert finished["status"] == "succeeded"
 
