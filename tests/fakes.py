@@ -142,9 +142,49 @@ class StubOpenAI:
         if path.endswith("/models"):
             return await self._send(writer, 200, {"object": "list", "data": [{"id": "stub", "object": "model"}]})
         self.requests.append(body)
+        if path.endswith("/messages"):
+            return await self._say_as_anthropic(writer, body, self.turns.pop(0) if self.turns else says("Hello."))
         if self.only_response_format and body.get("tools"):
             return await self._send(writer, 400, error_body("this server knows no tools"))
         return await self._answer(writer, body, self.turns.pop(0) if self.turns else self.otherwise(body))
+
+    async def _say_as_anthropic(self, writer: asyncio.StreamWriter, body: dict[str, JSON], turn: Turn) -> bool:
+        """The same turns in the shape of Anthropic's messages."""
+        if turn.silent_s:
+            await asyncio.sleep(turn.silent_s)
+        if turn.status != 200:
+            return await self._send(writer, turn.status, error_body(f"status {turn.status}"), turn.headers)
+        blocks: list[dict[str, JSON]] = [{"type": "text", "text": turn.text}] if turn.text else []
+        for name, arguments in turn.calls:
+            blocks.append({"type": "tool_use", "id": f"toolu_{next(self._ids)}", "name": name, "input": arguments})
+        usage = {"input_tokens": turn.usage[0], "output_tokens": turn.usage[1]}
+        whole = {"id": f"msg_{next(self._ids)}", "type": "message", "role": "assistant", "model": body["model"]}
+        whole |= {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None, "usage": usage}
+        if not body.get("stream"):
+            return await self._send(writer, 200, {**whole, "content": blocks})
+        events = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
+        for index, word in enumerate(re.findall(r"\S+\s*", turn.text)):
+            if index == 0:
+                start = {"type": "text", "text": ""}
+                events.append({"type": "content_block_start", "index": 0, "content_block": start})
+            delta = {"type": "text_delta", "text": word}
+            events.append({"type": "content_block_delta", "index": 0, "delta": delta})
+        events.append({"type": "content_block_stop", "index": 0})
+        ended = {"stop_reason": "end_turn", "stop_sequence": None}
+        events.append({"type": "message_delta", "delta": ended, "usage": {"output_tokens": turn.usage[1]}})
+        events.append({"type": "message_stop"})
+        return await self._send_events(writer, events, turn)
+
+    async def _send_events(self, writer: asyncio.StreamWriter, events: list[dict[str, JSON]], turn: Turn) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number, event in enumerate(events):
+            if turn.cut_after is not None and number >= turn.cut_after:
+                return False
+            write_chunk(writer, f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            await writer.drain()
+        write_chunk(writer, b"")
+        await writer.drain()
+        return True
 
     async def _answer(self, writer: asyncio.StreamWriter, body: dict[str, JSON], turn: Turn) -> bool:
         if turn.silent_s:
