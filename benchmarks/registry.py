@@ -12,7 +12,19 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-SIZES = (10, 10_000)
+SIZES = (10, 1_000, 10_000)
+TRADES = (
+    "invoices",
+    "recipes",
+    "flights",
+    "contracts",
+    "backups",
+    "meetings",
+    "charts",
+    "translation",
+    "hiring",
+    "books",
+)
 
 
 def main() -> None:
@@ -32,7 +44,7 @@ def measure() -> None:
     from django.contrib.auth import get_user_model
 
     from agents.models import Agent, Provider
-    from registry import factory
+    from registry import factory, router
 
     person = get_user_model().objects.create_user("bench")
     provider = Provider.objects.create(name="bench", kind="offline")
@@ -46,13 +58,25 @@ def measure() -> None:
         show("miss: built from its rows", partial(factory.build_published, one), 200)
         names = [f"bench-{number}" for number in range(size)]
         show(f"a random one of {size:,}, by name as the intake does", partial(pick_one, person, names), 300)
+        if size <= 1_000:
+            ask = partial(router.route, person, "Please look after the unpaid invoices of May")
+            show(f"routing among {size:,}, query included", ask, 30)
 
 
 def make_agents(provider: Any, first: int, end: int) -> None:
     """In bulk: working rows, their versions, then the pointers."""
     from agents.models import Agent, AgentVersion
 
-    new = [Agent(name=f"bench-{number}", provider=provider, system_prompt="Add.") for number in range(first, end)]
+    new = [
+        Agent(
+            name=f"bench-{number}",
+            provider=provider,
+            system_prompt="Add.",
+            description=f"Looks after {TRADES[number % 10]} of branch {number}.",
+            capabilities=[f"{TRADES[number % 10]} {number}"],
+        )
+        for number in range(first, end)
+    ]
     agents = Agent.objects.bulk_create(new, batch_size=500)
     specs = [agent.draft_spec() for agent in agents]
     versions = [

@@ -13,7 +13,10 @@ TELLING = 3.0  # a score that is enough by itself: one word of a capability that
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`score` is open-ended, `confidence` 0 to 1: how much was matched, and how far ahead of the next it is."""
+    """`score` is open-ended; `confidence` 0 to 1 says of the best how much was matched and how far ahead it is.
+
+    The others have their share of it.
+    """
 
     profile: Profile
     score: float
@@ -21,21 +24,21 @@ class Match:
     words: tuple[str, ...]
 
 
-def ranked(profiles: Sequence[Profile], text: str) -> list[Match]:
-    """The agents that share a word with the text, best first."""
-    stems = set(words_of(text))
-    rarity = {stem: rareness(stem, profiles) for stem in stems}
+def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | None = None) -> list[Match]:
+    """The agents that share a word with the text, best first. `among` ranks these only; `profiles` say what is rare."""
+    rarity = {stem: rareness(stem, profiles) for stem in set(words_of(text))}
     scored = []
-    for profile in profiles:
-        common = [stem for stem in stems if stem in profile.weights]
-        if common:
+    for profile in profiles if among is None else among:
+        if common := profile.weights.keys() & rarity.keys():
             points = sorted(((profile.weights[stem] * rarity[stem], stem) for stem in common), reverse=True)
             scored.append((sum(value for value, _ in points), profile, tuple(stem for _, stem in points)))
+    if not scored:
+        return []
     scored.sort(key=lambda entry: (-entry[0], entry[1].name))
-    return [
-        Match(profile, score, confidence(score, rival(place, [one for one, _, _ in scored[:3]])), words)
-        for place, (score, profile, words) in enumerate(scored)
-    ]
+    best = scored[0][0]
+    rival = next((score for score, _, _ in scored if score != best), 0.0)  # an equal one is no rival but a tie
+    sure = confidence(best, rival)
+    return [Match(profile, score, sure * score / best if best else 0.0, words) for score, profile, words in scored]
 
 
 def rareness(stem: str, profiles: Sequence[Profile]) -> float:
@@ -44,13 +47,6 @@ def rareness(stem: str, profiles: Sequence[Profile]) -> float:
     if not having:
         return 0.0
     return math.log(1 + len(profiles) / having) / math.log(1 + len(profiles))
-
-
-def rival(place: int, scores: Sequence[float]) -> float:
-    """The best score of somebody else; an equal one is no rival but a tie."""
-    others = [score for index, score in enumerate(scores) if index != place]
-    mine = scores[place] if place < len(scores) else 0.0
-    return max((score for score in others if score != mine), default=0.0)
 
 
 def confidence(score: float, other: float) -> float:
@@ -72,7 +68,8 @@ def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profil
 
 def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str]]:
     """Of several with a fitting capability those whose other words fit best; equal ones all stay."""
-    scores = {match.profile.id: match.score for match in ranked(profiles, text)}
+    able = [profile for profile, _ in winners]
+    scores = {match.profile.id: match.score for match in ranked(profiles, text, able)}
     best = max(scores.get(profile.id, 0.0) for profile, _ in winners)
     return [(profile, capability) for profile, capability in winners if scores.get(profile.id, 0.0) == best]
 

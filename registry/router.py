@@ -154,8 +154,8 @@ def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
         Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words)}")
         for one in ranked[:SHOWN]
     ]
-    best = [one for one in ranked if one.confidence >= matching.SURE]
-    winners = [one.profile for one in best if one.score == best[0].score]
+    is_sure = bool(ranked) and ranked[0].confidence >= matching.SURE
+    winners = [one.profile for one in ranked if one.score == ranked[0].score] if is_sure else []
     return Found(winners, shown, shown[0].reason if shown else "")
 
 
