@@ -18,6 +18,7 @@ class Attack:
     body: str
     statuses: frozenset[str]
     hint: str
+    timeout_s: float = 10.0  # generous: a busy machine must not look like an open one
 
 
 _ERROR = frozenset({"error"})
@@ -58,7 +59,7 @@ ATTACKS = (
            frozenset({"memory"}), _LIMITS_HINT),
     Attack("use up CPU time and ignore the alarm", "kill",
            "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass",
-           frozenset({"timeout", "cpu"}), "pidfd_send_signal() is needed: Linux 5.3 or newer."),
+           frozenset({"timeout", "cpu"}), "pidfd_send_signal() is needed: Linux 5.3 or newer.", 0.3),
     Attack("read the server's environment", "environment",
            "assert set(os.environ) - {'TZ', 'LC_ALL'}, 'empty'; return dict(os.environ)", _ERROR,
            "The fork server inherited an environment. This is a fault in Muster: report it."),

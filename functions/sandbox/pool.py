@@ -23,7 +23,7 @@ from .orders import BadArguments, compile_order, run_order
 from .outcome import FunctionError, Outcome, Refusal
 from .slots import Slots
 
-_COMPILE_LIMITS = Limits(timeout_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
+_COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
 _SPARES_MAX, _COMPILER_SPARES = 16, 1
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
 _UNREAD_ENDINGS = 8

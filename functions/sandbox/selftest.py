@@ -24,7 +24,6 @@ from .inside.confine import CORE, STRONG
 from .limits import POLICY_VERSION, Limits
 from .pool import Pool
 
-_LIMITS = Limits(timeout_s=0.3, memory_mb=64, output_kb=64)
 _HINTS = {
     "user_ns": "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns), or in a container allow unshare().",
@@ -136,7 +135,8 @@ def _layers(present: tuple[str, ...]) -> list[Finding]:
 
 def _attempt(pool: Pool, attack: Attack) -> Finding:
     source = source_of(attack, NUMBERS[platform.machine()])
-    outcome = pool.execute(source, safe_mode=False, limits=_LIMITS)
+    limits = Limits(timeout_s=attack.timeout_s, memory_mb=64, output_kb=64)
+    outcome = pool.execute(source, safe_mode=False, limits=limits)
     if outcome.status in attack.statuses:
         return Finding("attack", attack.name, True, True, f"stopped: {outcome.status}")
     reason = f"ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"

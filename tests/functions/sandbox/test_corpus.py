@@ -24,7 +24,7 @@ LIMITS_OF = {
     "source": sandbox.Limits(timeout_s=0.3, memory_mb=160),
     "ends": sandbox.Limits(timeout_s=1.5, memory_mb=512),
 }
-LATE_S = 0.3 + 0.7  # the promise, and what two busy cores add to a measurement
+LATE_S = 3.0  # generous: the promised 0.3 s is measured by the benchmark
 IMPORTS = tuple(modules.EXPORTS)
 TYPED = {"ok", "error", "timeout", "memory", "cpu", "violation", "crash", "refused"}
 
