@@ -1,0 +1,149 @@
+"""Server time and queries of every page at 10,000 agents, 100,000 runs and 1,000,000 events.
+
+`python -m benchmarks.pages` · on an embedded PostgreSQL of its own; the rows are multiplied inside the database.
+"""
+
+import os
+import signal
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from runs.supervisor import postgres, processes, valkey
+
+AGENTS, RUNS, EVENTS, ROUNDS = 10_000, 100_000, 10, 15
+UUID7 = "(lpad(to_hex((extract(epoch from {at}) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid"
+SPREAD = "now() - random() * interval '13 days'"
+WITHOUT = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "256MB"}
+
+
+def main() -> None:
+    directory = Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    directory.chmod(0o755)
+    os.environ |= {"MUSTER_DATA_DIR": str(directory), "DJANGO_SETTINGS_MODULE": "config.settings"}
+    cluster = postgres.prepare(directory, **WITHOUT)
+    with (directory / "postgres.log").open("wb") as log:
+        child = processes.fork(postgres.command(cluster), output=log.fileno(), death_signal=signal.SIGINT)
+    try:
+        ready = valkey.wait_until(lambda: postgres.is_ready(cluster), 30, still_alive=lambda: processes.is_alive(child))
+        assert ready, (directory / "postgres.log").read_text()
+        postgres.make_database(cluster.sockets)
+        os.environ["DB"] = "postgres"
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0)
+        measure()
+    finally:
+        os.kill(child, signal.SIGINT)
+        os.waitpid(child, 0)
+
+
+def measure() -> None:
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    person, run, session = fill()
+    browser = Client()
+    browser.force_login(person)
+    pages = ["/", "/start/", "/playground/", "/runs/", "/runs/?status=failed", f"/runs/{run}/", "/sessions/",
+             f"/sessions/{session}/", "/approvals/", "/schedules/", "/functions/", "/devices/", "/connections/", "/audit/",
+             "/admin/agents/agent/", "/admin/runs/run/"]  # fmt: skip
+    print(f"\n{'page':28} {'p50 ms':>8} {'max ms':>8} {'queries':>8} {'KB':>6}")
+    for path in pages:
+        answer = browser.get(path, HTTP_HOST="localhost")
+        if answer.status_code != 200:
+            print(f"{path[:28]:28} {answer.status_code}")
+            continue
+        with CaptureQueriesContext(connection) as queries:
+            browser.get(path, HTTP_HOST="localhost")
+        times = [timed(browser, path) for _ in range(ROUNDS)]
+        size = len(answer.content) / 1024
+        name = path.split("/0")[0][:28]
+        print(f"{name:28} {median(times):8.1f} {max(times):8.1f} {len(queries):8} {size:6.0f}", flush=True)
+
+
+def timed(browser: Any, path: str) -> float:
+    began = time.perf_counter()
+    browser.get(path, HTTP_HOST="localhost")
+    return (time.perf_counter() - began) * 1000
+
+
+def fill() -> tuple[Any, Any, Any]:
+    """One person with all of it; rows are copies of one that the models made."""
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+    from django.utils import timezone
+
+    from agents.models import Agent, AuditEvent, Provider
+    from runs.models import Message, ModelCall, Run, RunEvent, Session, ToolCallRecord
+
+    began = time.perf_counter()
+    person = get_user_model().objects.create_superuser("bench")
+    provider = Provider.objects.create(name="bench", kind="offline")
+    agent = Agent.objects.create(name="bench", provider=provider, owner=person)
+    version = agent.publish(author=person)
+    now = timezone.now()
+    session = Session.objects.create(owner=person, agent=agent, title="bench")
+    run = Run.objects.create(
+        principal=person, agent=agent, version=version, session=session, status="succeeded",
+        started_at=now, finished_at=now + timedelta(seconds=1),
+    )  # fmt: skip
+    Message.objects.create(session=session, seq=1, role="user", run=run, content=[{"type": "text", "text": "Hello"}])
+    event = RunEvent.objects.create(run=run, seq=1, type="run.queued", at=now, data={"trigger": "message"})
+    call = ToolCallRecord.objects.create(run=run, name="bench", outcome="failed", started_at=now, finished_at=now)
+    model = ModelCall.objects.create(run=run, turn=1, provider="bench", started_at=now, wall_ms=5)
+    line = AuditEvent.record("agent.published", agent, actor=person)
+    multiply(Agent, agent.pk, AGENTS, name="'bench-' || n", id=None)
+    multiply(Session, session.pk, RUNS // 10, id=UUID7.format(at=SPREAD))
+    states = "(array['succeeded','succeeded','succeeded','failed'])[1 + n %% 4]"
+    ids = "lpad(to_hex((extract(epoch from ts.at) * 1000)::bigint), 12, '0')"
+    multiply(
+        Run, run.pk, RUNS, source=f", lateral (select {SPREAD} + n * interval '0' as at) ts",
+        id=f"({ids} || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5('x' || n), 1, 15))::uuid",
+        created_at="ts.at", started_at="ts.at + interval '20 ms'", finished_at="ts.at + interval '900 ms'", status=states,
+    )  # fmt: skip
+    for number in range(EVENTS):
+        copy_for_runs(RunEvent, event.pk, seq=str(number + 2))
+    copy_for_runs(ToolCallRecord, call.pk, outcome="(array['ok','ok','ok','failed'])[1 + floor(random() * 4)::int]")
+    copy_for_runs(ModelCall, model.pk)
+    multiply(AuditEvent, line.pk, RUNS, id=None)
+    with connection.cursor() as cursor:
+        cursor.execute("vacuum analyze")
+    print(f"filled in {time.perf_counter() - began:.0f} s: {Agent.objects.count():,} agents, {Run.objects.count():,} runs, {RunEvent.objects.count():,} events")  # fmt: skip
+    return person, run.pk, session.pk
+
+
+def multiply(model: Any, pk: Any, count: int, source: str = "", **changes: str | None) -> None:
+    """`count` copies of one row; `changes` are SQL over the counter n, None leaves a column to the database."""
+    insert(model, f"cross join generate_series(1, {count}) n{source} where template.id = %s", pk, changes)
+
+
+def copy_for_runs(model: Any, pk: Any, **changes: str | None) -> None:
+    """One copy for each run."""
+    changes = {"run_id": "run.id", "id": UUID7.format(at="run.created_at"), **changes}
+    insert(model, "cross join runs_run run where template.id = %s", pk, changes)
+
+
+def insert(model: Any, rest: str, pk: Any, changes: dict[str, str | None]) -> None:
+    from django.db import connection
+
+    columns = [field.column for field in model._meta.concrete_fields if changes.get(field.column, "") is not None]
+    values = [changes.get(column) or f'template."{column}"' for column in columns]
+    names = ", ".join(f'"{column}"' for column in columns)
+    table = model._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'insert into "{table}" ({names}) select {", ".join(values)} from "{table}" template {rest} on conflict do nothing',
+            [pk],
+        )
+
+
+if __name__ == "__main__":
+    main()
