@@ -13,6 +13,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
+from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
 DAYS = 14
@@ -72,22 +73,28 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
     rows = (
         runs.filter(pk__gte=first_id_at(start))
         .order_by()
-        .values("status", "agent__name", day=TruncDate("created_at"))
+        .values("status", "agent_id", day=TruncDate("created_at"))
         .annotate(count=Count("pk"), cost=Sum("cost"))
     )
     days = {day.date: day for day in (Day(start.date() + timedelta(days=number)) for number in range(DAYS))}
-    agents: dict[str, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
+    agents: dict[int, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
     for row in rows:
         day = days.setdefault(row["day"], Day(row["day"]))
         day.counts[row["status"]] += row["count"]
         day.cost += row["cost"] or 0
-        if row["agent__name"]:
-            agent = agents[row["agent__name"]]
+        if row["agent_id"]:
+            agent = agents[row["agent_id"]]
             agent["count"] += row["count"]
             agent["cost"] += row["cost"] or 0
             agent["failed"] += row["count"] if row["status"] in ENDED_BADLY else 0
-    busiest = sorted(({"name": name, **about} for name, about in agents.items()), key=lambda one: -one["count"])
-    return History([days[day] for day in sorted(days)][-DAYS:], busiest[:6])
+    return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents))
+
+
+def busiest(agents: dict[int, dict[str, Any]], count: int = 6) -> list[dict[str, Any]]:
+    """Those that ran most, with their names: only these are looked up."""
+    most = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
+    names = dict(Agent.objects.filter(pk__in=most).values_list("pk", "name"))
+    return [{"name": names[pk], **agents[pk]} for pk in most if pk in names]
 
 
 def latency(runs: QuerySet[Run]) -> dict[str, float | None]:

@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
@@ -22,7 +22,7 @@ from agents.models.key import DECIDE, EVERYTHING, SCOPES
 
 from .authored import OWNER_FILTERS, SHARING
 from .fields import LinesField
-from .owned import OwnedAdmin, VisibleChoices
+from .owned import OwnedAdmin, VisibleChoices, counted
 
 User = get_user_model()
 admin.site.unregister(User)
@@ -54,7 +54,7 @@ class TeamAdmin(OwnedAdmin):
     inlines = [MembershipInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(member_total=Count("memberships"))
+        return super().get_queryset(request).annotate(member_total=counted(Membership, "team"))
 
     @display(description="Members", ordering="member_total")
     def member_count(self, team: Any) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,7 +17,7 @@ from agents.models.agent import provider_changed
 from agents.spec import ModelParams
 
 from .fields import JsonField, LinesField, SchemaField
-from .owned import OwnedAdmin, VisibleChoices
+from .owned import OwnedAdmin, VisibleChoices, counted
 from .versioned import VersionedAdmin, VersionedForm
 
 OWNER_FILTERS = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
@@ -63,7 +63,7 @@ class ProviderAdmin(OwnedAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(agent_total=Count("agents"))
+        return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
 
     @display(description="Key", boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -155,7 +155,7 @@ class AgentAdmin(VersionedAdmin):
     ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).select_related("provider").annotate(tool_total=Count("grants"))
+        return super().get_queryset(request).select_related("provider").annotate(tool_total=counted(ToolGrant, "agent"))
 
     def has_copy_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return self.has_add_permission(request)
@@ -223,7 +223,7 @@ class ToolAdmin(OwnedAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        return super().get_queryset(request).annotate(grant_total=Count("grants"))
+        return super().get_queryset(request).annotate(grant_total=counted(ToolGrant, "tool"))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

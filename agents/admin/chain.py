@@ -1,0 +1,80 @@
+"""Chains: their steps and grants inline; publishing checks the graph."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.admin import StackedInline
+from unfold.decorators import display
+
+from agents.models import Chain, ChainStep
+
+from .authored import OWNER_FILTERS, SHARING, GrantInline
+from .fields import JsonField, LinesField, SchemaField
+from .owned import counted
+from .versioned import VersionedAdmin, VersionedForm
+
+
+class StepForm(forms.ModelForm):
+    needs = LinesField(help_text="Keys of the steps that must end first, one a line.")
+    input = JsonField(rows=4, help_text=ChainStep._meta.get_field("input").help_text)
+    options = JsonField(rows=4, help_text=ChainStep._meta.get_field("options").help_text)
+
+    class Meta:
+        model = ChainStep
+        fields = ["key", "position", "target_kind", "target", "target_version", "needs", "input", "when", "for_each"]
+        fields += ["options"]
+
+    def clean_input(self) -> Any:
+        return self.cleaned_data["input"] or {}
+
+    def clean_options(self) -> Any:
+        return self.cleaned_data["options"] or {}
+
+
+class StepInline(StackedInline):
+    model = ChainStep
+    form = StepForm
+    extra = 0
+    tab = True
+
+
+class ChainGrantInline(GrantInline):
+    fk_name = "chain"
+
+
+class ChainForm(VersionedForm):
+    input_schema = SchemaField(help_text="JSON Schema of the input; empty: anything.")
+    output_schema = SchemaField(help_text="JSON Schema of the output; empty: anything.")
+
+    class Meta:
+        model = Chain
+        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
+
+
+@admin.register(Chain)
+class ChainAdmin(VersionedAdmin):
+    form = ChainForm
+    list_display = ["name", "short_description", "strategy", "live_version", "enabled", "step_count", "owner"]
+    list_filter = ["enabled", "strategy", *OWNER_FILTERS]
+    search_fields = ["name", "description"]
+    inlines = [StepInline, ChainGrantInline]
+    fieldsets = [
+        (None, {"fields": ["name", "description", "enabled", "strategy"]}),
+        ("Input and output", {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
+        ("Limits", {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
+        SHARING,
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
+
+    @display(description="What it does")
+    def short_description(self, chain: Chain) -> str:
+        return chain.description[:80]
+
+    @display(description="Steps", ordering="step_total")
+    def step_count(self, chain: Any) -> int:
+        return chain.step_total

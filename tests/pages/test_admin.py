@@ -1,0 +1,72 @@
+"""The admin of runs, chains, schedules and connections opens, for staff with their own rows alone."""
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+
+from agents.models import Chain, Tool
+from runs.models import Run
+
+OURS = ("agents", "functions", "connectors", "devices", "runs", "auth")
+LISTS = sorted(
+    f"{model._meta.app_label}_{model._meta.model_name}"
+    for model in admin.site._registry
+    if model._meta.app_label in OURS
+)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_list_opens_and_can_be_searched(name, site_admin, signed_in):
+    browser = signed_in(site_admin)
+    url = reverse(f"admin:{name}_changelist")
+    assert browser.get(url).status_code == 200
+    assert browser.get(url + "?q=word").status_code == 200
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_form_opens_for_who_may_add(name, site_admin, signed_in):
+    assert signed_in(site_admin).get(reverse(f"admin:{name}_add")).status_code in (200, 403)
+
+
+@pytest.mark.parametrize("name", [name for name in LISTS if not name.startswith("auth")])
+def test_a_stranger_on_the_staff_finds_nothing_of_alices(name, alice, charlie, staff, signed_in, agent):
+    version = agent.publish(author=alice)
+    Run.objects.create(principal=alice, agent=agent, version=version)
+    page = signed_in(staff(charlie)).get(reverse(f"admin:{name}_changelist")).content
+    assert b"librarian" not in page
+
+
+def test_a_chain_is_made_published_and_kept_when_it_is_wrong(site_admin, signed_in):
+    Tool.objects.create(name="lookup", kind="builtin", input_schema={"type": "object"})
+    step = {
+        "steps-0-key": "look",
+        "steps-0-position": 0,
+        "steps-0-target_kind": "tool",
+        "steps-0-target": "lookup",
+        "steps-0-input": "{}",
+        "steps-0-options": "{}",
+    }
+    tool = Tool.objects.get()
+    form = {
+        "name": "look",
+        "strategy": "graph",
+        "timeout": 60,
+        "max_chain_depth": 3,
+        "max_parallel": 4,
+        "enabled": "on",
+        "owner": site_admin.pk,
+        "steps-TOTAL_FORMS": 1,
+        "steps-INITIAL_FORMS": 0,
+        **step,
+        "grants-TOTAL_FORMS": 1,
+        "grants-INITIAL_FORMS": 0,
+        "grants-0-tool": tool.pk,
+        "grants-0-mode": "allow",
+        "grants-0-offline": "fail",
+    }
+    browser = signed_in(site_admin)
+    answer = browser.post(reverse("admin:agents_chain_add"), form)
+    assert answer.status_code == 302, answer.context["errors"]
+    chain = Chain.objects.get()
+    assert chain.published.number == 1
+    assert chain.published.read_spec().steps[0].target == "lookup"
