@@ -97,6 +97,7 @@ class Device(models.Model):
         with transaction.atomic():
             Device.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
             self.credentials.filter(revoked_at=None).update(revoked_at=now)
+            self.calls.filter(finished_at=None).update(deadline=now)  # nobody will answer: the next tick settles them
             AuditEvent.record("device.revoked", self, actor=actor, source=source, reason=reason)
         self.revoked_at = self.revoked_at or now
 

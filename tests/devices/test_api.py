@@ -4,6 +4,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from devices import calls
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from devices.protocol import tool_hash
 from tests.devices.scripted import paired
@@ -75,6 +76,19 @@ def test_an_owner_lists_renames_and_revokes(alice_api, laptop):
     revoked = alice_api.post(f"{URL}{laptop.pk}/revoke").json()
     assert revoked["revoked_at"]
     assert not laptop.credentials.filter(revoked_at=None).exists()
+
+
+def test_calls_of_a_revoked_device_wait_no_longer(alice, alice_api, laptop):
+    fields = {"owner": alice, "device": laptop, "tool": "list_tasks", "is_awaited": True}
+    later = timezone.now() + timedelta(days=1)
+    run = uuid.uuid4()
+    never_sent = DeviceCall.objects.create(**fields, deadline=later, run_id=run)
+    sent = DeviceCall.objects.create(**fields, deadline=later, state="sent")
+    alice_api.post(f"{URL}{laptop.pk}/revoke")
+    assert calls.expire_due() == [run]
+    never_sent.refresh_from_db()
+    sent.refresh_from_db()
+    assert (never_sent.state, sent.state) == ("expired", "unknown")
 
 
 def test_calls_are_listed_newest_first_and_narrowed(alice, alice_api, laptop):

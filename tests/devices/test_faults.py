@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
 from tests.live import Live, data_directory, database_of, wait_for
 
@@ -152,6 +153,24 @@ def test_killed_while_the_tool_runs(muster, laptop, part):
     calls = wait_for(lambda: patiently(lambda: muster.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]))
     assert [call["outcome"] for call in calls] == ["unknown" if part == "client" else "ok"], finished
     assert finished["status"] == "succeeded"
+
+
+def test_a_flapping_network_loses_nothing_and_doubles_nothing(muster, laptop, tmp_path):
+    """The other device is stopped, so that all calls go to the one behind the bad network."""
+    laptop.stop()
+    wait_for(lambda: not laptop.is_online(), within=60)
+    with FlappingProxy(muster.port) as proxy:
+        machine = Machine(tmp_path, proxy.url, muster.http, name="flapping").start()
+        try:
+            proxy.flap()
+            texts = [f"create_task title flap-{number}-{time.time_ns()}" for number in range(12)]
+            runs = [send(muster, "task-waiter", text) for text in texts]
+            wait_for(lambda: proxy.drops > 20, within=120)
+            proxy.calm()
+            assert [ended(muster, run)["status"] for run in runs] == ["succeeded"] * len(runs)
+            assert [len(titles(machine, text)) for text in texts] == [1] * len(texts)
+        finally:
+            machine.stop()
 
 
 def test_a_client_ends_cleanly_when_told_to(muster, laptop):
