@@ -105,6 +105,7 @@ class Walk:
 
     def follow_call(self, step: StepSpec, row: StepRun) -> bool:
         """A call that waited for a person, a device or a child: ask again where there may be an answer."""
+        assert row.call is not None
         if row.call.outcome:
             return steps.settle_call(self.run, step, row, row.call)
         if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:

@@ -69,6 +69,9 @@ def limit_of(spec: ChainSpec, step: StepSpec) -> int:
 
 
 def open_slots(spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
+    """Messages for as many slots as may be; the mark keeps them from being sent again before they could be lost."""
+    until = timezone.now() + timedelta(seconds=settings.LEASE_S)
+    StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(lease_expires_at=until)
     for _ in range(min(limit_of(spec, step), row.total)):
         queue.enqueue_step(row.pk)
 
@@ -144,8 +147,9 @@ def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists()
     due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
     lost = Q(status=Status.RUNNING, lease_expires_at__lt=now)
-    fresh = row.started_at and now - row.started_at < timedelta(seconds=2) and not row.done
-    if not at_work and not fresh and items(row).filter(due | lost).exists():
+    just_sent = row.lease_expires_at is not None and row.lease_expires_at > now
+    retries = Q(status=Status.READY, wake_at__lte=now)
+    if not at_work and items(row).filter(retries if just_sent else due | lost).exists():
         open_slots(spec, step, row)
 
 

@@ -50,6 +50,7 @@ def claim_due(now: datetime) -> int:
 
 def claim(schedule: Schedule, now: datetime) -> int:
     """Write down every due time up to now and move on; 0 when another tick did."""
+    assert schedule.next_due_at is not None  # as `due` chose it
     try:
         found = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
     except TimingError as error:
@@ -148,7 +149,9 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     return True
 
 
-def cancel_earlier(run: Run) -> None:
+def cancel_earlier(run: Run | None) -> None:
+    if run is None:
+        return
     try:
         endings.cancel(run, by=None, reason="its schedule was due again")
     except MusterError:

@@ -179,6 +179,7 @@ def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
 
 
 def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
+    assert row.child is not None
     output, error = child_result(row.child)
     if row.child.has_untrusted and not run.has_untrusted:
         run.has_untrusted = True
@@ -286,6 +287,7 @@ def call_tool(
 def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any) -> None:
     """Go on with a call after a wait or a crash: what was answered stays, nothing is repeated silently."""
     record = row.call
+    assert record is not None
     desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
     desk.resume([record])
     after_call(run, step, row, record, desk)

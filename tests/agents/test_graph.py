@@ -42,7 +42,7 @@ def test_the_router_preset_chooses_among_the_steps_without_needs():
     [
         ([], {}, "", "no_steps"),
         ([{"key": "a", "needs": ["a"]}], {}, "a", "cycle"),
-        ([{"key": "s"}, {"key": "a", "needs": ["c"]}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["b"]}], {}, "b", "cycle"),
+        ([{"key": "s"}, {"key": "a", "needs": ["c"]}, {"key": "b", "needs": ["a"]}, {"key": "c", "needs": ["b"]}], {}, "b", "cycle"),  # noqa: E501
         ([{"key": "a", "needs": ["b"]}, {"key": "b"}], {"strategy": "sequential"}, "b", "cycle"),
         ([{"key": "a", "needs": ["ghost"]}], {}, "a", "unknown_step"),
         ([{"key": "a"}, {"key": "a"}], {}, "a", "duplicate_step"),
@@ -51,8 +51,8 @@ def test_the_router_preset_chooses_among_the_steps_without_needs():
         ([{"key": f"s{n}"} for n in range(201)], {}, "", "too_many_steps"),
         ([{"key": "a", "on_error": "fallback"}], {}, "a", "no_fallback"),
         ([{"key": "a", "on_error": "fallback", "fallback": "ghost"}], {}, "a", "unknown_step"),
-        ([{"key": "a", "on_error": "fallback", "fallback": "b"}, {"key": "b", "on_error": "fallback", "fallback": "a"}], {}, "a", "cycle"),
-        ([{"key": "a", "on_error": "fallback", "fallback": "b"}, {"key": "b"}, {"key": "c", "needs": ["b"]}], {}, "c", "unreachable_step"),
+        ([{"key": "a", "on_error": "fallback", "fallback": "b"}, {"key": "b", "on_error": "fallback", "fallback": "a"}], {}, "a", "cycle"),  # noqa: E501
+        ([{"key": "a", "on_error": "fallback", "fallback": "b"}, {"key": "b"}, {"key": "c", "needs": ["b"]}], {}, "c", "unreachable_step"),  # noqa: E501
         ([{"key": "a", "when": "`false`"}], {}, "a", "unreachable_step"),
         ([{"key": "a"}, {"key": "b", "when": "input.x"}], {"strategy": "router"}, "b", "unreachable_step"),
         ([{"key": "a", "input": {"x": "steps.ghost.output"}}], {}, "a", "unknown_step"),

@@ -190,7 +190,7 @@ def test_a_webhook_tells_its_secret_once_and_lists_what_it_sent(alice_api, webho
 
 
 @pytest.mark.parametrize(
-    "url", ["http://10.0.0.1/x", "http://169.254.169.254/", "ftp://example.com/", "http://user:pass@127.0.0.1/", "no address", "http://[::ffff:10.0.0.1]/"]
+    "url", ["http://10.0.0.1/x", "http://169.254.169.254/", "ftp://example.com/", "http://user:pass@127.0.0.1/", "no address", "http://[::ffff:10.0.0.1]/"]  # noqa: E501
 )  # fmt: skip
 def test_a_private_or_broken_address_is_refused(alice_api, settings, url):
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
@@ -208,7 +208,7 @@ def test_charlie_sees_none_of_alices_webhooks(charlie_api, webhook):
     path = f"{V1}/webhooks/{webhook['id']}"
     assert charlie_api.get(f"{V1}/webhooks/").json()["results"] == []
     for verb, at in [
-        ("get", path), ("patch", path), ("delete", path), ("get", f"{path}/deliveries/"), ("post", f"{path}/renew-secret"),
+        ("get", path), ("patch", path), ("delete", path), ("get", f"{path}/deliveries/"), ("post", f"{path}/renew-secret"),  # noqa: E501
         ("post", f"{path}/deliveries/0198c0de-0000-7000-8000-000000000001/send-again"),
     ]:  # fmt: skip
         assert getattr(charlie_api, verb)(at, **(JSON if verb == "patch" else {})).status_code == 404

@@ -22,7 +22,7 @@ def shown(moments, zone):
     ("line", "zone", "after", "expected"),
     [
         ("0 9 * * 1-5", "Europe/Berlin", "2026-11-20T09:00", ["2026-11-23 09:00+01", "2026-11-24 09:00+01"]),
-        ("*/20 8 * * *", "UTC", "2026-01-01T08:05", ["2026-01-01 08:20+00", "2026-01-01 08:40+00", "2026-01-02 08:00+00"]),
+        ("*/20 8 * * *", "UTC", "2026-01-01T08:05", ["2026-01-01 08:20+00", "2026-01-01 08:40+00", "2026-01-02 08:00+00"]),  # noqa: E501
         ("0 0 29 2 *", "UTC", "2096-02-29T00:00", ["2104-02-29 00:00+00"]),
         ("0 0 29 2 *", "UTC", "2025-01-01T00:00", ["2028-02-29 00:00+00", "2032-02-29 00:00+00"]),
         ("0 0 31 * *", "UTC", "2026-01-31T00:00", ["2026-03-31 00:00+00", "2026-05-31 00:00+00"]),
@@ -32,7 +32,7 @@ def shown(moments, zone):
         ("0 2,3 * * *", "Europe/Berlin", "2026-03-28T04:00", ["2026-03-29 03:00+02", "2026-03-30 02:00+02"]),
         # the fold: 2:30 comes twice on 25 October 2026; a fixed hour counts once, every hour counts both
         ("30 2 * * *", "Europe/Berlin", "2026-10-24T03:00", ["2026-10-25 02:30+02", "2026-10-26 02:30+01"]),
-        ("30 * * * *", "Europe/Berlin", "2026-10-25T01:00", ["2026-10-25 01:30+02", "2026-10-25 02:30+02", "2026-10-25 02:30+01", "2026-10-25 03:30+01"]),
+        ("30 * * * *", "Europe/Berlin", "2026-10-25T01:00", ["2026-10-25 01:30+02", "2026-10-25 02:30+02", "2026-10-25 02:30+01", "2026-10-25 03:30+01"]),  # noqa: E501
         # half an hour of summer time, midnight jumps, two hours at once, a whole day left out
         ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T03:00", ["2026-10-04 02:30+11", "2026-10-05 02:15+11"]),
         ("30 0 * * *", "America/Santiago", "2026-09-05T12:00", ["2026-09-06 01:00-03", "2026-09-07 00:30-03"]),
@@ -105,7 +105,7 @@ def test_nothing_is_due_past_the_end():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    minute=st.integers(0, 59), hour=st.integers(0, 23), zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+    minute=st.integers(0, 59), hour=st.integers(0, 23), zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),  # noqa: E501
     start=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
 )  # fmt: skip
 def test_a_daily_crontab_is_due_once_every_local_day(minute, hour, zone, start):
