@@ -78,14 +78,15 @@ def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: f
         metadata=parent.metadata,
     )
     if parent.deadline and parent.deadline < until:
-        Run.objects.filter(pk=child.pk).update(deadline=min(parent.deadline, child.deadline))
+        Run.objects.filter(pk=child.pk, deadline__gt=parent.deadline).update(deadline=parent.deadline)
     events.record(parent, "child.started", {"run": str(child.pk), "chain": version.read_spec().name})
     return child
 
 
 def nesting(run: Run) -> int:
     """How many chains stand above and including this run."""
-    depth, current = 0, run
+    depth = 0
+    current: Run | None = run
     while current is not None and depth <= 20:
         depth += 1 if current.chain_version_id else 0
         current = current.parent

@@ -143,7 +143,7 @@ def set_chain(grant: ToolGrant, chain: Chain) -> ToolGrant:
 
 class ChainVersionSerializer(serializers.ModelSerializer):
     version = serializers.IntegerField(source="number")
-    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
     is_live = serializers.SerializerMethodField()
 
     class Meta:

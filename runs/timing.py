@@ -183,7 +183,7 @@ def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
     """When the clock on the wall shows this: once, twice (fold), or never (gap: the first moment after it)."""
     first = wall.replace(tzinfo=zone, fold=0)
     second = wall.replace(tzinfo=zone, fold=1)
-    before, after = first.utcoffset(), second.utcoffset()
+    before, after = first.utcoffset() or timedelta(), second.utcoffset() or timedelta()
     if before == after:
         return {first.astimezone(UTC)}
     if before < after:  # a gap: the offset grew

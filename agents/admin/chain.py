@@ -6,6 +6,8 @@ from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from unfold.admin import StackedInline
 from unfold.decorators import display
 
@@ -61,8 +63,9 @@ class ChainAdmin(VersionedAdmin):
     list_filter = ["enabled", "strategy", *OWNER_FILTERS]
     search_fields = ["name", "description"]
     inlines = [StepInline, ChainGrantInline]
+    readonly_fields = ["picture"]
     fieldsets = [
-        (None, {"fields": ["name", "description", "enabled", "strategy"]}),
+        (None, {"fields": ["name", "description", "enabled", "strategy", "picture"]}),
         ("Input and output", {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
         SHARING,
@@ -70,6 +73,15 @@ class ChainAdmin(VersionedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
+
+    @display(description="Picture of the draft")
+    def picture(self, chain: Chain) -> str:
+        """The graph as the API draws it; a chain that is not saved yet has none."""
+        if chain.pk is None:
+            return "–"
+        address = reverse("chain-picture", args=[chain.name])
+        words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
+        return format_html('<img src="{}" alt="{}" style="max-width:100%;height:auto">', address, words)
 
     @display(description="What it does")
     def short_description(self, chain: Chain) -> str:
