@@ -1,43 +1,131 @@
-"""Connections in the admin: health, account and sharing; tokens never appear."""
+"""Connections, the tools that servers offer, the ledger. Accounts are linked by logging in; tokens are never shown."""
 
-from django.contrib import admin
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
+from django.utils.html import format_html
+from unfold.decorators import action, display
 
-from agents.admin import OwnedAdmin
-from connectors.models import Connection
+from agents.admin.authored import OWNER_FILTERS, SHARING
+from agents.admin.owned import OwnedAdmin
+from agents.exceptions import MusterError
 
-HEALTH = {"ok": "success", "expiring": "warning", "broken": "danger"}
+from . import oauth, remote
+from .exceptions import reconnect_link
+from .mcp_tools import drop_all
+from .models import Connection, DeliveredItem, RemoteTool
+
+HEALTH_FIELDS = [
+    "health", "last_error", "checked_at", "token_expires_at", "login_ends_at", "scope_words", "reconnect",
+]  # fmt: skip
+
+
+class ConnectionForm(forms.ModelForm):
+    class Meta:
+        model = Connection
+        fields = ["name", "enabled", "secret_name", "owner", "team"]
 
 
 @admin.register(Connection)
 class ConnectionAdmin(OwnedAdmin):
+    """Made by logging in or over the API, where addresses are checked; renamed, shared, switched off here."""
+
+    form = ConnectionForm
     list_display = ["name", "provider", "account", "state", "last_error", "checked_at", "enabled", "owner"]
-    list_filter = ["provider", "health", "enabled"]
+    list_filter = ["provider", "health", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "account", "base_url"]
+    actions = ["revoke_selected"]
     readonly_fields = [
-        "provider",
-        "base_url",
-        "config",
-        "secret_name",
-        "account",
-        "scopes",
-        "health",
-        "last_error",
-        "checked_at",
-        "token_expires_at",
-        "login_ends_at",
-    ]
+        "provider", "base_url", "config", "account", "scope_words", "health", "last_error", "checked_at",
+        "token_expires_at", "login_ends_at", "reconnect",
+    ]  # fmt: skip
     fieldsets = [
-        (None, {"fields": ["name", "provider", "account", "base_url", "config", "secret_name", "scopes", "enabled"]}),
-        ("Health", {"fields": ["health", "last_error", "checked_at", "token_expires_at", "login_ends_at"]}),
-        ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]}),
+        (None, {"fields": ["name", "provider", "account", "base_url", "config", "secret_name", "enabled"]}),
+        ("Health", {"fields": HEALTH_FIELDS}),
+        SHARING,
     ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Made by logging in, on the page of connections."""
         return False
 
-    @display(description="Health", label=HEALTH)
-    def state(self, connection: Connection) -> str:
-        return connection.health
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Over the API, which tells the service and takes the tools along."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Connection, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        drop_all(obj)
+
+    @display(
+        description="Health", label={"ok": "success", "expiring": "warning", "broken": "danger", "unknown": "info"}
+    )
+    def state(self, row: Connection) -> str:
+        return row.health
+
+    @display(description="Scopes")
+    def scope_words(self, row: Connection) -> str:
+        return ", ".join(row.scopes) or "–"
+
+    @display(description="Connect again")
+    def reconnect(self, row: Connection) -> str:
+        return format_html('<a href="{0}">{0}</a>', reconnect_link(row)) if row.uses_oauth else "–"
+
+    @action(description="Revoke the login", permissions=["change"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for row in queryset:
+            if row.uses_oauth and self.is_editable(request, row):
+                self.audit(request, "revoked", row, told_service=oauth.revoke(row))
+
+
+class ReadOnly(OwnedAdmin):
+    owner_field = ""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(RemoteTool)
+class RemoteToolAdmin(ReadOnly):
+    list_display = ["remote_name", "connection", "state", "calls", "failures", "mean_ms", "seen_at"]
+    list_filter = ["is_offered", "connection__provider"]
+    list_select_related = ["connection", "tool"]
+    search_fields = ["remote_name"]
+    actions = ["approve_selected"]
+
+    @display(description="State", label={"approved": "success", "new": "info", "changed": "danger", "gone": "warning"})
+    def state(self, row: RemoteTool) -> str:
+        if not row.is_offered:
+            return "gone"
+        if row.is_changed:
+            return "changed"
+        return "approved" if row.approved_hash == row.offered_hash else "new"
+
+    @display(description="Mean ms")
+    def mean_ms(self, row: RemoteTool) -> str:
+        return f"{row.total_ms / row.calls:.0f}" if row.calls else "–"
+
+    @action(description="Approve as offered now", permissions=["view"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        for row in queryset.select_related("connection"):
+            try:
+                row.connection.require_edit(request.user)
+                remote.approve(row, request.user, sha256=row.offered_hash)
+            except MusterError as error:
+                messages.error(request, f"{row}: {error} {error.hint}")
+
+
+@admin.register(DeliveredItem)
+class DeliveredItemAdmin(ReadOnly):
+    list_display = ["external_id", "connection", "state", "attempts", "found_at", "error"]
+    list_filter = ["state", "connection__provider"]
+    list_select_related = ["connection"]
+    search_fields = ["external_id"]

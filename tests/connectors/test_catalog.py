@@ -23,3 +23,11 @@ def test_every_schema_is_one(db):
     for name, connector in catalog.CONNECTORS.items():
         for operation in connector.operations():
             assert check_schema(operation.input_schema) == [], (name, operation.method)
+
+
+def test_it_asks_before_sending_mail_unless_the_grant_says_otherwise(alice_api, agent):
+    catalog.offer_tools()
+    path = "/api/v1/agents/librarian/grants/"
+    granted = [{"tool": "gmail_send"}, {"tool": "gmail_read"}, {"tool": "outlook_send", "mode": "allow"}]
+    answer = alice_api.put(path, granted, content_type="application/json")
+    assert [one["mode"] for one in answer.json()] == ["ask", "allow", "allow"]
