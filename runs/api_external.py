@@ -1,5 +1,6 @@
 """Outside executors over HTTP: prepare a run, claim it, keep it alive, hand in its result. And who works: workers."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import QuerySet
@@ -8,6 +9,7 @@ from rest_framework import mixins, serializers, viewsets
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from agents import strict
 from agents.exceptions import Invalid
 from agents.models import Agent
 
@@ -18,41 +20,41 @@ from .serializers import RunSerializer
 
 
 class PrepareSerializer(serializers.Serializer):
-    agent = serializers.CharField(help_text="Whose instructions and schemas the run follows.")
-    message = serializers.CharField(max_length=100_000)
+    agent = strict.Text(help_text="Whose instructions and schemas the run follows.")
+    message = strict.Text(max_length=100_000)
     input = serializers.JSONField(required=False)
-    metadata = serializers.DictField(required=False)
-    timeout = serializers.FloatField(
-        required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it."
-    )
+    metadata = strict.ObjectField(required=False)
+    timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it.")
 
 
 class ClaimSerializer(serializers.Serializer):
-    executor = serializers.CharField(max_length=100, help_text="A name for who does the work.")
-    lease = serializers.FloatField(required=False, min_value=1, max_value=3600, help_text="Seconds between heartbeats.")
+    executor = strict.Text(max_length=100, help_text="A name for who does the work.")
+    lease = strict.Number(required=False, min_value=1, max_value=3600, help_text="Seconds between heartbeats.")
 
 
 class HeartbeatSerializer(serializers.Serializer):
-    claim = serializers.CharField(max_length=200)
-    lease = serializers.FloatField(required=False, min_value=1, max_value=3600)
-    note = serializers.CharField(required=False, max_length=1000, help_text="Becomes a run.progress event.")
+    claim = strict.Text(max_length=200)
+    lease = strict.Number(required=False, min_value=1, max_value=3600)
+    note = strict.Text(required=False, max_length=1000, help_text="Becomes a run.progress event.")
 
 
 class SpentSerializer(serializers.Serializer):
-    input_tokens = serializers.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
-    output_tokens = serializers.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
-    cost = serializers.DecimalField(required=False, max_digits=12, decimal_places=6, min_value=0)
+    input_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
+    output_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
+    cost = serializers.DecimalField(
+        required=False, max_digits=12, decimal_places=6, min_value=0, max_value=Decimal(100_000)
+    )
 
 
 class ErrorSerializer(serializers.Serializer):
-    code = serializers.SlugField(max_length=64)
-    message = serializers.CharField(max_length=2000)
+    code = strict.Text(max_length=64)
+    message = strict.Text(max_length=2000)
 
 
 class FinishSerializer(serializers.Serializer):
-    claim = serializers.CharField(max_length=200)
-    status = serializers.ChoiceField(["succeeded", "partial", "failed", "cancelled"])
-    reply = serializers.CharField(required=False, max_length=1_000_000)
+    claim = strict.Text(max_length=200)
+    status = strict.Choice(["succeeded", "partial", "failed", "cancelled"])
+    reply = strict.Text(required=False, max_length=1_000_000)
     output = serializers.JSONField(required=False)
     error = ErrorSerializer(required=False)
     usage = SpentSerializer(required=False)
@@ -76,7 +78,7 @@ class PreparedRunViewSet(RunViewSet):
 
     def get_queryset(self) -> QuerySet[Run]:
         runs = super().get_queryset()
-        worker = self.request.query_params.get("worker")
+        worker = self.request.query_params.get("worker", "").replace("\0", "")
         return runs.filter(lease_owner=worker) if worker else runs
 
     @extend_schema(parameters=[OpenApiParameter("worker", str, description="Held by this worker now.")])
@@ -195,7 +197,11 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 class FiguresView(APIView):
     scope = "agents"
 
-    @extend_schema(operation_id="agents_figures", responses={200: dict})
+    @extend_schema(
+        operation_id="agents_figures",
+        parameters=[OpenApiParameter("window", str, enum=list(track_records.WINDOWS), default="week")],
+        responses={200: dict},
+    )
     def get(self, request: Any, name: str) -> Response:
         """How this agent has done with your runs: `?window=hour|day|week|month`, as a whole and over time."""
         window = request.query_params.get("window", "week")
