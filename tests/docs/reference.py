@@ -154,6 +154,15 @@ def events() -> list[tuple[str, str]]:
     return sorted(TYPES.items())
 
 
+def files() -> list[tuple[str, str]]:
+    """(path, first sentence of its docstring) of every module of ours that has one."""
+    rows = []
+    for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts):
+        if told := ast.get_docstring(ast.parse(path.read_text())):
+            rows.append((str(path.relative_to(ROOT)), told.splitlines()[0]))
+    return rows
+
+
 def first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
 
@@ -196,6 +205,7 @@ def pages() -> dict[str, str]:
             ("code", "status", "for example"),
             codes(),
         ),
+        "files.md": table("Files", "What each module is for, in its own words.", ("file", "it says"), files()),
         "events.md": table(
             "Run events",
             "What happens in a run, as `/api/v1/runs/{id}/events`, its stream and its socket tell it.",
