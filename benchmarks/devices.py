@@ -178,7 +178,9 @@ def throughput(servers: Servers, count: int, seconds: float) -> None:
         with ThreadPoolExecutor(32) as pool:
             total = sum(pool.map(work, range(32)))
         each = (servers.cpu_s() + time.process_time() - cpu) / total * 1000
-    print(f"throughput: {total / seconds:.0f} calls/s over {count} devices, 32 callers (target 400, goal 1500); {each:.2f} ms CPU each")
+    print(
+        f"throughput: {total / seconds:.0f} calls/s over {count} devices, 32 callers (target 400, goal 1500); {each:.2f} ms CPU each"
+    )
 
 
 def idle(servers: Servers, count: int, seconds: float) -> None:

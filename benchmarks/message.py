@@ -34,7 +34,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
         stub() as stub_url,
-        bare(stub_url) as (floor, pid),muster(Path(folder), options.db, stub_url) as (base, key, supervisor)
+        bare(stub_url) as (floor, pid),
+        muster(Path(folder), options.db, stub_url) as (base, key, supervisor),
     ):
         for callers in options.callers:
             count = options.count if callers > 1 else max(options.count // 4, 50)
