@@ -51,6 +51,7 @@ class Pool:
         self._at_once, self._queue_s = at_once, queue_s
         self._without, self._run_regardless = frozenset(without_layers), run_regardless
         self._cache = CodeCache()
+        self._refusal = ""
         self._start_afresh()
         _pools.add(self)
 
@@ -111,6 +112,11 @@ class Pool:
     def release(self, reuse: str) -> None:
         """A run has ended: its kept children end too."""
         self._kept.release(reuse)
+
+    def refuse_everything(self, reason: str) -> None:
+        """From now on nothing runs here: the self-test has found that the boundary does not hold."""
+        self._refusal = reason
+        self.close()
 
     def close(self) -> None:
         """End every fork server, and with them whatever still runs. A later call starts new ones."""
@@ -235,6 +241,8 @@ class Pool:
 
     def _server(self, profile: str) -> ForkServer:
         with self._lock:
+            if self._refusal:
+                raise SandboxUnavailable(self._refusal)
             server = self._servers.get(profile)
             if server is not None:
                 return server

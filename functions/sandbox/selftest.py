@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from .attacks import ATTACKS, Attack, source_of
-from .forkserver import SandboxUnavailable
 from .inside.calls import AUDIT_ARCH, NUMBERS
 from .inside.confine import CORE, STRONG
 from .limits import POLICY_VERSION, Limits
@@ -113,14 +112,13 @@ def _examine() -> Report:
     pool = Pool(spares=2, at_once=4)
     try:
         outcome = pool.execute("def main():\n    return 1\n")
+        if not outcome.ok:
+            why = outcome.error.message if outcome.error else outcome.status
+            return Report("none", (), (why,), first.machine)
         findings = (*_layers(outcome.layers), *(_attempt(pool, attack) for attack in ATTACKS))
-        isolation = outcome.isolation
-        start_error = "" if outcome.ok or outcome.error is None else outcome.error.message
-    except SandboxUnavailable as error:
-        findings, isolation, start_error = (), "none", str(error)
     finally:
         pool.close()
-    return _judged(findings, isolation, start_error, first.machine)
+    return _judged(findings, outcome.isolation, first.machine)
 
 
 def _layers(present: tuple[str, ...]) -> list[Finding]:
@@ -139,23 +137,29 @@ def _attempt(pool: Pool, attack: Attack) -> Finding:
     outcome = pool.execute(source, safe_mode=False, limits=limits)
     if outcome.status in attack.statuses:
         return Finding("attack", attack.name, True, True, f"stopped: {outcome.status}")
-    reason = f"ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"
-    return Finding("attack", attack.name, False, True, reason, attack.hint)
+    if outcome.ok:
+        return Finding("attack", attack.name, False, True, "it succeeded", attack.hint)
+    reason = f"inconclusive: ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"
+    return Finding(
+        "attack", attack.name, False, False, reason, "Run `manage.py doctor` again when the machine is idle."
+    )
 
 
-def _judged(findings: tuple[Finding, ...], isolation: str, start_error: str, machine: str) -> Report:
-    problems = [start_error] if start_error else []
+def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Report:
+    problems = []
     for finding in findings:
         if finding.ok or (finding.name == "user_ns" and isolation == "full"):
             continue  # root may drop its user id without a user namespace
         word = "The attack" if finding.kind == "attack" else "The layer"
         problems.append(f"{word} {finding.name!r}: {finding.reason}. {finding.hint}".strip())
-    if any(not finding.ok and finding.is_core for finding in findings) or start_error:
+    if any(not finding.ok and finding.is_core for finding in findings):
         isolation = "none"
     return Report(isolation, findings, tuple(problems), machine)
 
 
 def _remember(report: Report) -> Report:
+    if not report.findings or any(finding.reason.startswith("inconclusive") for finding in report.findings):
+        return report  # not for a whole boot
     path = _cache_path()
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)

@@ -55,6 +55,28 @@ def test_nothing_runs_when_a_core_layer_is_missing(layer):
         pool.close()
 
 
+def test_an_attack_that_succeeds_means_isolation_none():
+    found = selftest.Finding("attack", "open a file", False, True, "it succeeded", "hint")
+    report = selftest._judged((found,), "full", "here")
+    assert (report.isolation, report.ok) == ("none", False)
+    assert "open a file" in report.problems[0]
+
+
+def test_an_inconclusive_attack_is_told_but_stops_nobody():
+    found = selftest.Finding("attack", "open a file", False, False, "inconclusive: ended as 'busy'", "again")
+    report = selftest._judged((found,), "full", "here")
+    assert (report.isolation, len(report.problems)) == ("full", 1)
+
+
+def test_a_pool_whose_boundary_does_not_hold_runs_nothing_more():
+    pool = Pool(spares=1)
+    assert pool.execute("def main(): return 1").ok
+    pool.refuse_everything("an attack succeeded")
+    outcome = pool.execute("def main(): return 1")
+    assert (outcome.status, outcome.error.message) == ("refused", "an attack succeeded")
+    pool.close()
+
+
 def test_a_missing_strong_layer_reduces_the_isolation():
     pool = Pool(without_layers=["landlock"])
     try:
