@@ -164,7 +164,7 @@ class ChainStep(models.Model):
         try:
             return StepSpec(
                 key=self.key,
-                target_kind=str(self.target_kind),  # type: ignore[arg-type]  # type: ignore[arg-type]
+                target_kind=str(self.target_kind),  # type: ignore[arg-type]
                 target=self.target,
                 target_id=target_id,
                 target_version=self.target_version,
