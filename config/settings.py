@@ -198,6 +198,7 @@ CELERY_BEAT_SCHEDULE = {
     "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
     "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},  # none pile up without a worker
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
+    "check-logins": {"task": "connectors.check_logins", "schedule": 3600.0},
 }
 OUTBOX_MEMORY_S = 2.0  # how long a process remembers that nobody listens to a person's runs
 # How many days history is kept, by kind (`prune`).
