@@ -149,7 +149,7 @@ def switch(row: RemoteTool, *, on: bool) -> None:
 @transaction.atomic
 def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Tool:
     """Believe what is offered now, under the hash the person saw. Raises Conflict, Invalid."""
-    locked = RemoteTool.objects.select_for_update().select_related("tool", "connection").get(pk=row.pk)
+    locked = RemoteTool.objects.select_for_update(of=("self",)).select_related("tool", "connection").get(pk=row.pk)
     if locked.offered_hash != sha256:
         raise Conflict("The tool has changed since you looked.", code="definition_changed", hint="Look again.")
     if not locked.is_offered or locked.tool is None:
