@@ -5,6 +5,7 @@ import logging
 from django.db import transaction
 
 from devices.tools import has_settled
+from functions import sandbox
 
 from . import chains, endings, events
 from .conversation import Conversation, check_alive
@@ -33,6 +34,8 @@ def execute(run_id: str) -> None:
             pass
         except LeaseLost:
             log.info("Run %s went to another worker", run.pk)
+        finally:
+            sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
 
 
 @transaction.atomic

@@ -42,7 +42,8 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 
 def release(reuse: str) -> None:
     """A run has ended: end the processes that were kept for it."""
-    _shared().release(reuse)
+    if _pool is not None:  # a process that never ran a function need not start a pool to find it empty
+        _pool.release(reuse)
 
 
 def close() -> None:
