@@ -54,7 +54,7 @@ class Live:
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def programs(self) -> dict[str, psutil.Process]:
         """The supervisor's living children by name: web, worker, beat, valkey, postgres."""
@@ -98,7 +98,7 @@ def read_until(process: subprocess.Popen, within: float = 240) -> str:
     return said
 
 
-def wait_for(condition: Any, within: float = 10) -> Any:
+def wait_for(condition: Any, within: float = 60) -> Any:
     """The first true answer of a condition about other processes, which nothing in this one can wait upon."""
     until = time.monotonic() + within
     while not (answer := condition()):
