@@ -180,7 +180,11 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.send(text_data=event["text"])
 
     async def device_replaced(self, event: dict[str, Any]) -> None:
-        if event["socket"] != self.socket:
+        """The row decides: the message of an older socket may come after we have taken over from it."""
+        assert self.device is not None
+        if event["socket"] == self.socket or not self.has_greeted:
+            return
+        if not await database_sync_to_async(presence.is_current)(self.device.pk, self.socket):
             await self.send_frame(protocol.Error("replaced", "the device has connected again elsewhere"))
             await self.close(protocol.REPLACED, "replaced by a newer connection of this device")
 

@@ -169,6 +169,10 @@ def is_online(owner_id: Any, device_id: Any = None) -> bool:
     return (online.filter(pk=device_id) if device_id else online).exists()
 
 
+def is_current(device_id: UUID, socket: str) -> bool:
+    return Device.objects.filter(pk=device_id, socket=socket).exists()
+
+
 def tell_replaced(device_id: UUID, socket: str) -> None:
     broadcast.publish(f"device.{device_id}", {"type": "device.replaced", "socket": socket})
 

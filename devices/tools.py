@@ -27,27 +27,28 @@ class DeviceToolset:
             timeout_s=tool.deadline_s,
             offline=tool.offline,
         )
-        if self.belongs_on_server(wanted, call, context):
+        keepers = keepers_of_records(wanted, context)
+        if keepers == [] and not DeviceCall.objects.filter(pk=call.id).exists():
             return counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context))
-        result = call_device(wanted, call, context, place=lambda: place(wanted, context))
+        result = call_device(wanted, call, context, place=lambda: place(wanted, context, keepers))
         result = counted(wanted, result) if result.ok else result
         return untrusted(result) if tool.untrusted else result
 
-    def belongs_on_server(self, wanted: Wanted, call: ToolCall, context: ToolContext) -> bool:
-        """Records of a person none of whose devices keeps them are kept here."""
-        builtin = TOOLS.get(wanted.tool)
-        if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
-            return False
-        tools = Device.objects.live().filter(owner_id=context.user_id).values_list("tools", flat=True)
-        return not any(wanted.tool in names for names in tools)
+
+def keepers_of_records(wanted: Wanted, context: ToolContext) -> list[Device] | None:
+    """The devices that keep this person's records; none: they are kept on the server. None for any other tool."""
+    builtin = TOOLS.get(wanted.tool)
+    if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
+        return None
+    return devices_able(wanted, context)
 
 
-def place(wanted: Wanted, context: ToolContext) -> tuple[Device | None, bool]:
+def place(wanted: Wanted, context: ToolContext, able: list[Device] | None = None) -> tuple[Device | None, bool]:
     """The device for a call, and whether it is online. None: whichever of the person's devices comes first.
 
     Raises DeviceFailed where none can do it, and DeviceOffline where none is there and the policy is not to wait.
     """
-    able = devices_able(wanted, context)
+    able = devices_able(wanted, context) if able is None else able
     now = timezone.now()
     if context.device_id:
         chosen = next((device for device in able if str(device.pk) == str(context.device_id)), None)

@@ -356,6 +356,18 @@ def test_people_without_a_device_have_their_records_on_the_server(alice, charlie
     assert ask(charlie, "update_task", arguments={"task_id": task["id"], "title": "Mine"}).code == "not_found"
 
 
+async def test_a_call_that_went_to_a_device_never_moves_to_the_server(alice, laptop):
+    id = str(uuid.uuid4())
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        asked = asking(alice, "create_task", id=id, arguments={"title": "Buy milk"})
+        await device.expect("tool_call")
+        assert is_pending(await asked)
+    await sync_to_async(laptop[0].revoke)(reason="test")
+    assert is_unknown(await asking(alice, "create_task", id=id, arguments={"title": "Buy milk"}))
+    assert not await Record.objects.aexists(), "nobody knows whether the device made it"
+
+
 def test_a_record_call_made_again_makes_no_second_record(alice):
     id = str(uuid.uuid4())
     first = ask(alice, "create_note", id=id, arguments={"title": "a", "content": "b"})

@@ -100,6 +100,15 @@ async def test_a_newer_socket_replaces_the_older_which_is_told_why(alice, laptop
             assert (await asked).value == "newer"
 
 
+async def test_the_late_news_of_an_older_socket_does_not_replace_the_newer(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        await sync_to_async(presence.tell_replaced)(laptop[0].pk, "an older socket")
+        await device.send(type="ping")
+        await device.expect("pong")
+        assert await device.silent()
+
+
 async def test_an_unknown_frame_gets_an_error_and_the_connection_stays(laptop):
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello()
