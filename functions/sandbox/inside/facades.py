@@ -17,10 +17,14 @@ _ASKED_BY_C_CODE = frozenset({"time", "_strptime", "datetime", "collections.abc"
                               "math", "warnings", "zoneinfo", "_zoneinfo", "unicodedata"})  # fmt: skip
 
 
+# What the offered modules import inside their functions: strptime, singledispatch, UserDict.copy, \N{…} in a pattern.
+_LOADED_LATE = ("_strptime", "weakref", "copy", "unicodedata")
+
+
 def preload(profile: str) -> None:
     """Load every module of the profile and make its copy; after the lock-down nothing can be loaded."""
-    import _strptime  # noqa: F401 - datetime.strptime loads it late, when nothing can be loaded any more
-
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
     for name in modules.offered(profile):
         _facades[name] = _copy_of(name)
     for name, facade in _facades.items():

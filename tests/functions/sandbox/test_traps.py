@@ -43,6 +43,16 @@ def test_nothing_lazy_is_missing_after_the_lock_down(expression):
     assert outcome.result
 
 
+@pytest.mark.parametrize(
+    ("module", "expression"),
+    [("functools", "m.singledispatch(len)([1])"), ("re", "m.match('\\N{LATIN SMALL LETTER A}', 'a')[0]"),
+     ("collections", "dict(m.UserDict(a=1).copy())"), ("datetime", "str(m.datetime.strptime('2024', '%Y'))")],
+)  # fmt: skip
+def test_the_core_profile_alone_lacks_nothing_that_its_modules_load_late(module, expression):
+    outcome = run(f"import {module} as m\ndef main():\n    return {expression}\n", module)
+    assert outcome.ok, outcome.error
+
+
 def test_every_exported_name_is_there_and_no_other():
     for name, exports in modules.EXPORTS.items():
         if name == "__future__":
