@@ -57,7 +57,7 @@ def open_page(chromium: Any, live: Any, state: Any) -> Iterator[Any]:
         contexts.append(context)
         context.add_init_script(path=AXE)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)  # a busy machine is no failure
         page.on(
             "console",
             lambda one: (

@@ -21,7 +21,9 @@ SOURCE = '''def shout(text: str, times: int = 1) -> str:
 PAGES = {
     "dashboard": "/", "start": "/start/", "playground": "/playground/", "compare": "/playground/?compare=1",
     "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
-    "functions": "/functions/", "function-new": "/functions/new/", "function": "/functions/add_to_date/", "audit": "/audit/",
+    "functions": "/functions/", "function-new": "/functions/new/",
+    "function": "/functions/add_to_date/",
+    "audit": "/audit/",
     "devices": "/devices/", "connections": "/connections/",
 }  # fmt: skip
 
