@@ -39,9 +39,9 @@ def laptop(muster, tmp_path_factory):
     url = f"/api/v1/devices/{machine.id}/offers/"
     offer = wait_for(lambda: muster.http.get(url).json()["results"], within=60)[0]
     assert muster.http.post(f"{url}{offer['hash']}/approve").status_code == 200
-    make_agent(muster, "task-maker", [{"tool": "create_task", "deadline_s": 60}])
-    make_agent(muster, "task-waiter", [{"tool": "create_task", "deadline_s": 60, "offline": "wait"}])
-    make_agent(muster, "marker", [{"tool": "slow-leave_mark", "deadline_s": 60}])
+    make_agent(muster, "task-maker", [{"tool": "create_task", "mode": "allow", "deadline_s": 60}])
+    make_agent(muster, "task-waiter", [{"tool": "create_task", "mode": "allow", "deadline_s": 60, "offline": "wait"}])
+    make_agent(muster, "marker", [{"tool": "slow-leave_mark", "mode": "allow", "deadline_s": 60}])
     yield machine
     machine.stop()
 

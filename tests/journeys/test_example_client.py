@@ -32,10 +32,15 @@ def test_a_stranger_can_write_a_client_from_the_docs(live, tmp_path):
         offer = wait_for(lambda: live.http.get(offers).json()["results"], within=60)[0]
         assert live.http.post(f"{offers}{offer['hash']}/approve").json()["tool"] == "shout"
         body = {"name": "shouter", "description": "Shouts", "provider": "offline", "model_name": "offline"}
-        live.http.post("/api/v1/agents/", json={**body, "grants": [{"tool": "shout"}]})
+        live.http.post("/api/v1/agents/", json={**body, "grants": [{"tool": "shout", "mode": "allow"}]})
         live.http.post("/api/v1/agents/shouter/publish", json={})
-        answer = live.http.post("/api/v1/agents/shouter/messages", json={"message": "shout the text hello world"})
-        assert "HELLO WORLD" in answer.json()["reply"]["text"], answer.text
+        message, later = {"message": "shout the text hello world"}, {"Prefer": "respond-async"}
+        run = live.http.post("/api/v1/agents/shouter/messages", json=message, headers=later).json()["run"]["id"]
+        url = f"/api/v1/runs/{run}"
+        wait_for(lambda: live.http.get(url).json()["status"] not in ("queued", "running"), within=60)
+        assert live.http.get(url).json()["status"] == "succeeded"
+        made = live.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]
+        assert "HELLO WORLD" in made[0]["result"]["text"], made
     finally:
         client.kill()
         client.wait(10)
