@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-sqlite test-postgres check format types reference bench ci
+.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,15 @@ reference: $(DEV)  ## write docs/reference/ anew from the code
 
 bench: $(DEV)  ## measure, side by side, and print the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+demo: export MUSTER_DATA_DIR = var/demo
+demo: $(RUN)  ## talk to three starter agents in the terminal; nothing is served
+	@$(BIN)/python manage.py init_db --verbosity 0
+	@$(BIN)/python manage.py create_key demo >/dev/null 2>&1
+	@for agent in "helper|What is 17 * 23?" "bookkeeper|loan payment principal 200000 yearly_rate 3.5 years 25" \
+	  "assistant|text statistics of: the quick brown fox"; do \
+	  printf '\n%s> %s\n' "$${agent%%|*}" "$${agent#*|}"; \
+	  $(BIN)/python manage.py chat "$${agent%%|*}" --user demo --message "$${agent#*|}"; done
 
 soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
 	$(BIN)/python -m benchmarks.soak

@@ -43,6 +43,14 @@ def publish_many(messages: list[tuple[str, dict[str, Any]]], plain: list[tuple[s
     return True
 
 
+def is_reachable() -> bool:
+    """Is the layer's server there? For commands that also work where nothing is served."""
+    try:
+        return bool(is_shared() and connection().ping())
+    except redis.RedisError:
+        return False
+
+
 def is_shared() -> bool:
     return "pubsub" in settings.CHANNEL_LAYERS["default"]["BACKEND"]
 

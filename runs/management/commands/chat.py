@@ -1,14 +1,17 @@
 """Talk to an agent from the terminal."""
 
 import asyncio
+import logging
 import sys
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from agents import broadcast
 from agents.exceptions import MusterError
 from runs import intake, runner, stream
 from runs.models import Session
@@ -28,6 +31,8 @@ class Command(BaseCommand):
         parser.add_argument("--session", help="Go on with this session.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not broadcast.is_reachable():
+            logging.getLogger("runs.queue").setLevel(logging.ERROR)  # that no broker takes the run is no news here
         user = self.person(options["user"])
         session = options["session"]
         if options["message"]:
@@ -59,15 +64,19 @@ class Command(BaseCommand):
             taken = intake.accept_message(user=user, text=text, agent=agent, session=session, trigger="manual")
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
-        work = threading.Thread(target=execute, args=(str(taken.run.pk),))
-        work.start()
-        asyncio.run(self.show(taken.run.pk))
-        work.join()
+        if broadcast.is_reachable():
+            work = threading.Thread(target=execute, args=(str(taken.run.pk),))
+            work.start()
+            asyncio.run(self.show(stream.follow(taken.run.pk)))
+            work.join()
+        else:  # nothing is served here: do the work first, then tell what happened
+            runner.execute(str(taken.run.pk))
+            asyncio.run(self.show(stream.stored(taken.run.pk, 0)))
         return taken.session
 
-    async def show(self, run_id: Any) -> None:
+    async def show(self, source: AsyncIterator[Any]) -> None:
         wrote = 0
-        async for event in stream.follow(run_id):
+        async for event in source:
             data = (event or {}).get("data", {})
             match (event or {}).get("type"):
                 case "message.delta":
