@@ -6,7 +6,7 @@ import pytest
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs import chains, intake, queue, runner
+from runs import chains, intake, outbox, queue, runner
 from runs.models import Run
 
 
@@ -39,6 +39,12 @@ class InlineWorker:
             taken = intake.accept_message(user=user, text=text, agent=agent, **more)
         self.work()
         return Run.objects.get(pk=taken.run.pk)
+
+
+@pytest.fixture(autouse=True)
+def nobody_remembered():
+    """Who listens is remembered by the owner's id, and ids count from one again in every test."""
+    outbox._heard.clear()
 
 
 @pytest.fixture

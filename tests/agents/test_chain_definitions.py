@@ -65,6 +65,6 @@ def test_a_broken_chain_is_refused_whole(alice, make_tool, tmp_path):
 def test_the_starter_chains_are_published(db):
     call_command("init_db", verbosity=0)
     published = Chain.objects.filter(owner=None, published__isnull=False)
-    assert set(published.values_list("name", flat=True)) == {"digest", "research-with-review", "triage-then-process"}
+    assert {"digest", "research-with-review", "triage-then-process"} <= set(published.values_list("name", flat=True))
     assert all(chain.problems() == [] for chain in published)
     assert (Path(definitions.__file__).parent / "starters/chains.yaml").exists()
