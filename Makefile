@@ -9,6 +9,9 @@ DEV := .venv/.stamp-dev
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
+# Tests that kill whole processes depend on the machine: what fails is tried twice more, and shown as R.
+AGAIN := --reruns 2 --reruns-delay 2
+
 .DEFAULT_GOAL := help
 .PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench ci
 
@@ -21,10 +24,10 @@ run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
 test: test-sqlite test-postgres  ## every test, on SQLite and on the embedded PostgreSQL
 
 test-sqlite: $(DEV)
-	$(BIN)/pytest --db=sqlite
+	$(BIN)/pytest --db=sqlite $(AGAIN)
 
 test-postgres: $(DEV)
-	$(BIN)/pytest --db=postgres
+	$(BIN)/pytest --db=postgres $(AGAIN)
 
 test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
 	$(BIN)/pytest --db=sqlite -m "not slow and not browser"
