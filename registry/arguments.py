@@ -36,7 +36,8 @@ class Finder:
         properties: dict[str, JSON] = schema.get("properties", {})
         required = schema.get("required", list(properties))
         found: dict[str, JSON] = {}
-        for name in sorted(properties, key=lambda name: name not in required):
+        # A list keeps its order in every database, an object's keys do not: `required` says what comes first.
+        for name in sorted(properties, key=lambda name: required.index(name) if name in required else len(required)):
             value = written[name] if name in written else self.value(name, properties[name], name in required)
             if value is not NOTHING:
                 found[name] = value
