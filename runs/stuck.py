@@ -1,11 +1,14 @@
 """Does a run go round in circles? Pure: the calls so far in, a verdict out.
 
-A turn is barren when all its calls were made before with the same arguments and the same answer. A second barren turn
-in a row is warned of, a third is the end: that covers the same call again and again, and circles of two, three or more.
-What changes its arguments but gets nowhere (only failures, only empty answers, two agents sending each other to and
-fro) is given a little longer.
+A turn is barren when all its calls were made before with the same arguments and the same answer; numbers in it do not
+count, so a clock's answers are the same. A second barren turn in a row is warned of, a third is the end: that covers
+the same call again and again, and circles of two, three or more. What changes its arguments but gets nowhere (only
+failures, only empty answers, two agents that send each other to and fro and say nothing new) ends in its fourth turn,
+too. What may be honest work, the same call with ever new answers or two agents with ever new things to say, is given
+a little longer.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,8 +20,12 @@ FIRST_CHECK = 3  # turns before which nothing can be wrong
 BARREN = 2  # barren turns in a row before the warning; one more ends the run
 POLLED = 5  # the same call with ever other answers: somebody waits for something, perhaps in vain
 FAILING = 3  # turns in a row in which everything failed in the same way
-EMPTY = 4  # turns in a row in which one tool found nothing
-TO_AND_FRO = 5  # turns in a row in which two agents take turns with each other
+EMPTY = 3  # turns in a row in which one tool found nothing
+TO_AND_FRO = 3  # turns in a row in which two agents take turns with each other and say nothing new
+BY_TURNS = 5  # the same, with something new each time: one writes and the other reviews, perhaps
+NEW_WORDS = 5  # so many words that nobody said before make an answer new
+NUMBERS = re.compile(r"\w*\d\w*")
+WORD = re.compile(r"\w+")
 EMPTY_ANSWERS = frozenset({"null", '""', "[]", "{}", '{"result":null}', '{"results":[]}'})
 
 
@@ -37,18 +44,33 @@ class Step:
     @classmethod
     def of(cls, record: Any) -> "Step":
         code = str((record.error or {}).get("code", ""))
-        answer = canonical_json(record.result) if record.outcome == "ok" else f"{record.outcome}: {code}"
-        return cls(
-            record.name, canonical_json(record.arguments), answer, record.turn, record.kind, record.outcome, code
-        )
+        name, kind, said = record.name, record.kind, record.result
+        if isinstance(said, dict) and is_agent_call(record):
+            name, kind = str(said.get("agent") or name), "agent"
+            said = {"reply": said.get("reply"), "output": said.get("output")}  # each child run has an id of its own
+        answer = canonical_json(said) if record.outcome == "ok" else f"{record.outcome}: {code}"
+        return cls(name, canonical_json(record.arguments), answer, record.turn, kind, record.outcome, code)
 
     @property
     def call(self) -> tuple[str, str]:
         return self.name, self.arguments
 
     @property
+    def words(self) -> set[str]:
+        """What is said in the call and its answer, without numbers."""
+        return set(WORD.findall(without_numbers(f"{self.arguments} {self.answer}".lower())))
+
+    @property
     def is_failure(self) -> bool:
         return self.outcome not in ("ok", "")
+
+
+def is_agent_call(record: Any) -> bool:
+    return record.kind == "agent" or (record.kind == "builtin" and record.name == "delegate")
+
+
+def without_numbers(text: str) -> str:
+    return NUMBERS.sub("#", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +108,8 @@ def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
         (polled(turns), POLLED, f"“{last.name}” was called again and again with the same arguments"),
         (failing(turns), FAILING, f"“{last.name}” failed again in the same way ({last.code or 'error'})"),
         (empty(turns), EMPTY, f"“{last.name}” found nothing again"),
-        (to_and_fro(turns), TO_AND_FRO, f"“{last.name}” and another agent send each other to and fro"),
+        (idle_talk(turns), TO_AND_FRO, f"“{last.name}” and another agent send each other to and fro"),
+        (len(by_turns(turns)), BY_TURNS, f"“{last.name}” and another agent send each other to and fro"),
     ]
 
 
@@ -95,7 +118,7 @@ def barren(turns: Sequence[Turn]) -> int:
     seen: set[tuple[str, str, str]] = set()
     row = 0
     for turn in turns:
-        answers = {(*step.call, step.answer) for step in turn}
+        answers = {(*step.call, without_numbers(step.answer)) for step in turn}
         row = row + 1 if answers <= seen else 0
         seen |= answers
     return row
@@ -121,18 +144,35 @@ def empty(turns: Sequence[Turn]) -> int:
     return in_a_row(turns, lambda turn: all(step.name == name and step.answer in EMPTY_ANSWERS for step in turn))
 
 
-def to_and_fro(turns: Sequence[Turn]) -> int:
-    """The last turns in a row in which two agents were called by turns, and nothing else."""
+def idle_talk(turns: Sequence[Turn]) -> int:
+    """The last turns in which two agents were called by turns and said nothing new; the round before them included."""
+    row = [turn[0] for turn in by_turns(turns)]
+    said: set[str] = set()
+    idle = 0
+    for place, step in enumerate(row):
+        is_new = len(step.words - said - own_words(step)) >= NEW_WORDS
+        said |= step.words
+        idle = 0 if is_new and place >= 2 else idle + 1
+    return idle
+
+
+def own_words(step: Step) -> set[str]:
+    """What the caller said: an agent that repeats it says nothing new."""
+    return set(WORD.findall(without_numbers(step.arguments.lower())))
+
+
+def by_turns(turns: Sequence[Turn]) -> list[Turn]:
+    """The last turns in a row in which two agents were called by turns, and nothing else; oldest first."""
     if len(turns) < 2 or not all(is_one_agent(turn) for turn in turns[-2:]):
-        return 0
+        return []
     pair = (turns[-1][0].name, turns[-2][0].name)
     if pair[0] == pair[1]:
-        return 0
-    row = 0
+        return []
+    row: list[Turn] = []
     for place, turn in enumerate(reversed(turns)):
         if not is_one_agent(turn) or turn[0].name != pair[place % 2]:
             break
-        row += 1
+        row.insert(0, turn)
     return row
 
 

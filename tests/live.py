@@ -4,19 +4,23 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
+import psycopg
 import pytest
+
+from runs.supervisor import postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
@@ -50,11 +54,29 @@ class Live:
         self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; the exit code."""
+        """Send a signal and wait for the end; the exit code. No run of a journey may have looked like a circle."""
+        suspected = self.suspected_of_circles()
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        code = self.process.wait(timeout=60)
+        assert suspected == [], f"honest runs were warned of circles: {suspected}"
+        return code
+
+    def suspected_of_circles(self) -> list[str]:
+        """The runs that were warned, those that were then stopped among them; [] of a database that was killed."""
+        asked = "SELECT run_id FROM runs_runevent WHERE type = 'stuck.warned'"
+        if self.environment.get("DB") == "postgres":
+            try:
+                with psycopg.connect(postgres.url(postgres.home(self.data_dir) / "run"), connect_timeout=5) as line:
+                    return [str(run) for (run,) in line.execute(asked)]
+            except psycopg.OperationalError:
+                return []
+        file = self.data_dir / "muster.sqlite3"
+        if not file.exists():
+            return []
+        with closing(sqlite3.connect(file, timeout=20)) as line:
+            return [str(run) for (run,) in line.execute(asked)]
 
     def programs(self) -> dict[str, psutil.Process]:
         """The supervisor's living children by name: web, worker, beat, valkey, postgres."""

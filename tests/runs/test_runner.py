@@ -264,6 +264,7 @@ def test_a_minion_that_calls_itself_is_refused(worker, alice, make_agent, make_t
     assert run.tool_calls.get().error["code"] == "cycle"
 
 
+@pytest.mark.circles
 def test_a_run_that_repeats_itself_is_warned_then_stopped(worker, alice, agent, stub, functions):
     stub.script(*[calls(("add", {"a": 1, "b": 2}))] * 8)
     run = worker.send_message(alice, "loop", agent)
