@@ -12,14 +12,8 @@ GRACE_S = 5.0  # on top of the function's own limit: queueing and transport
 
 def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     """Make or refresh the tool that bears the function's name. Raises Conflict when another tool has the name."""
+    require_free_name(function)
     tool = tool_of(function) or Tool(kind=Tool.Kind.FUNCTION)
-    taken = Tool.objects.filter(name=function.name, owner=function.owner).exclude(pk=tool.pk).first()
-    if taken:
-        raise Conflict(
-            f"There is a {taken.kind} tool “{function.name}” already.",
-            code="name_taken",
-            hint="Give the function another name.",
-        )
     spec = version.spec
     tool.name, tool.owner, tool.team = function.name, function.owner, function.team
     tool.description, tool.effect = spec["description"], spec["effect"]
@@ -31,6 +25,18 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     tool.save()
     tool_changed(tool)
     return tool
+
+
+def require_free_name(function: StoredFunction) -> None:
+    """Raises Conflict when a tool of another kind, or of another function, has the name: it could not be published."""
+    own = tool_of(function) if function.pk else None
+    others = Tool.objects.filter(name=function.name, owner=function.owner).exclude(pk=own.pk if own else None)
+    if taken := others.first():
+        raise Conflict(
+            f"There is a {taken.kind} tool “{function.name}” already.",
+            code="name_taken",
+            hint="Give the function another name.",
+        )
 
 
 def tool_of(function: StoredFunction) -> Tool | None:

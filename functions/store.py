@@ -24,6 +24,8 @@ def save(
     if before:
         require_edit(before, user)
         forget_derived(function, before)
+    if before is None or before.name != function.name:
+        catalogue.require_free_name(function)
     raised = checks.require_permissions(function, before, user)
     refuse(checks.check(function, **expectations), "was not stored")
     try:

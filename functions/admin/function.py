@@ -122,6 +122,8 @@ class FunctionForm(VersionedForm):
         owner = function.owner if self.user.is_superuser or before else self.user
         if StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk).exists():
             self.add_error("name", f"There is a function “{function.name}” already.")
+        elif before is None or before.name != function.name:
+            self.check_name(StoredFunction(pk=function.pk, name=function.name, owner=owner))
         if before:
             store.forget_derived(function, before)
         try:
@@ -140,6 +142,12 @@ class FunctionForm(VersionedForm):
             self.add_error(
                 field if field in self.fields else None, f"{where}{one['message'].rstrip('.')}. {one['hint']}"
             )
+
+    def check_name(self, function: StoredFunction) -> None:
+        try:
+            catalogue.require_free_name(function)
+        except MusterError as error:
+            self.add_error("name", f"{error} {error.hint}")
 
 
 @admin.register(StoredFunction)

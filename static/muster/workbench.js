@@ -93,7 +93,7 @@ async function save() {
     draft = saved.draft_sha256;
     showRefusals([]);
     tell("The draft is saved.", "success");
-    if (isNew) { history.replaceState(null, "", `/functions/${saved.name}/`); bench.dataset.name = saved.name; }
+    if (isNew) { history.replaceState(null, "", `/functions/${saved.name}/`); bench.dataset.name = saved.name; document.getElementById("name").readOnly = true; }
     return isNew ? "new" : "saved";
   } catch (error) {
     if (error.details.some((one) => one.line)) showRefusals(error.details);
@@ -110,7 +110,7 @@ async function publish() {
     const made = await api(`${path()}/publish`, { method: "POST", body: { expected: draft } });
     tell(`Version ${made.version} is live.`, "success");
     setTimeout(() => location.reload(), 600);
-  } catch (error) { wrong("source", error.message); }
+  } catch (error) { tell(`Not published. ${error.message}`); }
 }
 
 document.getElementById("try-form").addEventListener("submit", (event) => { event.preventDefault(); run(); });

@@ -135,6 +135,17 @@ def test_a_taken_name_is_409(alice_api):
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "name_taken")
 
 
+def test_a_name_that_could_never_be_published_is_refused_at_once(alice, bob, alice_api):
+    """A device's tool has it. Bob's tools are in nobody's way."""
+    Tool(owner=alice, name="shout", kind="device", description="Loud").save()
+    Tool(owner=bob, name="add", kind="device", description="Bob's").save()
+    answer = alice_api.post(f"{V1}/", {"name": "shout", "source": ADD})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "name_taken")
+    assert not StoredFunction.objects.exists()
+    assert alice_api.post(f"{V1}/", {"name": "add", "source": ADD}).status_code == 201
+    assert alice_api.patch(f"{V1}/add", {"name": "shout"}, JSON).status_code == 409
+
+
 def test_wrong_arguments_are_422_and_a_failing_function_is_200(alice, alice_api):
     publish(alice, "def f(a: int):\n    return 1 / a\n", "f")
     wrong = alice_api.post(f"{V1}/f/execute", {"arguments": {"a": "x"}})

@@ -226,8 +226,8 @@ def test_two_authors_may_publish_at_once_and_nothing_is_lost(alice):
 
 
 def test_a_tool_of_another_kind_keeps_its_name(alice):
-    Tool.objects.create(name="add", kind="builtin", owner=alice)
     function = make(alice)
+    Tool.objects.create(name="add", kind="builtin", owner=alice)
     with pytest.raises(Conflict):
         store.publish(function, user=alice)
     function.refresh_from_db()
