@@ -5,8 +5,9 @@ So there is no result backend, and a message that is delivered twice or lost doe
 """
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, bootsteps
 
 from config import transport  # noqa: F401  (replaces the channel of Redis brokers)
 
@@ -33,3 +34,17 @@ app.conf.update(
     worker_redirect_stdouts=False,
 )
 app.autodiscover_tasks()
+
+
+class PickupStep(bootsteps.StartStopStep):
+    """A worker of the queue “runs” takes runs and chain steps off their list, besides what Celery brings it."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def create(self, worker: Any) -> Any:
+        from runs.pickup import for_worker  # needs the apps, which are loaded when a worker is made
+
+        return for_worker(worker.app.amqp.queues.consume_from)
+
+
+app.steps["worker"].add(PickupStep)

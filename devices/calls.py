@@ -11,10 +11,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, UUIDField
 from django.utils import timezone
 
 from agents import broadcast
+from agents.prepared import Select
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
 from devices import protocol
 from devices.exceptions import DeviceFailed
@@ -224,10 +225,19 @@ def tell_cancelled(row: DeviceCall, reason: str) -> None:
 # -- the end of a run -------------------------------------------------------------------------------------------------
 
 
+WORKED_FOR = Select(
+    lambda at: (
+        DeviceCall.objects.filter(Q(run_id=at.run) | Q(root_id=at.run))
+        .exclude(device=None)
+        .values_list("device_id", "run_context")
+    ),
+    run=UUIDField(),
+)
+
+
 def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str = "") -> int:
     """Tell every device that worked for this run that no more comes; one that is away is told when it is back."""
-    rows = DeviceCall.objects.filter(Q(run_id=run_id) | Q(root_id=run_id)).exclude(device=None)
-    devices = dict(rows.values_list("device_id", "run_context"))
+    devices = dict(WORKED_FOR.all(run=run_id))
     if not devices:
         return 0
     online = set(Device.objects.online(timezone.now()).filter(pk__in=devices).values_list("pk", flat=True))

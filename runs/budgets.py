@@ -7,10 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum
 from django.utils import timezone
 
 from agents.models.team import Membership
+from agents.prepared import Select
 
 from .exceptions import RunEnded
 from .models import Budget, Run
@@ -46,10 +47,20 @@ class Watch:
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, their teams, and of everyone."""
-    everyone = Q(user=None, agent=None, team=None)
-    mine = Q(user_id=run.principal_id) | Q(team_id__in=team_ids(run.principal_id))
-    agent = Q(agent_id=run.agent_id) if run.agent_id else Q(pk=None)
-    return list(Budget.objects.filter(everyone | mine | agent, enabled=True))
+    return COVERING.all(user=run.principal_id, agent=run.agent_id)
+
+
+COVERING = Select(
+    lambda at: Budget.objects.filter(
+        Q(user=None, agent=None, team=None)
+        | Q(user_id=at.user)
+        | Q(team_id__in=team_ids(at.user))
+        | Q(agent_id=at.agent),  # a run without an agent compares with NULL, which nothing equals
+        enabled=True,
+    ),
+    user=IntegerField(),
+    agent=IntegerField(),
+)
 
 
 def team_ids(user_id: Any) -> QuerySet:

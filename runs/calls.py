@@ -10,12 +10,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, IntegerField
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.models import ToolGrant
+from agents.prepared import Select
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -57,6 +58,13 @@ COMPLETE = ToolSpec(
 )
 
 
+GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted")
+AGENT_GRANTS = Select(lambda at: ToolGrant.objects.filter(agent_id=at.agent).values_list(*GRANT), agent=IntegerField())
+CHAIN_GRANTS = Select(
+    lambda at: ToolGrant.objects.filter(chain__versions=at.version).values_list(*GRANT), version=IntegerField()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """One grant as it is now."""
@@ -78,11 +86,11 @@ class Desk:
 
     def read_grants(self) -> None:
         """The modes in force now: an author's “deny” reaches a run that is already at work."""
-        subject = (
-            {"agent_id": self.run.agent_id} if self.run.agent_id else {"chain__versions": self.run.chain_version_id}
-        )
-        rows = ToolGrant.objects.filter(**subject).values_list(
-            "tool_id", "mode", "tool__enabled", "allow_after_untrusted"
+        of_agent = self.run.agent_id is not None
+        rows = (
+            AGENT_GRANTS.all(agent=self.run.agent_id)
+            if of_agent
+            else CHAIN_GRANTS.all(version=self.run.chain_version_id)
         )
         self.grants = {tool: Grant(mode, enabled, after) for tool, mode, enabled, after in rows}
 

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, UUIDField
 from django.utils import timezone
 
+from agents.prepared import Select
 from devices import calls as device_calls
 
 from . import events, queue
@@ -124,11 +125,16 @@ def close_open_work(run: Run, *, reason: str) -> None:
         cancel(child, by=None, reason=f"its parent ended: {reason}")
 
 
+FOLLOWERS = Select(
+    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED).values_list("pk"), run=UUIDField()
+)
+
+
 def release_followers(run: Run) -> None:
     """Wake the parent that waits for this child, and the next message of the session."""
     if run.parent_id:
         wake(run.parent_id, waiting_for="child")
-    for follower in Run.objects.filter(after=run, status=Status.QUEUED).values_list("pk", flat=True):
+    for (follower,) in FOLLOWERS.all(run=run.pk):
         if Run.objects.filter(pk=follower, after=run).update(after=None, queued_at=timezone.now()):
             queue.enqueue(follower)
 

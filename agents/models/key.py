@@ -10,6 +10,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from agents.prepared import Select
+
 RESOURCES = (
     "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices",
     "connections", "providers", "budgets", "teams", "secrets", "audit", "triggers", "webhooks", "workers", "keys",
@@ -63,7 +65,7 @@ class ApiKey(models.Model):
     def find(cls, presented: str) -> "ApiKey | None":
         """The live key for what a caller presented, or None. The comparison takes constant time."""
         prefix, _, secret = presented.partition(".")
-        key = cls.objects.select_related("user").filter(prefix=prefix, revoked_at=None).first()
+        key = LIVE_KEY.first(prefix=prefix)
         if key is None or not hmac.compare_digest(key.digest, digest_of(secret)):
             return None
         if not key.user.is_active or (key.expires_at and key.expires_at <= timezone.now()):
@@ -88,6 +90,12 @@ class ApiKey(models.Model):
     def revoke(self) -> None:
         self.revoked_at = self.revoked_at or timezone.now()
         self.save(update_fields=["revoked_at"])
+
+
+LIVE_KEY = Select(
+    lambda at: ApiKey.objects.select_related("user").filter(prefix=at.prefix, revoked_at=None).order_by(),
+    prefix=models.CharField(),
+)
 
 
 def digest_of(secret: str) -> str:

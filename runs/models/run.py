@@ -12,6 +12,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
+from agents.prepared import Select, Update
 
 from .session import Session
 
@@ -35,29 +36,10 @@ class RunQuerySet(models.QuerySet):
         `numbers` event numbers are taken on the way; the caller writes those events in the same transaction.
         """
         now = now or timezone.now()
-        won = (
-            self.filter(pk=run_id)
-            .claimable(now)
-            .update(
-                claimed_from=models.F("status"),
-                crashes=models.Case(
-                    models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1),
-                    default=models.F("crashes"),
-                    output_field=models.IntegerField(),
-                ),
-                status=Run.Status.RUNNING,
-                waiting_for="",
-                wake_at=None,
-                lease_owner=worker,
-                lease_expires_at=now + timedelta(seconds=settings.LEASE_S),
-                attempt=models.F("attempt") + 1,
-                last_event=models.F("last_event") + numbers,
-                started_at=Coalesce("started_at", models.Value(now)),
-            )
-        )
-        if not won:
+        until = now + timedelta(seconds=settings.LEASE_S)
+        if not TAKE.run(run=run_id, worker=worker, now=now, until=until, numbers=numbers):
             return None
-        return Run.objects.select_related("agent", "session").get(pk=run_id)
+        return TAKEN.first(run=run_id)
 
 
 class Run(models.Model):
@@ -184,6 +166,37 @@ class Run(models.Model):
     @property
     def root_pk(self) -> uuid.UUID:
         return self.root_id or self.pk
+
+
+TAKE = Update(
+    lambda at: (
+        Run.objects.filter(pk=at.run).claimable(at.now),
+        {
+            "claimed_from": models.F("status"),
+            "crashes": models.Case(
+                models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1),
+                default=models.F("crashes"),
+                output_field=models.IntegerField(),
+            ),
+            "status": Run.Status.RUNNING,
+            "waiting_for": "",
+            "wake_at": None,
+            "lease_owner": at.worker,
+            "lease_expires_at": at.until,
+            "attempt": models.F("attempt") + 1,
+            "last_event": models.F("last_event") + at.numbers,
+            "started_at": Coalesce("started_at", at.now),
+        },
+    ),
+    run=models.UUIDField(),
+    worker=models.CharField(),
+    now=models.DateTimeField(),
+    until=models.DateTimeField(),
+    numbers=models.IntegerField(),
+)
+TAKEN = Select(
+    lambda at: Run.objects.select_related("agent", "session").filter(pk=at.run).order_by(), run=models.UUIDField()
+)
 
 
 class RunValue(models.Model):

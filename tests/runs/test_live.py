@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import websockets
@@ -133,6 +134,12 @@ def test_a_cancel_stops_a_function_that_is_still_running(muster, model):
     assert ended(muster, run_id, within=5)["status"] == "cancelled"
 
 
+def in_a_loop(coroutine):
+    """Its result; on a thread of its own, since the browser tests keep a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_the_session_socket_talks_and_watches(muster, model):
     model.script(says("first"), says("Hello over a socket", pause_s=0.02))
     session = muster.http.post("/api/v1/agents/adder/messages", json={"message": "hi"}).json()["session"]
@@ -149,7 +156,7 @@ def test_the_session_socket_talks_and_watches(muster, model):
                 frames.append(json.loads(await asyncio.wait_for(socket.recv(), 10)))
             return frames
 
-    frames = asyncio.run(talk())
+    frames = in_a_loop(talk())
     assert [frame["type"] for frame in frames[:2]] == ["error", "error"]
     assert (
         "".join(frame["data"]["text"] for frame in frames if frame["type"] == "message.delta") == "Hello over a socket"
@@ -174,7 +181,7 @@ def test_a_socket_that_may_not_be_is_closed_with_its_code(muster, path, key, cod
                 await asyncio.wait_for(socket.recv(), 10)
             return told["error"]["message"], closed.value.rcvd.code
 
-    reason, closed_with = asyncio.run(knock())
+    reason, closed_with = in_a_loop(knock())
     assert closed_with == code and reason
 
 
@@ -188,7 +195,7 @@ def test_the_run_socket_replays_from_a_cursor_and_closes_at_the_end(muster, mode
         async with websockets.connect(url, additional_headers={"Authorization": f"Bearer {muster.key}"}) as socket:
             return [json.loads(frame)["type"] async for frame in socket]
 
-    assert asyncio.run(watch()) == ["model.finished", "run.finished"]
+    assert in_a_loop(watch()) == ["model.finished", "run.finished"]
 
 
 def test_a_killed_worker_loses_no_run_and_repeats_no_effect(muster, model):
