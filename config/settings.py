@@ -312,9 +312,10 @@ MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the s
 
 # The router: "provider:model" of a site provider, or empty. Without either it matches capabilities and words.
 ROUTER_MODEL = env.str("MUSTER_ROUTER_MODEL", default="")
+# "provider:model" of one with an OpenAI-compatible /embeddings, or empty.
 ROUTER_EMBEDDINGS = env.str("MUSTER_ROUTER_EMBEDDINGS", default="")
-ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.3)  # cosine an agent needs; embedding models differ
-ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.02)  # by which it must lead the next
+ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.2)  # cosine an agent needs; embedding models differ
+ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # by which it must lead the next
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -25,6 +25,14 @@ class Cache(Generic[Key, Value]):
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
+                self._kept.move_to_end(key)
+        return found
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Value]:
+        """Those that are kept, in the order asked for; a thousand for the price of one lock."""
+        with self._lock:
+            found = {key: value for key in keys if (value := self._kept.get(key)) is not None}
+            for key in found:
                 self._kept.move_to_end(key)
         return found
 

@@ -27,8 +27,19 @@ class Profile:
     weights: dict[str, float]
 
     @property
+    def about(self) -> str:
+        """What it is, for an embedding."""
+        able = ", ".join(text for text, _ in self.capabilities)
+        return f"{self.name.replace('-', ' ')}: {self.description} {able}".strip()
+
+    @property
+    def passages(self) -> list[tuple[str, ...]]:
+        """What else of it a message may be near to: its capabilities, its examples. Groups that are not empty."""
+        return [said for said in (tuple(text for text, _ in self.capabilities), self.examples) if said]
+
+    @property
     def text(self) -> str:
-        """What an embedding or a classifier reads."""
+        """All that a classifier reads."""
         said = [f"{self.name}: {self.description}"]
         if self.capabilities:
             said.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
@@ -49,15 +60,17 @@ def profiles_for(user: Any) -> list[Profile]:
     nearest: dict[str, tuple[int, str]] = {}
     for pk, name, live_hash in rows:
         nearest.setdefault(name, (pk, live_hash))
-    found = {key: _profiles.get(key) for key in nearest.values()}
-    lacking = [key for key, profile in found.items() if profile is None]
-    found |= made(lacking)
-    return [profile for profile in found.values() if profile is not None]
+    keys = list(nearest.values())
+    found = _profiles.get_many(keys)
+    if len(found) == len(keys):
+        return list(found.values())
+    found |= made([key for key in keys if key not in found])
+    return [found[key] for key in keys if key in found]
 
 
-def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile | None]:
+def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
     hashes = dict(keys)
-    profiles: dict[tuple[int, str], Profile | None] = {}
+    profiles: dict[tuple[int, str], Profile] = {}
     for start in range(0, len(keys), 500):
         ids = [pk for pk, _ in keys[start : start + 500]]
         versions = AgentVersion.objects.filter(pk__in=Agent.objects.filter(pk__in=ids).values("published_id"))

@@ -138,13 +138,11 @@ def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | 
 
 def by_embeddings(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
     """The nearest agent, where an embedding model is configured and it is near enough."""
-    scores = embeddings.similarities(user, text, profiles)
-    if scores is None:
+    ranked = embeddings.ranked(user, text, profiles)
+    if ranked is None:
         return None
-    ranked = sorted(zip(scores, profiles, strict=True), key=lambda pair: (-pair[0], pair[1].name))
-    shown = [Candidate(one.name, round(score, 4), "similar in meaning") for score, one in ranked[:SHOWN]]
-    sure = embeddings.is_sure([score for score, _ in ranked])
-    return Found([ranked[0][1]] if sure else [], shown, "nearest in meaning")
+    shown = [Candidate(one.name, round(score, 4), "similar in meaning") for one, score in ranked[:SHOWN]]
+    return Found(embeddings.winners(ranked), shown, "nearest in meaning")
 
 
 def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:

@@ -74,7 +74,8 @@ def text_of(message: dict[str, JSON]) -> str:
 
 
 class StubOpenAI:
-    """`with StubOpenAI() as stub: stub.script(says("hi"))`. `stub.requests` holds the bodies it got, in order.
+    """`with StubOpenAI() as stub: stub.script(says("hi"))`. `stub.requests` holds the bodies it got, in order
+    (`stub.embedded` those for /embeddings).
 
     `only_response_format` refuses `tools` as many small local servers do. Embeddings are hashed bags of words.
     """
@@ -83,6 +84,7 @@ class StubOpenAI:
         self.port = port
         self.only_response_format = only_response_format
         self.requests: list[dict[str, JSON]] = []
+        self.embedded: list[dict[str, JSON]] = []
         self.headers: list[dict[str, str]] = []
         self.turns: list[Turn] = []
         self.otherwise: Callable[[dict[str, JSON]], Turn] = use_first_tool
@@ -138,6 +140,7 @@ class StubOpenAI:
         self.headers.append(headers)
         path = lines[0].split()[1]
         if path.endswith("/embeddings"):
+            self.embedded.append(body)
             return await self._send(writer, 200, embeddings(body))
         if path.endswith("/models"):
             return await self._send(writer, 200, {"object": "list", "data": [{"id": "stub", "object": "model"}]})

@@ -7,7 +7,9 @@ import pytest
 
 from agents.exceptions import NotFound
 from agents.models import Agent, Provider
+from agents.spec import AgentSpec
 from registry import delegation, embeddings, router
+from registry.profiles import profile_of
 from tests.fakes import fails, says
 
 pytestmark = pytest.mark.django_db
@@ -154,10 +156,37 @@ def test_embeddings_decide_where_they_are_configured(alice, crew, stub, settings
     assert router.route(alice, "zzz", methods=["embeddings"]).agent is None
 
 
+def test_one_fitting_example_counts_among_many_others(alice, make_agent, stub, settings):
+    Provider.objects.create(name="mind", kind="openai-compatible", base_url=stub.url)
+    settings.ROUTER_EMBEDDINGS = "mind:embed"
+    examples = ["Water the roses", "Mow the lawn", "Rake leaves", "Prune the vine", "Repot my ficus", "Feed pigeons"]
+    make_agent("gardener", description="Looks after plants.", capabilities=["gardening"], examples=examples)
+    make_agent("porter", description="Carries the bags.", capabilities=["luggage"], examples=["Carry my bags"])
+    found = router.route(alice, "Please repot my ficus", methods=["embeddings"])
+    assert found.agent.name == "gardener" and found.candidates[0].score > found.candidates[1].score
+
+
+def test_equally_near_agents_both_win_and_one_that_hardly_leads_does_not(settings):
+    settings.ROUTER_NEAR, settings.ROUTER_AHEAD = 0.2, 0.05
+    one, two, far = (profile_of(AgentSpec(name=name)) for name in ("one", "two", "far"))
+    assert embeddings.winners([(one, 0.5), (two, 0.5), (far, 0.3)]) == [one, two]
+    assert embeddings.winners([(one, 0.5), (two, 0.47)]) == []
+    assert embeddings.winners([(one, 0.1)]) == [] == embeddings.winners([])
+
+
+def test_a_second_message_embeds_no_agent_again(alice, crew, stub, settings):
+    Provider.objects.create(name="mind", kind="openai-compatible", base_url=stub.url)
+    settings.ROUTER_EMBEDDINGS = "mind:embed"
+    router.route(alice, "Soup?", methods=["embeddings"])
+    before = len(stub.embedded)
+    router.route(alice, "Stew?", methods=["embeddings"])
+    assert [body["input"] for body in stub.embedded[before:]] == [["Stew?"]]
+
+
 def test_embeddings_that_are_down_are_passed_over(alice, crew, stub, settings):
     Provider.objects.create(name="mind", kind="openai-compatible", base_url="http://127.0.0.1:1/v1")
     settings.ROUTER_EMBEDDINGS = "mind:embed"
-    assert embeddings.similarities(alice, "soup", []) is None
+    assert embeddings.ranked(alice, "soup", []) is None
     assert router.route(alice, "I need two recipes").method == "capability"
 
 

@@ -84,7 +84,7 @@ def test_two_agents_with_fixed_tasks_are_stopped_as_soon():
 
 
 def test_a_writer_and_a_reviewer_have_a_second_round():
-    novel = "one two three four five six seven eight nine ten eleven twelve".split()
+    novel = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
     def write_and_review(turn):
         answer = " ".join(word + "abcdefghijklm"[turn] for word in novel)
