@@ -10,7 +10,7 @@ from typing import Any
 
 from .forkserver import Child, ForkServer
 
-_MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 8
+_MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 16
 
 
 @dataclass(slots=True)
@@ -35,29 +35,28 @@ class KeptChild:
 
 
 class KeptChildren:
-    """By key; a child is out of here while it works, so two calls never share it at the same moment."""
+    """By key, several of one key where its calls ran side by side; a child is out of here while it works."""
 
     def __init__(self) -> None:
-        self._children: OrderedDict[Any, KeptChild] = OrderedDict()
+        self._children: OrderedDict[Any, list[KeptChild]] = OrderedDict()  # the key used last stands last
         self._lock = threading.Lock()
 
     def take(self, key: Any) -> KeptChild | None:
-        """The idle child of this key, if there is one."""
+        """An idle child of this key, if there is one."""
         with self._lock:
-            return self._children.pop(key, None)
+            return self._pop(key, -1) if key in self._children else None
 
     def put(self, key: Any, kept: KeptChild) -> None:
-        """Keep it for the next call, or end it; never more than a few, and none past its time."""
+        """Keep it for the next call, or end it; never more than a few in all, and none past its time."""
         ending = []
         with self._lock:
-            if kept.is_spent or key in self._children:
+            if kept.is_spent:
                 ending.append(kept)
             else:
-                self._children[key] = kept
-            while len(self._children) > _MAX_KEPT:
-                ending.append(self._children.popitem(last=False)[1])
-            while self._children and next(iter(self._children.values())).is_spent:
-                ending.append(self._children.popitem(last=False)[1])
+                self._children.setdefault(key, []).append(kept)
+                self._children.move_to_end(key)
+            while sum(map(len, self._children.values())) > _MAX_KEPT or self._is_oldest_spent():
+                ending.append(self._pop(next(iter(self._children)), 0))
         for spent in ending:
             spent.end()
 
@@ -65,6 +64,15 @@ class KeptChildren:
         """End those of one run, or all."""
         with self._lock:
             keys = [key for key in self._children if reuse is None or key[0] == reuse]
-            ending = [self._children.pop(key) for key in keys]
+            ending = [kept for key in keys for kept in self._children.pop(key)]
         for kept in ending:
             kept.end()
+
+    def _pop(self, key: Any, place: int) -> KeptChild:
+        kept = self._children[key].pop(place)
+        if not self._children[key]:
+            del self._children[key]
+        return kept
+
+    def _is_oldest_spent(self) -> bool:
+        return bool(self._children) and next(iter(self._children.values()))[0].is_spent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -155,6 +156,17 @@ def test_a_kept_child_serves_one_run_with_fresh_globals(pool):
     assert len(pool._kept._children) == 2
     pool.release("run-1")
     assert [key[0] for key in pool._kept._children] == ["run-2"]
+
+
+def test_calls_side_by_side_each_keep_a_child(pool):
+    source = "def main(n): return n\n"
+    pool.execute(source, {"n": 0}, reuse="run-1")
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = list(threads.map(lambda n: pool.execute(source, {"n": n}, reuse="run-1"), range(40)))
+    assert [outcome.result for outcome in outcomes] == list(range(40))
+    assert pool._servers["core"].taken <= 4
+    pool.release("run-1")
+    assert not pool._kept._children
 
 
 def test_a_kept_child_that_fails_is_not_kept(pool):
