@@ -17,7 +17,7 @@ from agents.mapping import MappingError
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 
-from . import endings, events, fanout, queue, steps
+from . import endings, events, fanout, queue, slices, step_calls, step_children, steps
 from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
@@ -98,7 +98,7 @@ class Walk:
     def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
         approval = approval_of(row)
         if row.child is not None:
-            return row.child.is_done and steps.settle_child(self.run, step, row)
+            return row.child.is_done and step_children.settle_child(self.run, step, row)
         if row.call is not None:
             return self.follow_call(step, row)
         return approval is not None and steps.follow_approval(self.run, step, row, approval)
@@ -107,12 +107,12 @@ class Walk:
         """A call that waited for a person, a device or a child: ask again where there may be an answer."""
         assert row.call is not None
         if row.call.outcome:
-            return steps.settle_call(self.run, step, row, row.call)
+            return step_calls.settle_call(self.run, step, row, row.call)
         if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
             return False
         if not self.reclaim(row, Status.WAITING):
             return False
-        self.guarded(step, row, lambda: steps.resume_call(self.run, self.spec, step, row, self.lease))
+        self.guarded(step, row, lambda: step_calls.resume_call(self.run, self.spec, step, row, self.lease))
         row.refresh_from_db(fields=["status"])
         return row.status != Status.WAITING
 
@@ -122,7 +122,7 @@ class Walk:
             return False
         if row.call is None:
             return StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(status=Status.READY) > 0
-        self.guarded(step, row, lambda: steps.resume_call(self.run, self.spec, step, row, self.lease))
+        self.guarded(step, row, lambda: step_calls.resume_call(self.run, self.spec, step, row, self.lease))
         return True
 
     def is_abandoned(self, row: StepRun) -> bool:
@@ -233,20 +233,22 @@ class Walk:
         if step.for_each:
             return fanout.open_items(self.run, self.spec, step, row, self.scope())
         given = steps.input_of(step, row, self.scope())
-        if step.target_kind in steps.KINDS_WITH_CHILD:
-            steps.start_child(self.run, self.spec, step, row, given)
+        if step.target_kind in step_children.KINDS:
+            step_children.start_child(self.run, self.spec, step, row, given)
             return False
         if not inline:
             send_step(row)
             return False
-        steps.call_tool(self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner)
+        step_calls.call_tool(
+            self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner
+        )
         return True
 
     def tool_of(self, step: StepSpec) -> ToolSpec:
         """Looked up once a look; its grant is judged anew before every call."""
         key = (step.target_id, step.target_version, step.timeout_s)
         if key not in self.tools:
-            self.tools[key] = steps.tool_of(self.run, self.spec, step)
+            self.tools[key] = step_calls.tool_of(self.run, self.spec, step)
         return self.tools[key]
 
     def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
@@ -331,13 +333,13 @@ def execute_step(step_run_id: str) -> None:
     spec = row.run.chain_version.read_spec()
     step = next(step for step in spec.steps if step.key == row.key)
     if row.total:
-        fanout.work_slice(row.run, spec, step, row, scope_for(row.run, spec))
+        slices.work(row.run, spec, step, row, scope_for(row.run, spec))
         return
     with hold_step(row) as lease:
         try:
             given = steps.input_of(step, row, scope_for(row.run, spec))
-            tool = steps.tool_of(row.run, spec, step)
-            steps.call_tool(
+            tool = step_calls.tool_of(row.run, spec, step)
+            step_calls.call_tool(
                 row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
             )
         except StepFailed as failure:

@@ -1,0 +1,48 @@
+"""Many rows in one statement that is prepared once: what differs is bound row by row, by the driver."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection, models
+
+
+def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str]) -> None:
+    """Insert rows of one model that differ in the fields `varying` only; the rest is taken from the first of them."""
+    if not rows:
+        return
+    meta, quote = rows[0]._meta, connection.ops.quote_name
+    fields = meta.concrete_fields
+    common = [stored(field, rows[0]) for field in fields]
+    places = [(place, field) for place, field in enumerate(fields) if field.name in varying]
+    names = ", ".join(quote(field.column) for field in fields)
+    marks = ", ".join(["%s"] * len(fields))
+    sql = f"INSERT INTO {quote(meta.db_table)} ({names}) VALUES ({marks})"  # noqa: S608 (names come from the model)
+    values = []
+    for row in rows:
+        mine = common.copy()
+        for place, field in places:
+            mine[place] = stored(field, row)
+        values.append(mine)
+    with connection.cursor() as cursor:
+        cursor.executemany(sql, values)
+
+
+def update_each(rows: Sequence[models.Model], fields: Sequence[str], *, where: dict[str, Any] | None = None) -> int:
+    """Write these fields of rows that are there, each only while `where` (a value a field) holds. How many it did."""
+    if not rows:
+        return 0
+    meta, quote = rows[0]._meta, connection.ops.quote_name
+    changed: list[Any] = [meta.get_field(name) for name in fields]
+    tested = {meta.get_field(name): value for name, value in (where or {}).items()}
+    sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
+    tests = " AND ".join(f"{quote(field.column)} = %s" for field in [meta.pk, *tested])
+    sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {tests}"  # noqa: S608 (names come from the model)
+    conditions = [field.get_db_prep_save(value, connection) for field, value in tested.items()]
+    values = [[*(stored(field, row) for field in changed), stored(meta.pk, row), *conditions] for row in rows]
+    with connection.cursor() as cursor:
+        cursor.executemany(sql, values)
+        return cursor.rowcount
+
+
+def stored(field: Any, row: models.Model) -> Any:
+    return field.get_db_prep_save(getattr(row, field.attname), connection)
