@@ -1,10 +1,14 @@
 """Server time of every page at 10,000 agents, 100,000 runs and 1,000,000 events.
 
-`python -m benchmarks.pages` · on an embedded PostgreSQL of its own; the rows are multiplied inside the database.
+`python -m benchmarks.pages [directory]` · on an embedded PostgreSQL of its own; the rows are multiplied inside the
+database. A named directory is kept, and measured again without being filled.
 """
 
+import json
 import os
+import shutil
 import signal
+import sys
 import tempfile
 import time
 from datetime import timedelta
@@ -14,7 +18,7 @@ from typing import Any
 
 from runs.supervisor import postgres, processes, valkey
 
-AGENTS, RUNS, EVENTS, ROUNDS = 10_000, 100_000, 10, 15
+AGENTS, RUNS, EVENTS, ROUNDS = 10_000, 100_000, 10, 9
 UUID7 = (
     "(lpad(to_hex((extract(epoch from {at}) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3)"
     " || '8' || substr(md5(random()::text), 1, 15))::uuid"
@@ -24,7 +28,9 @@ WITHOUT = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off
 
 
 def main() -> None:
-    directory = Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    kept = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
+    directory = kept or Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
     os.environ |= {"MUSTER_DATA_DIR": str(directory), "DJANGO_SETTINGS_MODULE": "config.settings"}
     cluster = postgres.prepare(directory, **WITHOUT)
@@ -33,32 +39,49 @@ def main() -> None:
     try:
         ready = valkey.wait_until(lambda: postgres.is_ready(cluster), 30, still_alive=lambda: processes.is_alive(child))
         assert ready, (directory / "postgres.log").read_text()
-        postgres.make_database(cluster.sockets)
         os.environ["DB"] = "postgres"
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        measure()
+        measure(*filled(directory, cluster))
     finally:
         os.kill(child, signal.SIGINT)
         os.waitpid(child, 0)
+        if kept is None:
+            shutil.rmtree(directory)
 
 
-def measure() -> None:
+def filled(directory: Path, cluster: Any) -> tuple[int, str, str]:
+    """The ids of the person, a run and a session, in a database that is filled once."""
+    note = directory / "filled.json"
+    is_new = not note.exists()
+    if is_new:
+        postgres.make_database(cluster.sockets)
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    if is_new:
+        call_command("migrate", verbosity=0)
+        person, run, session = fill()
+        note.write_text(json.dumps([person.pk, str(run), str(session)]))
+    return tuple(json.loads(note.read_text()))  # type: ignore[return-value]
+
+
+def measure(person: int, run: str, session: str) -> None:
+    from django.contrib.auth import get_user_model
+    from django.db import connection
     from django.test import Client
+    from django.test.utils import CaptureQueriesContext
 
-    person, run, session = fill()
     browser = Client()
-    browser.force_login(person)
+    browser.force_login(get_user_model().objects.get(pk=person))
     pages = [
         "/",
         "/start/",
         "/playground/",
         "/runs/",
         "/runs/?status=failed",
+        "/runs/?agent=bench",
+        "/?everyone=1",
         f"/runs/{run}/",
         "/sessions/",
         f"/sessions/{session}/",
@@ -68,19 +91,29 @@ def measure() -> None:
         "/devices/",
         "/connections/",
         "/audit/",
+        "/admin/",
         "/admin/agents/agent/",
+        "/admin/agents/agent/?q=bench-77",
+        "/admin/agents/agent/5/change/",
+        "/admin/agents/auditevent/",
         "/admin/runs/run/",
+        "/admin/runs/session/",
+        "/admin/runs/schedule/add/",
+        "/admin/runs/budget/add/",
     ]
-    print(f"\n{'page':28} {'best ms':>8} {'p50 ms':>8} {'KB':>6}")
+    print(f"\n{'page':32} {'best ms':>8} {'p50 ms':>8} {'CPU ms':>7} {'statements':>10} {'KB':>6}")
     for path in pages:
         answer = browser.get(path, HTTP_HOST="localhost")
         if answer.status_code != 200:
-            print(f"{path[:28]:28} {answer.status_code}")
+            print(f"{path[:32]:32} {answer.status_code}")
             continue
+        began = time.process_time()
         times = [timed(browser, path) for _ in range(ROUNDS)]
-        size = len(answer.content) / 1024
-        name = path.split("/0")[0][:28]
-        print(f"{name:28} {min(times):8.1f} {median(times):8.1f} {size:6.0f}", flush=True)
+        cpu = (time.process_time() - began) / ROUNDS * 1000
+        with CaptureQueriesContext(connection) as asked:
+            browser.get(path, HTTP_HOST="localhost")
+        name, size = path.split("/0")[0][:32], len(answer.content) / 1024
+        print(f"{name:32} {min(times):8.1f} {median(times):8.1f} {cpu:7.1f} {len(asked):10} {size:6.0f}", flush=True)
 
 
 def timed(browser: Any, path: str) -> float:

@@ -35,7 +35,6 @@ class FactAdmin(OwnedAdmin):
     """Facts: listed, searched and read."""
 
     owner_field = ""
-    list_per_page = 50
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

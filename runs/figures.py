@@ -17,9 +17,11 @@ from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
 DAYS = 14
-RECENT = 1000  # the newest runs that latency is taken from
-CALLS = 2000  # the newest calls that failing tools are found in
+RECENT = 500  # the newest runs that latency is taken from
+CALLS = 1000  # the newest calls that failing tools are found in
 ENDED_BADLY = ("failed", "expired", "partial")
+KEPT, KEPT_S = 256, 300  # people, and seconds, that the days before today are kept for
+_earlier: dict[Any, tuple[datetime, list[dict[str, Any]]]] = {}
 
 
 def first_id_at(moment: datetime) -> UUID:
@@ -56,6 +58,7 @@ class History:
 
     days: list[Day]
     agents: list[dict[str, Any]]
+    earlier_counted_at: datetime
 
     @property
     def today(self) -> Day:
@@ -67,15 +70,12 @@ class History:
 
 
 def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
-    """Counts and cost of the last DAYS days by day and status, and the agents that ran most."""
-    now = now or timezone.now()
-    start = (now - timedelta(days=DAYS - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    rows = (
-        runs.filter(pk__gte=first_id_at(start))
-        .order_by()
-        .values("status", "agent_id", day=TruncDate("created_at"))
-        .annotate(count=Count("pk"), cost=Sum("cost"))
-    )
+    """Counts and cost of the last DAYS days, of the viewer's zone, by day and status, and the agents that ran most."""
+    now = timezone.localtime(now)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    start = today - timedelta(days=DAYS - 1)
+    counted_at, earlier = counted_before(runs, start, today, now)
+    rows = [*earlier, *grouped(runs.filter(pk__gte=first_id_at(today)))]
     days = {day.date: day for day in (Day(start.date() + timedelta(days=number)) for number in range(DAYS))}
     agents: dict[int, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
     for row in rows:
@@ -87,7 +87,31 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
             agent["count"] += row["count"]
             agent["cost"] += row["cost"] or 0
             agent["failed"] += row["count"] if row["status"] in ENDED_BADLY else 0
-    return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents))
+    return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents), counted_at)
+
+
+def counted_before(
+    runs: QuerySet[Run], start: datetime, today: datetime, now: datetime
+) -> tuple[datetime, list[dict[str, Any]]]:
+    """What ran on the days before today, and when that was counted: it hardly changes, so it is kept for KEPT_S.
+
+    The key holds the newest of those runs, so that nobody is ever told of another's, and a new day counts anew.
+    """
+    rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
+    newest = rows.order_by("-pk").values_list("pk", "principal_id").first()
+    key = (newest, today, str(runs.query.where))
+    kept = _earlier.get(key)
+    if kept is None or not kept[0] <= now < kept[0] + timedelta(seconds=KEPT_S):
+        kept = now, list(grouped(rows)) if newest else []
+        _earlier[key] = kept
+        while len(_earlier) > KEPT:
+            _earlier.pop(next(iter(_earlier)), None)
+    return kept
+
+
+def grouped(runs: QuerySet[Run]) -> Any:
+    groups = runs.order_by().values("status", "agent_id", day=TruncDate("created_at"))
+    return groups.annotate(count=Count("pk"), cost=Sum("cost"))
 
 
 def busiest(agents: dict[int, dict[str, Any]], count: int = 6) -> list[dict[str, Any]]:

@@ -89,8 +89,14 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
 
 
 @lru_cache(maxsize=700)
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """All names of zones; finding them reads hundreds of files."""
+    return frozenset(available_timezones())
+
+
 def zone_named(name: str) -> ZoneInfo:
-    if name not in available_timezones():
+    if name not in zone_names():
         raise TimingError(f"There is no time zone “{name}”; use an IANA name such as Europe/Berlin.")
     return ZoneInfo(name)
 

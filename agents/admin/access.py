@@ -153,9 +153,9 @@ class AuditEventAdmin(OwnedAdmin):
 
     owner_field = ""
     list_display = ["at", "actor_name", "action", "subject_kind", "subject_name", "source"]
-    list_filter = ["action", "subject_kind"]
-    search_fields = ["actor_name", "subject_name"]
-    date_hierarchy = "at"
+    list_filter = ["at"]
+    search_fields = ["actor_name", "subject_name", "subject_kind", "action"]
+    ordering = ["-id"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

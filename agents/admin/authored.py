@@ -85,7 +85,6 @@ class GrantInline(VisibleChoices, TabularInline):
     model = ToolGrant
     fk_name = "agent"
     fields = ["tool", "mode", "pinned_version", "deadline_s", "offline", "allow_after_untrusted"]
-    autocomplete_fields = ["tool"]
     extra = 0
     verbose_name = "tool"
     verbose_name_plural = "Tools it may use"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, tzinfo
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -12,9 +13,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 from agents.exceptions import MusterError
 from runs.models import Approval, Run
+from runs.timing import TimingError, zone_named
 
 NAVIGATION = [
     [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
@@ -59,12 +62,21 @@ def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            return view(request, *args, **kwargs)
-        except MusterError as error:
-            return refused(request, error)
+        with timezone.override(zone_of(request)):
+            try:
+                return view(request, *args, **kwargs)
+            except MusterError as error:
+                return refused(request, error)
 
     return login_required(guarded)
+
+
+def zone_of(request: HttpRequest) -> tzinfo:
+    """The viewer's zone, which page.js keeps in a cookie; UTC before that, or where nobody knows such a zone."""
+    try:
+        return zone_named(request.COOKIES.get("zone", "UTC")[:64])
+    except TimingError:
+        return UTC
 
 
 def refused(request: HttpRequest, error: MusterError) -> HttpResponse:

@@ -4,7 +4,6 @@ from calendar import Calendar
 from collections import defaultdict
 from datetime import date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import messages
@@ -25,6 +24,7 @@ from .start import NamedForm
 
 LISTED, PER_SCHEDULE, OCCURRENCES = 200, 62, 600
 TIMINGS = ("crontab", "interval", "clocked")
+FIRST = {"crontab": "0 8 * * 1-5"}
 
 
 class ScheduleForm(NamedForm):
@@ -86,12 +86,18 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
             return redirect("page:schedules")
     rows = visible(request)
     found = list(rows.order_by("name")[:LISTED])
-    blank = ScheduleForm(user=request.user, initial={"timezone": "UTC", "crontab": "0 8 * * 1-5", **chosen(request)})
+    blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
     answer = page(
-        request, "schedules.html", "Schedules", schedules=found, calendar=calendar(request, found), form=form or blank
-    )
+        request, "schedules.html", "Schedules", schedules=found, calendar=calendar(request, found), form=form or blank,
+        zone=zone(),
+    )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
+
+
+def zone() -> str:
+    """The viewer's, as the cookie says: an IANA name."""
+    return timezone.get_current_timezone_name()
 
 
 def chosen(request: HttpRequest) -> dict[str, str]:
@@ -104,15 +110,15 @@ def visible(request: HttpRequest) -> Any:
 
 
 def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None = None) -> dict[str, Any]:
-    """The asked month as weeks of days, each with past occurrences and coming due times (UTC)."""
-    now = now or timezone.now()
+    """The asked month as weeks of days in the viewer's zone, each with past occurrences and coming due times."""
+    now = timezone.localtime(now)
     first = month_in(request.GET.get("month", ""), now)
     days = list(Calendar().itermonthdates(first.year, first.month))
     entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
-    start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=ZoneInfo("UTC"))
+    start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
     end = start + timedelta(days=len(days))
     for entry in [*past(found, start, end), *coming(found, max(now, start), end)]:
-        entries[entry["at"].date()].append(entry)
+        entries[timezone.localdate(entry["at"])].append(entry)
     cells = [cell(day, first.month, now.date(), sorted(entries[day], key=lambda one: one["at"])) for day in days]
     before, after = first - timedelta(days=1), first + timedelta(days=32)
     return {"title": f"{first:%B %Y}", "cells": cells, "before": f"{before:%Y-%m}", "after": f"{after:%Y-%m}"}

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -89,8 +90,9 @@ class AgentForm(NamedForm):
     def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
         super().__init__(*args, user=user, **kwargs)
         self.fields["provider"].queryset = Provider.objects.visible_to(user).filter(enabled=True)
-        tools = Tool.objects.visible_to(user).filter(enabled=True)
-        self.fields["tools"].queryset = tools
+        tools = Tool.objects.visible_to(user).filter(enabled=True, kind=Tool.Kind.FUNCTION)
+        newest = tools.order_by(F("owner").asc(nulls_last=True), "-pk").values_list("pk", flat=True)
+        self.fields["tools"].queryset = tools.filter(pk__in=list(newest[:OFFERED])).order_by("name")
         self.fields["tools"].widget.attrs["size"] = 6
 
     def save(self) -> str:
@@ -103,6 +105,7 @@ class AgentForm(NamedForm):
         return f"“{agent}” is live. Say something to it."
 
 
+OFFERED = 100  # functions in the list of the agent's form; the admin searches among all tools
 FORMS = {"provider": ProviderForm, "function": FunctionForm, "agent": AgentForm}
 FIRST = {
     "provider": {"name": "openai", "kind": "openai"},
@@ -133,7 +136,9 @@ def saved(request: HttpRequest, form: Any) -> bool:
     try:
         messages.success(request, form.save())
     except MusterError as error:
-        if error.details and "source" in form.fields:
+        if error.code == "name_taken":
+            form.add_error("name", f"{error} {error.hint}")
+        elif error.details and "source" in form.fields:
             for detail in error.details:
                 form.add_error(
                     "source", f"Line {detail.get('line', '?')}: {detail['message']} {detail.get('hint', '')}"

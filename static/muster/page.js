@@ -88,4 +88,7 @@ document.addEventListener("keydown", (event) => {
     if (search) { event.preventDefault(); search.focus(); }
   }
 });
+// The server counts days in this zone from the next page on.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 localise();

@@ -70,3 +70,18 @@ def test_a_chain_is_made_published_and_kept_when_it_is_wrong(site_admin, signed_
     chain = Chain.objects.get()
     assert chain.published.number == 1
     assert chain.published.read_spec().steps[0].target == "lookup"
+
+
+@pytest.mark.parametrize("name", ["runs_schedule", "runs_budget", "runs_trigger"])
+def test_a_choice_among_many_agents_is_searched_and_finds_only_ones_own(
+    name, alice, bob, charlie, staff, signed_in, agent
+):
+    """The form holds no list of them, and what the search does not offer cannot be sent either."""
+    page = signed_in(staff(charlie)).get(reverse(f"admin:{name}_add")).content.decode()
+    assert "admin-autocomplete" in page
+    asked = {"app_label": "runs", "model_name": name.split("_")[1], "field_name": "agent", "term": "lib"}
+    found = lambda user: signed_in(staff(user)).get(reverse("admin:autocomplete"), asked).json()["results"]  # noqa: E731
+    assert [one["text"] for one in found(alice)] == ["librarian"]
+    assert found(charlie) == []
+    refused = signed_in(charlie).post(reverse(f"admin:{name}_add"), {"agent": agent.pk})
+    assert "agent" in refused.context["adminform"].form.errors

@@ -376,24 +376,3 @@ def test_a_connection_is_for_who_can_see_it(alice, charlie, signed_in):
     assert signed_in(alice).get(f"/connections/{made.pk}/").status_code == 200
     assert b"weather" not in signed_in(charlie).get("/connections/").content
     assert signed_in(charlie).get(f"/connections/{made.pk}/").status_code == 404
-
-
-def test_figures_tell_what_is_unusual(alice, agent, version):
-    from runs import figures
-
-    now = timezone.now()
-    for days, status in [(number, "succeeded") for number in range(1, 8)] * 3 + [(0, "failed")] * 6:
-        at = now - timedelta(days=days)
-        Run.objects.create(
-            id=figures.first_id_at(at).__class__(int=figures.first_id_at(at).int + Run.objects.count() + 1),
-            principal=alice,
-            agent=agent,
-            version=version,
-            status=status,
-            created_at=at,
-            finished_at=at,
-        )
-    history = figures.history(Run.objects.visible_to(alice), now)
-    assert history.total == 27
-    assert history.today.failed == 6
-    assert "100% of today's runs failed" in figures.anomalies(history.days)[0]
