@@ -11,11 +11,13 @@ import msgpack
 import redis
 from django.conf import settings
 
+from agents.line import Line
+
 
 @lru_cache(maxsize=1)
-def connection() -> redis.Redis:
-    """One pooled client a process; safe to use from many threads."""
-    return redis.Redis.from_url(settings.CHANNEL_URL, socket_timeout=5, health_check_interval=30)
+def line() -> Line:
+    """To the layer's server; for what is no message to a group as well."""
+    return Line(settings.CHANNEL_URL, timeout_s=5)
 
 
 def group_channel(group: str) -> str:
@@ -32,12 +34,10 @@ def publish_many(messages: list[tuple[str, dict[str, Any]]], plain: list[tuple[s
     if not is_shared():
         return publish_locally(messages)
     try:
-        pipeline = connection().pipeline(transaction=False)
-        for group, message in messages:
-            pipeline.publish(group_channel(group), msgpack.packb(message))
-        for channel, text in plain or []:
-            pipeline.publish(channel, text)
-        pipeline.execute()
+        line().ask(
+            *(("PUBLISH", group_channel(group), msgpack.packb(message)) for group, message in messages),
+            *(("PUBLISH", channel, text) for channel, text in plain or ()),
+        )
     except redis.RedisError:
         return False
     return True
@@ -46,7 +46,7 @@ def publish_many(messages: list[tuple[str, dict[str, Any]]], plain: list[tuple[s
 def is_reachable() -> bool:
     """Is the layer's server there? For commands that also work where nothing is served."""
     try:
-        return bool(is_shared() and connection().ping())
+        return is_shared() and bool(line().ask(("PING",)))
     except redis.RedisError:
         return False
 

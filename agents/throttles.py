@@ -8,14 +8,15 @@ import redis
 from django.conf import settings
 from rest_framework.throttling import BaseThrottle
 
+from agents.line import Line
 from agents.models import ApiKey
 
 WINDOW_S = 60
 
 
 @lru_cache(maxsize=1)
-def connection() -> redis.Redis:
-    return redis.Redis.from_url(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1)
+def line() -> Line:
+    return Line(settings.CACHE_URL, timeout_s=1)
 
 
 class Rate(BaseThrottle):
@@ -43,12 +44,10 @@ def counted(request: Any) -> list[tuple[str, int]]:
 
 def count(names: list[str]) -> list[int]:
     window = int(time() // WINDOW_S)
+    keys = [f"rate:{name}:{window}" for name in names]
     try:
-        pipeline = connection().pipeline(transaction=False)
-        for name in names:
-            pipeline.incr(f"rate:{name}:{window}")
-            pipeline.expire(f"rate:{name}:{window}", 2 * WINDOW_S)
-        return [int(seen) for seen in pipeline.execute()[::2]]
+        seen = line().ask(*(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S))))
+        return seen[::2]
     except redis.RedisError:
         return [0] * len(names)
 

@@ -36,6 +36,8 @@ from .serializers import (
     SendSerializer,
     SessionSerializer,
     ToolCallSerializer,
+    read_message,
+    run_json,
 )
 
 DEFAULT_WAIT_S = 60.0
@@ -90,16 +92,15 @@ class MessagesView(APIView):
         return self.process(request, name)
 
     def process(self, request: Any, name: str | None) -> Any:
-        body = SendSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        body = read_message(request.data)
         if wants_stream(request):
-            return streamed(self.accept(request, body.validated_data, name), request)
+            return streamed(self.accept(request, body, name), request)
         if "respond-async" in request.headers.get("Prefer", ""):
-            return self.accepted(self.accept(request, body.validated_data, name))
+            return self.accepted(self.accept(request, body, name))
         with place_to_wait():
             ends.LISTENER.start()
-            taken = self.accept(request, body.validated_data, name)
-            ended = ends.LISTENER.wait(taken.run.pk, body.validated_data.get("wait", DEFAULT_WAIT_S))
+            taken = self.accept(request, body, name)
+            ended = ends.LISTENER.wait(taken.run.pk, body.get("wait", DEFAULT_WAIT_S))
         return self.answered(taken, ended) if ended else self.accepted(taken)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
@@ -122,11 +123,11 @@ class MessagesView(APIView):
 
     def accepted(self, taken: intake.Accepted) -> Response:
         taken.run.refresh_from_db()
-        return Response({"run": RunSerializer(taken.run).data, "session": str(taken.session.pk)}, status=202)
+        return Response({"run": run_json(taken.run), "session": str(taken.session.pk)}, status=202)
 
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": RunSerializer(as_ended(taken.run, ended)).data,
+            "run": run_json(as_ended(taken.run, ended)),
             "session": str(taken.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
@@ -178,13 +179,12 @@ class RouteView(APIView):
 
     @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
     def post(self, request: Any) -> Response:
-        body = SendSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        message = body.validated_data["message"]
+        body = read_message(request.data)
+        message = body["message"]
         parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
         session_agent = None
-        if body.validated_data.get("session"):
-            session_agent = find_session(request.user, body.validated_data["session"]).agent
+        if body.get("session"):
+            session_agent = find_session(request.user, body["session"]).agent
         route = router.route(
             request.user, intake.text_of(parts), session_agent=session_agent, track_record=track_records.lately
         )

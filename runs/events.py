@@ -180,7 +180,7 @@ def keep_text(run_id: Any, turn: int, text: str) -> None:
     if not broadcast.is_shared():
         return
     try:
-        broadcast.connection().set(text_key(run_id), json.dumps({"turn": turn, "text": text}), ex=TEXT_KEPT_S)
+        broadcast.line().ask(("SET", text_key(run_id), json.dumps({"turn": turn, "text": text}), "EX", TEXT_KEPT_S))
     except redis.RedisError:
         pass  # only late joiners miss something, and the finished message holds it all
 
@@ -190,7 +190,7 @@ def text_so_far(run_id: Any) -> dict[str, Any] | None:
     if not broadcast.is_shared():
         return None
     try:
-        kept: Any = broadcast.connection().get(text_key(run_id))
+        (kept,) = broadcast.line().ask(("GET", text_key(run_id)))
     except redis.RedisError:
         return None
     return json.loads(kept) if kept else None
@@ -201,7 +201,7 @@ def has_watchers(run_id: Any) -> bool:
     if not broadcast.is_shared():
         return True
     try:
-        counts: Any = broadcast.connection().pubsub_numsub(broadcast.group_channel(deltas_of(run_id)))
+        ((_, count),) = broadcast.line().ask(("PUBSUB", "NUMSUB", broadcast.group_channel(deltas_of(run_id))))
     except redis.RedisError:
         return False
-    return any(count for _, count in counts)
+    return bool(count)

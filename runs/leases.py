@@ -163,10 +163,7 @@ def tell_cancelled(run_ids: list[Any]) -> None:
         KEEPER.cancel(str(run_id))
     if broadcast.is_shared():
         try:
-            pipeline = broadcast.connection().pipeline(transaction=False)
-            for run_id in run_ids:
-                pipeline.publish(CANCELS, str(run_id))
-            pipeline.execute()
+            broadcast.line().ask(*(("PUBLISH", CANCELS, str(run_id)) for run_id in run_ids))
         except redis.RedisError:
             pass  # the renewal sees the row
 

@@ -15,6 +15,8 @@ import redis
 from django.conf import settings
 from django.db import close_old_connections
 
+from agents.line import Line
+
 from . import chains, queue, runner
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class Pickup:
         self.pool.shutdown(wait=True)
 
     def take_for_ever(self) -> None:
-        broker = redis.Redis.from_url(settings.QUEUE_URL, socket_connect_timeout=2, socket_timeout=LISTEN_S + 2)
+        broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
         while not self.stopping.is_set():
             if not self.free.acquire(timeout=LISTEN_S):
                 continue
@@ -53,10 +55,10 @@ class Pickup:
             else:
                 self.pool.submit(self.work, entry)
 
-    def take(self, broker: redis.Redis) -> bytes | None:
+    def take(self, broker: Line) -> bytes | None:
         """The next entry; None when none came for a while, or the broker is away."""
         try:
-            entry: Any = broker.brpop([queue.READY], timeout=LISTEN_S)
+            (entry,) = broker.ask(("BRPOP", queue.READY, LISTEN_S))
             self.failures = 0
             return entry[1] if entry else None
         except redis.RedisError as error:

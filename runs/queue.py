@@ -16,6 +16,8 @@ from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from agents.line import Line
+
 log = logging.getLogger(__name__)
 
 EXECUTE_RUN = "runs.execute"
@@ -38,7 +40,7 @@ def send(task: str, *arguments: Any) -> bool:
     """False when the broker is down: the recovery tick sends stale queued rows again."""
     try:
         if task in AT_ONCE:
-            broker().lpush(READY, json.dumps([task, *arguments]))
+            line().ask(("LPUSH", READY, json.dumps([task, *arguments])))
         else:
             current_app.send_task(task, args=arguments)
     except (OperationalError, OSError, redis.RedisError) as error:
@@ -48,15 +50,14 @@ def send(task: str, *arguments: Any) -> bool:
 
 
 @lru_cache(maxsize=1)
-def broker() -> redis.Redis:
-    """One pooled client a process for the list; safe to use from many threads. A broker that is away costs 2 s."""
-    url = settings.QUEUE_URL
-    return redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2, health_check_interval=30)
+def line() -> Line:
+    """To the broker. One that is away costs 2 s."""
+    return Line(settings.QUEUE_URL, timeout_s=2)
 
 
 def depth() -> int | None:
     """How many entries wait for a worker; None when the broker does not answer."""
     try:
-        return int(broker().llen(READY))  # type: ignore[arg-type]
+        return line().ask(("LLEN", READY))[0]
     except redis.RedisError:
         return None

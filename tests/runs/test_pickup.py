@@ -15,9 +15,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def empty_list():
-    queue.broker().delete(queue.READY)
+    queue.line().ask(("DEL", queue.READY))
     yield
-    queue.broker().delete(queue.READY)
+    queue.line().ask(("DEL", queue.READY))
 
 
 class Work:
@@ -84,7 +84,8 @@ def test_a_task_that_breaks_frees_its_thread(take, work):
         raise RuntimeError("on purpose")
 
     take(threads=1, **{queue.EXECUTE_STEP: break_down})
-    queue.broker().lpush(queue.READY, "no json", json.dumps([queue.EXECUTE_STEP]), json.dumps(["unknown"]))
+    for entry in ("no json", json.dumps([queue.EXECUTE_STEP]), json.dumps(["unknown"])):
+        queue.line().ask(("LPUSH", queue.READY, entry))
     queue.send(queue.EXECUTE_RUN, "after all")
     assert work.wait_for(1)
 
@@ -96,6 +97,7 @@ def test_a_stop_takes_nothing_more_and_ends_what_is_at_work(take, work):
     wait_for(lambda: queue.depth() == 0)
     stopper = threading.Thread(target=one.stop)
     stopper.start()
+    assert one.stopping.wait(5)
     queue.send(queue.EXECUTE_RUN, "left")
     work.may_end.set()
     stopper.join(10)
@@ -119,9 +121,9 @@ def test_only_a_worker_of_that_queue_takes_runs():
 
 
 def test_a_broker_that_is_down_refuses_without_raising(settings):
-    queue.broker.cache_clear()
+    queue.line.cache_clear()
     settings.QUEUE_URL = "unix:///nowhere/valkey.sock"
     try:
         assert queue.send(queue.EXECUTE_RUN, "1") is False and queue.depth() is None
     finally:
-        queue.broker.cache_clear()
+        queue.line.cache_clear()
