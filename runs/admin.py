@@ -6,13 +6,25 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin
 from agents.exceptions import MusterError
-from runs import endings, schedules
-from runs.models import Approval, Budget, Run, Schedule, ScheduleOccurrence, Session, Trigger, TriggerFiring
+from runs import endings, schedules, workers
+from runs.models import (
+    Approval,
+    Budget,
+    RouteDecision,
+    Run,
+    Schedule,
+    ScheduleOccurrence,
+    Session,
+    Trigger,
+    TriggerFiring,
+    Worker,
+)
 
 STATES = {
     "succeeded": "success",
@@ -58,7 +70,7 @@ class RunAdmin(FactAdmin):
 
     @display(description="Run")
     def shown_id(self, run: Run) -> str:
-        return format_html('<a href="{}">{}</a>', reverse("page:run", args=[run.pk]), str(run.pk)[-12:])
+        return link_to(run)
 
     @display(description="State", label=STATES)
     def state(self, run: Run) -> str:
@@ -71,6 +83,80 @@ class RunAdmin(FactAdmin):
                 endings.cancel(run, by=request.user, reason="from the admin")
             except MusterError as error:
                 messages.error(request, f"{run}: {error}")
+
+
+@admin.register(RouteDecision)
+class RouteDecisionAdmin(FactAdmin):
+    """Why a message without an agent's name went where it went."""
+
+    list_display = ["shown_run", "agent", "method", "reason", "created_at"]
+    list_filter = ["method"]
+    search_fields = ["agent__name", "reason"]
+    list_select_related = ["agent", "run"]
+    ordering = ["-pk"]
+    fields = ["shown_run", "agent", "method", "reason", "considered", "created_at"]
+    readonly_fields = ["shown_run", "considered"]
+
+    @display(description="Run")
+    def shown_run(self, decision: RouteDecision) -> str:
+        return link_to(decision.run)
+
+    @display(description="Candidates")
+    def considered(self, decision: RouteDecision) -> str:
+        rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
+        return table(["Agent", "Score", "Reason"], rows) if rows else "nobody"
+
+
+@admin.register(Worker)
+class WorkerAdmin(FactAdmin):
+    """The worker processes seen within the hour. Of what they hold a person sees the agents they may see."""
+
+    list_display = ["name", "is_alive", "runs", "held", "seen_at", "started_at"]
+    search_fields = ["name"]
+    fields = ["name", "is_alive", "started_at", "seen_at", "runs", "loaded_agents", "runs_in_work"]
+    readonly_fields = ["is_alive", "loaded_agents", "runs_in_work"]
+
+    def get_object(self, request: HttpRequest, *arguments: Any, **more: Any) -> Worker | None:
+        worker: Worker | None = super().get_object(request, *arguments, **more)
+        if worker is not None:
+            worker.reader = request.user  # type: ignore[attr-defined]  # whom the tables below are shown to
+        return worker
+
+    @display(description="Alive", boolean=True)
+    def is_alive(self, worker: Worker) -> bool:
+        return workers.is_alive(worker)
+
+    @display(description="Agents held")
+    def held(self, worker: Worker) -> int:
+        return len(worker.loaded)
+
+    @display(description="Loaded")
+    def loaded_agents(self, worker: Worker) -> str:
+        known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
+        rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
+        others = len(worker.loaded) - len(rows)
+        return format_html(
+            "{}{} besides: older ones, other people’s", table(["Agent", "Version", "Hash"], rows), others
+        )
+
+    @display(description="Runs in its hands")
+    def runs_in_work(self, worker: Worker) -> str:
+        found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
+        return table(["Run", "Agent", "Since"], [(link_to(run), run.agent, run.started_at) for run in found])
+
+
+def link_to(run: Run) -> SafeString:
+    return format_html('<a href="{}">{}</a>', reverse("page:run", args=[run.pk]), str(run.pk)[-12:])
+
+
+def table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
+    head = format_html_join(
+        "", "<th scope='col' style='text-align:left;padding-right:1em'>{}</th>", ((t,) for t in titles)
+    )
+    cells = [
+        (format_html_join("", "<td style='padding-right:1em'>{}</td>", ((cell,) for cell in row)),) for row in rows
+    ]
+    return format_html("<table><tr>{}</tr>{}</table>", head, format_html_join("", "<tr>{}</tr>", cells))
 
 
 @admin.register(Session)

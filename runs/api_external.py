@@ -13,7 +13,7 @@ from agents import strict
 from agents.exceptions import Invalid
 from agents.models import Agent
 
-from . import external, history, intake, track_records
+from . import external, history, intake, track_records, workers
 from .api import RUN_JOINS, RunViewSet, idempotency_key
 from .models import Run, Worker
 from .serializers import RunSerializer
@@ -186,12 +186,7 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     queryset = Worker.objects.all()
 
     def get_serializer_context(self) -> dict[str, Any]:
-        rows = Agent.objects.visible_to(self.request.user).exclude(live_hash="")
-        known = {
-            live_hash: {"agent": name, "version": number, "hash": live_hash}
-            for name, number, live_hash in rows.values_list("name", "published__number", "live_hash")
-        }
-        return {**super().get_serializer_context(), "known": known}
+        return {**super().get_serializer_context(), "known": workers.known_hashes(self.request.user)}
 
 
 class FiguresView(APIView):

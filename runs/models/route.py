@@ -1,10 +1,17 @@
 """Why a message went to an agent, and which workers there are."""
 
+from typing import Any, Self
+
 from django.db import models
 
 from agents.models import Agent
 
 from .run import Run
+
+
+class RouteDecisionQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(run__principal_id=user.pk)
 
 
 class RouteDecision(models.Model):
@@ -16,6 +23,8 @@ class RouteDecision(models.Model):
     reason = models.CharField(max_length=500, blank=True)
     candidates = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RouteDecisionQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.run_id} → {self.agent} ({self.method})"

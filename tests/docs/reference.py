@@ -51,7 +51,8 @@ def is_reader(node: ast.AST) -> bool:
 
 def meaning(lines: list[str], number: int, end: int) -> str:
     """The comment on the line, else the comment right above its statement or above the group it stands in."""
-    for line in lines[number - 1 : end + 1]:  # a wrapped call ends on the line after its own end
+    closing = [line for line in lines[end : end + 1] if line.strip().startswith(")")]  # of a wrapped call
+    for line in [*lines[number - 1 : end], *closing]:
         if match := re.search(r"  # (?!noqa|type)(.*)$", line):
             return match.group(1)
     at = number - 2
