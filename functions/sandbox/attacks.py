@@ -61,7 +61,7 @@ ATTACKS = (
            "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass",
            frozenset({"timeout", "cpu"}), "pidfd_send_signal() is needed: Linux 5.3 or newer.", 0.3),
     Attack("read the server's environment", "environment",
-           "assert set(os.environ) - {'TZ', 'LC_ALL'}, 'empty'; return dict(os.environ)", _ERROR,
+           "assert set(os.environ) - {'TZ', 'LC_ALL', 'LD_BIND_NOW'}, 'empty'; return dict(os.environ)", _ERROR,
            "The fork server inherited an environment. This is a fault in Muster: report it."),
 )  # fmt: skip
 

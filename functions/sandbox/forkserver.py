@@ -18,10 +18,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _START_S = 20.0
 _DESCRIPTORS = array.array("i", [0, 0, 0]).itemsize * 3
-_START = (
-    "import sys; sys.path[:0] = {paths!r}; sys.dont_write_bytecode = True; "
-    "from inside.zygote import main; main(sys.argv[1:])"
-)
+_START = "import sys; sys.path[:0] = {paths!r}; from inside.zygote import main; main(sys.argv[1:])"
 
 
 class SandboxUnavailable(Exception):
@@ -188,9 +185,10 @@ def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> su
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
     program = _START.format(paths=paths)
-    arguments = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", program]
+    arguments = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program]
     arguments += [str(control.fileno()), profile, ",".join(sorted(without))]
-    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8"}
+    # LD_BIND_NOW: else each new child would look up the same C functions once more.
+    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"}
     # Its own session: Ctrl-C reaches the host alone, which then drains.
     return subprocess.Popen(
         arguments, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import marshal
 import os
-import random
 import resource
 from typing import Any
 
@@ -15,7 +15,7 @@ from .channel import JOB, REPLY, Channel
 _compiler: Any = None
 _baseline_bytes = 0
 _KEPT_S = 60.0
-_WARM_UP = compile("def main(a): return {'a': [a, 1.5, 'x']}", runtime.FILENAME, "exec")
+_REHEARSALS = 20
 
 
 def preload(profile: str) -> None:
@@ -33,13 +33,24 @@ def preload(profile: str) -> None:
         from . import extended  # asyncio and what else must be touched before nothing can be loaded
 
         extended.warm_up()
-    runtime.run(_dry_job(), _Silence())
+    runtime.run(runtime.Job(_DRY_JOB), _silence)
+
+
+def settle() -> None:
+    """In the zygote, last of all: whatever a child would still change in what it inherits is a page copied for it.
+
+    The rehearsals let the interpreter specialise its code and fill its free lists and caches; what is frozen is never
+    looked at by a collection.
+    """
+    gc.collect()
+    for _ in range(_REHEARSALS):
+        runtime.run(runtime.Job(_DRY_JOB), _silence)
+    gc.freeze()
 
 
 def live() -> None:
     """Warm up, then one job after another until one is the last. Never returns."""
-    random.seed()  # children of one zygote would otherwise all draw the same numbers
-    runtime.run(_dry_job(), _Silence())
+    runtime.run(runtime.Job(_DRY_JOB), _silence)  # `random` has drawn a new seed by itself at the fork
     channel, code = Channel(), None
     while True:
         kind, payload = channel.receive()
@@ -68,11 +79,14 @@ class _Silence(Channel):
         return
 
 
-def _dry_job() -> runtime.Job:
-    code = marshal.dumps(_WARM_UP)
+def _dry_job() -> bytes:
+    code = marshal.dumps(compile("def main(a): return {'a': [a, 1.5, 'x']}", runtime.FILENAME, "exec"))
     order = {"arguments": {"a": 1}, "entry": "main", "is_async": False, "takes_ctx": False, "safe_mode": True,
              "context": None, "imports": [], "timeout_s": 5, "printed_chars": 64, "output_bytes": 4096}  # fmt: skip
-    return runtime.Job(len(code).to_bytes(4, "little") + code + json.dumps(order).encode())
+    return len(code).to_bytes(4, "little") + code + json.dumps(order).encode()
+
+
+_DRY_JOB, _silence = _dry_job(), _Silence()
 
 
 def note_size() -> None:

@@ -9,13 +9,12 @@ The host closing the control socket, for whatever reason, ends the zygote and al
 
 from __future__ import annotations
 
+import _socket  # the plain C module: socket adds enums, selectors and two refused getsockname calls for each child
 import array
-import gc
 import json
 import os
 import select
 import signal
-import socket
 import struct
 import sys
 from collections.abc import Callable
@@ -28,7 +27,7 @@ _SPAWNED, _FAILED = b"C", b"E"
 
 def main(arguments: list[str]) -> None:
     """Start, or say in one message why not."""
-    control = socket.socket(fileno=int(arguments[0]))
+    control = _socket.socket(fileno=int(arguments[0]))
     try:
         _start(control, arguments[1], frozenset(filter(None, arguments[2].split(","))))
     except Exception as error:  # whatever went wrong, the host must hear of it
@@ -36,7 +35,7 @@ def main(arguments: list[str]) -> None:
         os._exit(1)
 
 
-def _start(control: socket.socket, profile: str, without: frozenset[str]) -> None:
+def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from . import child  # loads everything that the profile offers; nothing can be loaded later
 
@@ -55,14 +54,13 @@ def _start(control: socket.socket, profile: str, without: frozenset[str]) -> Non
     layers = confine.confine_zygote(layers, without, zygote_filter)
     if "rlimits" not in without:
         layers.add("rlimits")
-    gc.collect()
-    gc.freeze()
+    child.settle()
     control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
     _Nursery(control, child_filter, with_limits="rlimits" in layers, live=child.live).serve()
     os._exit(0)
 
 
-def _wait_for(first: int, control: socket.socket) -> None:
+def _wait_for(first: int, control: _socket.socket) -> None:
     """The launcher stays only because process 1 of a namespace needs a parent outside of it."""
     control.close()
     _, status = os.waitpid(first, 0)
@@ -73,7 +71,7 @@ class _Nursery:
     """Forks children, and reports each one's end with the kernel's own figures."""
 
     def __init__(
-        self, control: socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool, live: Callable[[], None]
+        self, control: _socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool, live: Callable[[], None]
     ) -> None:
         self.control = control
         self.child_filter = child_filter
@@ -110,7 +108,7 @@ class _Nursery:
         return True
 
     def _spawn(self) -> None:
-        host_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        host_end, child_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         report_read, report_write = os.pipe()
         try:
             pid = os.fork()
@@ -120,7 +118,7 @@ class _Nursery:
             self.children[pidfd] = (pid, report_write)
             self.poller.register(pidfd, select.POLLIN)
             descriptors = array.array("i", (host_end.fileno(), report_read, pidfd))
-            self.control.sendmsg([_SPAWNED], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            self.control.sendmsg([_SPAWNED], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
         finally:
             host_end.close()
             child_end.close()

@@ -91,7 +91,7 @@ def test_arguments_that_are_not_json_are_refused_in_words():
 def test_the_environment_of_the_host_is_not_there(monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "very secret")
     outcome = sandbox.execute("import os\ndef main():\n    return dict(os.environ)\n", safe_mode=False)
-    assert set(outcome.result) == {"TZ", "LC_ALL"}
+    assert set(outcome.result) == {"TZ", "LC_ALL", "LD_BIND_NOW"}
 
 
 @pytest.mark.parametrize(
