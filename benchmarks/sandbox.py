@@ -4,7 +4,7 @@
     python -m benchmarks.sandbox --no-write
 
 `floor` = fork + one byte through a pipe + exit + wait from a bare Python, measured between the others.
-pydantic-monty is compared when it is installed (`pip install pydantic-monty`), bubblewrap when it is on the path.
+pydantic-monty comes with requirements-dev.txt; without it, or without bubblewrap on the path, its row is left out.
 """
 
 from __future__ import annotations
@@ -214,12 +214,14 @@ def cpu_row(calls: Calls) -> Row:
     space: dict[str, Any] = {}
     exec(HEAVY, space)
     inside, plain = [], []
+    calls.heavy = float("inf")
     for _ in range(9):
-        plain.append(seconds(lambda: space["main"](HEAVY_N)))
-        inside.append(calls.pool.execute(HEAVY, {"n": HEAVY_N}).wall_ms / 1e3)
-    calls.heavy = min(inside)
+        plain.append(cpu_seconds(lambda: space["main"](HEAVY_N)))
+        outcome = calls.pool.execute(HEAVY, {"n": HEAVY_N})
+        inside.append(outcome.cpu_ms / 1e3)  # its start included; CPU time, since a neighbour's load is not ours
+        calls.heavy = min(calls.heavy, outcome.wall_ms / 1e3)
     ratio = min(inside) / min(plain)
-    return row("T4", "CPU-bound code against plain CPython", "≤ 1.15 x", f"{ratio:.2f} x", ratio <= 1.15)
+    return row("T4", "CPU time of CPU-bound code against plain CPython", "≤ 1.15 x", f"{ratio:.2f} x", ratio <= 1.15)
 
 
 def monty_cpu_row(calls: Calls) -> list[Row]:
@@ -355,6 +357,12 @@ def seconds(call: Callable[[], Any]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
+
+
+def cpu_seconds(call: Callable[[], Any]) -> float:
+    began = time.thread_time()
+    call()
+    return time.thread_time() - began
 
 
 def together(count: int, work: Callable[[], Any]) -> None:

@@ -148,8 +148,8 @@ def _encoded(rows: list[Any], limits: Limits) -> bytes:
     parts = []
     for number, succeeded, value in rows:
         try:
-            part = json.dumps([number, succeeded, value], allow_nan=False)
-        except (TypeError, ValueError) as error:
+            part = wire.write_json([number, succeeded, value])
+        except (TypeError, ValueError, RecursionError) as error:
             part = json.dumps([number, False, f"the host's answer is not JSON: {error}"])
         if len(part) > limits.call_kb * 1024:
             part = json.dumps([number, False, f"the answer is larger than {limits.call_kb} kB"])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
+import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
-from .limits import POLICY_VERSION
 from .outcome import Refusal
 
-_MAGIC = importlib.util.MAGIC_NUMBER.hex()
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # by identity: it is part of a key, looked up in each call
 class Compiled:
     """Refusals, or bytecode that only a child may load, with what the compiler learnt about the entry."""
 
@@ -27,14 +25,14 @@ class Compiled:
 
 
 class CodeCache:
-    """Least recently used goes first once the bytecode weighs more than 64 MB."""
+    """Least recently used goes first once sources and bytecode weigh more than 64 MB."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[str, Compiled] = OrderedDict()
+        self._entries: OrderedDict[Key, Compiled] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> Compiled | None:
+    def get(self, key: Key) -> Compiled | None:
         """What is known under the key."""
         with self._lock:
             entry = self._entries.get(key)
@@ -42,24 +40,27 @@ class CodeCache:
                 self._entries.move_to_end(key)
             return entry
 
-    def put(self, key: str, entry: Compiled) -> None:
+    def put(self, key: Key, entry: Compiled) -> None:
         """Remember it, and forget the oldest if that is too much."""
         with self._lock:
             if key in self._entries:
                 return
             self._entries[key] = entry
-            self._bytes += _weight(entry)
+            self._bytes += _weight(key, entry)
             while self._bytes > _MAX_BYTES:
-                _, oldest = self._entries.popitem(last=False)
-                self._bytes -= _weight(oldest)
+                self._bytes -= _weight(*self._entries.popitem(last=False))
 
 
-def cache_key(source: str, *circumstances: object) -> str:
-    """sha256 over the source, all else that the compiler is told, and the versions of bytecode and policy."""
-    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass"))
-    digest.update(repr((_MAGIC, POLICY_VERSION, circumstances)).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+Key = tuple[str, str, tuple[str, ...], bool, str]
 
 
-def _weight(entry: Compiled) -> int:
-    return 1000 + len(entry.bytecode)
+def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any]) -> Key:
+    """The source itself and all else that the compiler is told. A string remembers its hash: no digest for each call.
+
+    Bytecode and policy have one version in a process, and the cache lives no longer than that.
+    """
+    return source, entry, imports, safe_mode, repr(expect) if expect else ""
+
+
+def _weight(key: Key, entry: Compiled) -> int:
+    return 1000 + sys.getsizeof(key[0]) + len(entry.bytecode)

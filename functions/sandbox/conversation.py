@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import time
 from typing import Any
 
@@ -40,6 +41,7 @@ class Conversation:
             largest_reply=(limits.output_kb + limits.printed_kb * 8 + 64) * 1024,
             largest_call=limits.call_kb * 1024,
         )
+        self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
 
@@ -47,8 +49,8 @@ class Conversation:
         """Send the job, and say how it ended. The child has ended too, unless it is kept."""
         job = wire.job_frame(bytecode, order)
         began = time.monotonic()
-        deadline = began + self._limits.timeout_s + GRACE_S
-        reply = self._exchange(job, deadline)
+        self._deadline = began + self._limits.timeout_s + GRACE_S
+        reply = self._exchange(job)
         wall_ms = round((time.monotonic() - began) * 1000, 3)
         if reply is None:
             return self._without_reply(wall_ms)
@@ -64,31 +66,40 @@ class Conversation:
 
     # The exchange of frames
 
-    def _exchange(self, job: bytes, deadline: float) -> dict[str, Any] | None:
-        poller = select.poll()
-        poller.register(self._child.sock, select.POLLIN)
+    def _exchange(self, job: bytes) -> dict[str, Any] | None:
         try:
-            if not self._send(job, deadline):
+            if not self._send(job):
                 return None
-            return self._listen(poller, deadline)
+            return self._listen()
         except wire.HostileFrame as error:
             self._kill("violation", str(error))
             return None
 
-    def _send(self, job: bytes, deadline: float) -> bool:
-        self._child.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+    def _send(self, frame: bytes) -> bool:
+        """Whether all of it went out in time; mostly at once, in one system call."""
         try:
-            self._child.sock.sendall(job)
+            sent = self._send_now(frame)
+            if sent < len(frame):
+                self._child.sock.settimeout(max(self._deadline - time.monotonic(), 0.001))
+                self._child.sock.sendall(memoryview(frame)[sent:])
         except TimeoutError:
             self._kill("timeout")
             return False
         except OSError:
-            return False  # it died before the job arrived; its ending says how
+            return False  # it died before the frame arrived; its ending says how
         return True
 
-    def _listen(self, poller: Any, deadline: float) -> dict[str, Any] | None:
+    def _send_now(self, frame: bytes) -> int:
+        try:
+            return self._child.sock.send(frame, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def _listen(self) -> dict[str, Any] | None:
+        poller = select.poll()
+        poller.register(self._child.sock, select.POLLIN)
         while True:
-            left = deadline - time.monotonic()
+            left = self._deadline - time.monotonic()
             if left <= 0 or not (events := poller.poll(left * 1000)):
                 self._kill("timeout")
                 return None
@@ -116,12 +127,8 @@ class Conversation:
         return None
 
     def _answer(self, answers: bytes | None) -> None:
-        if answers is None:
-            return
-        try:
-            self._child.sock.sendall(wire.frame(wire.ANSWERS, answers))
-        except OSError:
-            pass  # it is gone or reads nothing: the clock or its ending decides
+        if answers is not None:
+            self._send(wire.frame(wire.ANSWERS, answers))  # where it fails, the clock or its ending decides
 
     # Its end
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any
 
+from .codecache import Compiled
 from .forkserver import Child, ForkServer
+from .limits import Limits
 
 _MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 16
+
+Key = tuple[str, Compiled, Limits]  # whose run, which function, how limited
 
 
 @dataclass(slots=True)
 class KeptChild:
     """A child that has done at least one job of this key."""
 
+    key: Key
     server: ForkServer
     child: Child
     born: float = field(default_factory=time.monotonic)
@@ -35,44 +38,34 @@ class KeptChild:
 
 
 class KeptChildren:
-    """By key, several of one key where its calls ran side by side; a child is out of here while it works."""
+    """The idle ones, several of one key where its calls ran side by side; a child is out of here while it works."""
 
     def __init__(self) -> None:
-        self._children: OrderedDict[Any, list[KeptChild]] = OrderedDict()  # the key used last stands last
+        self._idle: list[KeptChild] = []  # the longest idle first; so few that comparing beats hashing
         self._lock = threading.Lock()
 
-    def take(self, key: Any) -> KeptChild | None:
+    def take(self, key: Key) -> KeptChild | None:
         """An idle child of this key, if there is one."""
         with self._lock:
-            return self._pop(key, -1) if key in self._children else None
+            for place in range(len(self._idle) - 1, -1, -1):
+                if self._idle[place].key == key:
+                    return self._idle.pop(place)
+            return None
 
-    def put(self, key: Any, kept: KeptChild) -> None:
+    def put(self, kept: KeptChild) -> None:
         """Keep it for the next call, or end it; never more than a few in all, and none past its time."""
-        ending = []
+        ending: list[KeptChild] = []
         with self._lock:
-            if kept.is_spent:
-                ending.append(kept)
-            else:
-                self._children.setdefault(key, []).append(kept)
-                self._children.move_to_end(key)
-            while sum(map(len, self._children.values())) > _MAX_KEPT or self._is_oldest_spent():
-                ending.append(self._pop(next(iter(self._children)), 0))
+            (ending if kept.is_spent else self._idle).append(kept)
+            while len(self._idle) > _MAX_KEPT or (self._idle and self._idle[0].is_spent):
+                ending.append(self._idle.pop(0))
         for spent in ending:
             spent.end()
 
     def release(self, reuse: str | None = None) -> None:
         """End those of one run, or all."""
         with self._lock:
-            keys = [key for key in self._children if reuse is None or key[0] == reuse]
-            ending = [kept for key in keys for kept in self._children.pop(key)]
+            ending = [kept for kept in self._idle if reuse in (None, kept.key[0])]
+            self._idle = [kept for kept in self._idle if reuse not in (None, kept.key[0])]
         for kept in ending:
             kept.end()
-
-    def _pop(self, key: Any, place: int) -> KeptChild:
-        kept = self._children[key].pop(place)
-        if not self._children[key]:
-            del self._children[key]
-        return kept
-
-    def _is_oldest_spent(self) -> bool:
-        return bool(self._children) and next(iter(self._children.values()))[0].is_spent

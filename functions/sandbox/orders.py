@@ -9,8 +9,7 @@ from typing import Any
 
 from .codecache import Compiled
 from .limits import Limits
-
-_encoder = json.JSONEncoder(allow_nan=False)
+from .wire import write_json
 
 
 class BadArguments(Exception):
@@ -56,6 +55,6 @@ def _limit_fields(limits: Limits) -> dict[str, Any]:
 
 def _encoded(value: dict[str, Any]) -> bytes:
     try:
-        return _encoder.encode(value).encode()
+        return write_json(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise BadArguments(f"not JSON: {error}") from None

@@ -17,7 +17,7 @@ from .codecache import CodeCache, Compiled, cache_key
 from .conversation import Conversation
 from .ending import Ending
 from .forkserver import Child, ForkServer, NoChild, SandboxUnavailable
-from .kept import KeptChild, KeptChildren
+from .kept import KeptChild, KeptChildren, Key
 from .limits import Limits
 from .orders import BadArguments, compile_order, run_order
 from .outcome import FunctionError, Outcome, Refusal
@@ -97,11 +97,14 @@ class Pool:
             compiled = self._compile(source, entry, imports, safe_mode, {})
             if compiled.refusals:
                 return _refused(compiled.refusals)
-            keep = reuse is not None
-            order = run_order(compiled, entry, imports, safe_mode, limits, arguments, context, keep=keep)
+            kept = None if reuse is None else (reuse, compiled, limits)
+            order = run_order(compiled, entry, imports, safe_mode, limits, arguments, context, keep=kept is not None)
             call = _Call(compiled, order, limits, Callbacks(grants, host, limits), min_isolation, cancellation)
-            with self._slots.one(self._queue_s, owner):
-                return self._call_kept((reuse, compiled, limits), call) if keep else self._call(call)
+            self._slots.take(self._queue_s, owner)
+            try:
+                return self._call_kept(kept, call) if kept else self._call(call)
+            finally:
+                self._slots.give_back(owner)
         except BadArguments as error:
             return Outcome(status="refused", error=FunctionError("BadArguments", str(error)))
         except NoChild as error:
@@ -147,8 +150,11 @@ class Pool:
         except BadArguments as error:
             return Compiled(refusals=(_whole("syntax", f"cannot be read: {error}", "Send the source as text."),))
         call = _Call(_COMPILER, order, _COMPILE_LIMITS, Callbacks(None, None, _COMPILE_LIMITS), "reduced", None)
-        with self._slots.one(self._queue_s):
+        self._slots.take(self._queue_s)
+        try:
             outcome = self._call(call)
+        finally:
+            self._slots.give_back()
         if outcome.status == "refused":
             raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler")
         if outcome.status != "ok":
@@ -170,12 +176,12 @@ class Pool:
         self._read_endings()
         return outcome
 
-    def _call_kept(self, key: Any, call: _Call) -> Outcome:
+    def _call_kept(self, key: Key, call: _Call) -> Outcome:
         kept = self._kept.take(key)
         if kept is None or kept.is_spent:
             if kept is not None:
                 kept.end()
-            kept = KeptChild(*self._take(call.compiled.profile))
+            kept = KeptChild(key, *self._take(call.compiled.profile))
             refusal = self._too_little(kept.server, call)
             if refusal is not None:
                 kept.end()
@@ -184,7 +190,7 @@ class Pool:
         conversation = Conversation(kept.child, call.limits, call.callbacks, kept.server)
         outcome = self._converse(conversation, call, keep=True, is_first=is_first)
         if outcome.status in ("ok", "error") and outcome.ending is None:
-            self._kept.put(key, kept)
+            self._kept.put(kept)
         else:
             kept.end() if outcome.ending is None else kept.server.leave()
         if is_first:

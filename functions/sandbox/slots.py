@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from .forkserver import NoChild
 
@@ -21,16 +19,8 @@ class Slots:
         self._waiting: deque[tuple[threading.Event, str | None]] = deque()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def one(self, timeout_s: float, owner: str | None = None) -> Iterator[None]:
-        """Hold a slot. Raises NoChild when none is free in time."""
-        self._wait(timeout_s, owner)
-        try:
-            yield
-        finally:
-            self._give_back(owner)
-
-    def _wait(self, timeout_s: float, owner: str | None) -> None:
+    def take(self, timeout_s: float, owner: str | None = None) -> None:
+        """Hold a slot until give_back(owner). Raises NoChild when none is free in time."""
         with self._lock:
             if not self._waiting and self._may_start(owner):
                 self._start(owner)
@@ -46,7 +36,8 @@ class Slots:
             self._waiting.remove((turn, owner))
         raise NoChild(f"{self.size - self._free} functions are running and none ended within {timeout_s:g} s")
 
-    def _give_back(self, owner: str | None) -> None:
+    def give_back(self, owner: str | None = None) -> None:
+        """The slot of a call that has ended: the next in line starts."""
         with self._lock:
             self._free += 1
             if owner is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from collections.abc import Iterator
+from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
+from json.scanner import c_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 HEADER = struct.Struct("<cI")
@@ -37,10 +40,21 @@ class Frames:
         if not data:
             self.ended = True
             return []
+        if not self._buffer and (only := self._only_frame(data)):
+            return [only]
         self._buffer += data
         return list(self._complete())
 
-    def _complete(self) -> Any:
+    def _only_frame(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """What arrives is mostly one whole frame, and needs no putting together."""
+        if len(data) < HEADER.size:
+            return None
+        kind, length = HEADER.unpack_from(data)
+        if len(data) != HEADER.size + length or length > self._sizes.get(kind, -1):
+            return None
+        return kind, data[HEADER.size :]
+
+    def _complete(self) -> Iterator[tuple[bytes, bytes]]:
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if kind not in _KNOWN:
@@ -59,15 +73,22 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)  # made once: json.loads would make one for each call
+# The C scanner and encoder: json makes new ones for each call, and looks for white space that no child sends.
+_scan = c_make_scanner(json.JSONDecoder(parse_constant=_refuse_constant))
+_chunks = c_make_encoder(
+    None, json.JSONEncoder().default, encode_basestring_ascii, None, ": ", ", ", False, False, False
+)
 
 
 def read_json(payload: bytes, max_depth: int = 70) -> Any:
     """JSON from a child. Raises HostileFrame for anything that a database could not store or a reader survive."""
     try:
-        value = _decoder.decode(payload.decode())
-    except (ValueError, RecursionError, UnicodeError) as error:
+        text = payload.decode()
+        value, end = _scan(text, 0)
+    except (ValueError, RecursionError, StopIteration) as error:
         raise HostileFrame(f"not JSON: {type(error).__name__}") from None
+    if end != len(text):
+        raise HostileFrame("more than one JSON value")
     if payload.count(b"[") + payload.count(b"{") > max_depth:
         _check_depth(value, max_depth)
     if b"\\u" in payload:
@@ -96,6 +117,11 @@ def _check_text(value: Any) -> None:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise HostileFrame("broken text") from None
+
+
+def write_json(value: Any) -> str:
+    """JSON for a child. Raises TypeError, ValueError (NaN), RecursionError (it contains itself)."""
+    return "".join(_chunks(value, 0))
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:

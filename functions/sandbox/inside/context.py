@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .channel import NOTICE, Channel
+from .channel import NOTICE, Channel, write_json
 
 
 class CallFailed(Exception):
@@ -53,7 +53,7 @@ class Requester:
 
     def tell(self, operation: str, payload: dict[str, Any]) -> None:
         """One way: nothing comes back."""
-        self._channel.send(NOTICE, _json.dumps([operation, payload]).encode())
+        self._channel.send(NOTICE, write_json([operation, payload]))
 
 
 class Context:

@@ -6,13 +6,12 @@ A real loop makes an epoll object and a socket pair (0.8 ms in each child, and t
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from .channel import NOTICE, Channel
+from .channel import NOTICE, Channel, write_json
 from .context import CallFailed
 
 _IDLE_S = 3600.0
@@ -48,7 +47,7 @@ class _Answers:
         return future
 
     def tell(self, operation: str, payload: dict[str, Any]) -> None:
-        self._channel.send(NOTICE, json.dumps([operation, payload]).encode())
+        self._channel.send(NOTICE, write_json([operation, payload]))
 
     def _settle(self, answers: list[Any]) -> None:
         for number, succeeded, value in answers:

@@ -9,12 +9,11 @@ import marshal
 import os
 import sys
 from json.encoder import encode_basestring_ascii
-from json.scanner import c_make_scanner  # type: ignore[attr-defined]
 from types import TracebackType
 from typing import Any
 
 from . import values
-from .channel import REPLY, Channel
+from .channel import REPLY, Channel, read_json
 from .context import CallFailed, Context, HttpResponse, Requester
 from .facades import importer
 from .guards import SAFE_BUILTINS, guarded_getattr
@@ -22,9 +21,6 @@ from .names import HOOK
 
 FILENAME = "<function>"
 _MESSAGE_CHARS = 2000
-# The C functions below json.loads and json.dumps, without the pages that the way there would touch in each new child.
-_read_json = c_make_scanner(json.JSONDecoder())
-_quoted = encode_basestring_ascii
 # Kept ready: when memory has run out there may be none left to build an answer with.
 _OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","message":"","line":%d},"printed":""}'
 
@@ -60,7 +56,7 @@ class Job:
     def __init__(self, payload: bytes) -> None:
         size = int.from_bytes(payload[:4], "little")
         self.code: Any = marshal.loads(payload[4 : 4 + size]) if size else None  # noqa: S302 - see _call
-        self.order: dict[str, Any] = _read_json(payload[4 + size :].decode(), 0)[0]
+        self.order: dict[str, Any] = read_json(payload[4 + size :])
         self.keep: bool = self.order.get("keep", False)
 
     def __getitem__(self, name: str) -> Any:
@@ -137,7 +133,7 @@ def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
     body = values.encode(result)
     if len(body) > output_bytes:
         raise values.BadResult(f"the result is {len(body)} bytes of JSON; at most {output_bytes} may be returned")
-    out = _quoted(printed.text()).encode()
+    out = encode_basestring_ascii(printed.text()).encode()
     return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.was_cut else b"false")
 
 

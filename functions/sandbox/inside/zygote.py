@@ -71,7 +71,12 @@ class _Nursery:
     """Forks children, and reports each one's end with the kernel's own figures."""
 
     def __init__(
-        self, control: _socket.socket, child_filter: kernel.Filter | None, *, with_limits: bool, live: Callable[[], None]
+        self,
+        control: _socket.socket,
+        child_filter: kernel.Filter | None,
+        *,
+        with_limits: bool,
+        live: Callable[[], None],
     ) -> None:
         self.control = control
         self.child_filter = child_filter

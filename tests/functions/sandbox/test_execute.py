@@ -124,6 +124,15 @@ def test_a_function_calls_what_it_was_granted_and_nothing_else():
     assert "not granted" in refused.error.message
 
 
+def test_what_json_cannot_hold_fails_in_the_function_that_sends_it():
+    source = (
+        "def main(ctx):\n    try:\n        ctx.call('f', x={value})\n    except {error} as e:\n        return str(e)\n"
+    )
+    for value, error in (("float('nan')", "ValueError"), ("{1}", "TypeError")):
+        outcome = sandbox.execute(source.format(value=value, error=error), grants={"f": dict})
+        assert "JSON" in outcome.result
+
+
 def test_gather_runs_its_calls_at_once_in_the_host():
     together = threading.Barrier(5, timeout=25)
     source = (

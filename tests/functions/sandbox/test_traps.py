@@ -151,11 +151,11 @@ def test_a_kept_child_serves_one_run_with_fresh_globals(pool):
     source = "seen = []\ndef main(n):\n    seen.append(n)\n    return seen\n"
     for n in range(5):
         assert pool.execute(source, {"n": n}, reuse="run-1").result == [n]
-    assert len(pool._kept._children) == 1
+    assert len(pool._kept._idle) == 1
     pool.execute(source, {"n": 1}, reuse="run-2")
-    assert len(pool._kept._children) == 2
+    assert len(pool._kept._idle) == 2
     pool.release("run-1")
-    assert [key[0] for key in pool._kept._children] == ["run-2"]
+    assert [kept.key[0] for kept in pool._kept._idle] == ["run-2"]
 
 
 def test_calls_side_by_side_each_keep_a_child(pool):
@@ -166,7 +166,7 @@ def test_calls_side_by_side_each_keep_a_child(pool):
     assert [outcome.result for outcome in outcomes] == list(range(40))
     assert pool._servers["core"].taken <= 4
     pool.release("run-1")
-    assert not pool._kept._children
+    assert not pool._kept._idle
 
 
 def test_a_kept_child_that_fails_is_not_kept(pool):
@@ -174,7 +174,7 @@ def test_a_kept_child_that_fails_is_not_kept(pool):
     limits = sandbox.Limits(timeout_s=0.2)
     assert pool.execute(source, {"n": 0}, reuse="r", limits=limits).ok
     assert pool.execute(source, {"n": 1}, reuse="r", limits=limits).status == "timeout"
-    assert not pool._kept._children
+    assert not pool._kept._idle
     assert pool.execute(source, {"n": 0}, reuse="r", limits=limits).ok
 
 
