@@ -149,7 +149,7 @@ def narrowed(rows: QuerySet, query: Any) -> QuerySet:
             raise Invalid(f"“state” is one of {', '.join(DeviceCall.State.values)}.", code="invalid_filter")
         rows = rows.filter(state=state)
     if run := query.get("run"):
-        if not presence.is_id(run):
+        if presence.id_of(run) is None:
             raise Invalid("“run” is the id of a run.", code="invalid_filter")
         rows = rows.filter(run_id=run)
     return rows

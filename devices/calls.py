@@ -3,11 +3,12 @@
 queued → sent → acked → done | failed | expired | cancelled | unknown. A call is settled once `finished_at` is set.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -20,71 +21,73 @@ from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, Too
 from devices import protocol
 from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
-from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, told
+from devices.outbox import OUTBOX
+from devices.statements import NewCall, Place
+from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, tell
 
-log = logging.getLogger(__name__)
 State = DeviceCall.State
 CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
 
 
 def call_device(
-    wanted: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Device | None, bool]]
+    wanted: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Place | None, bool]] | None
 ) -> ToolResult:
     """Ask a device and wait a little. The same call id never makes a second call: it finds the first one's row.
 
-    `place` chooses (device or None for any, whether it is online) for a call that is new. Raises CallPending,
-    OutcomeUnknown, and whatever `place` raises.
+    `place` chooses (device or None for any, whether it is online) for a new call; None: this call has a row already.
+    Raises CallPending, OutcomeUnknown, and whatever `place` raises.
     """
     waiter = SWITCHBOARD.register(call.id)
     try:
-        row = DeviceCall.objects.filter(pk=call.id).first()
-        if row is None:
-            device, is_online = place()
-            row = create(wanted, call, context, device, is_online)
-        if not row.is_settled and row.state != State.QUEUED:
-            hold(waiter, row, context)
-        if waiter.outcome is not None:
-            return answer_of(row.pk, **waiter.outcome)
-        return pend_or_answer(row)
+        until = create(wanted, call, context, *place()) if place is not None else None
+        if until is None:
+            return pend_or_answer(DeviceCall.objects.get(pk=call.id))
+        if hold(waiter, until, context) and waiter.outcome is not None:
+            return answer_of(call.id, **waiter.outcome)
+        return pend_or_answer(DeviceCall.objects.get(pk=call.id))
     finally:
         SWITCHBOARD.forget(call.id)
 
 
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What is asked of a device: the tool as it calls it, how long it may take, what to do when it is away."""
 
-    def __init__(self, tool: str, *, offer: str = "", timeout_s: float = 30.0, offline: str = "fail") -> None:
-        self.tool = tool
-        self.offer = offer
-        self.timeout_s = timeout_s
-        self.offline = offline
+    tool: str
+    offer: str = ""
+    timeout_s: float = 30.0
+    offline: str = "fail"
 
 
-def create(wanted: Wanted, call: ToolCall, context: ToolContext, device: Device | None, is_online: bool) -> DeviceCall:
-    """The row, written before anything is sent, and the nudge."""
+def create(
+    wanted: Wanted, call: ToolCall, context: ToolContext, device: Place | None, is_online: bool
+) -> datetime | None:
+    """The row, written before anything is sent, and the nudge. Until when its answer may come; None: not a new call,
+    or nobody is there to answer."""
     now = timezone.now()
     limit = wanted.timeout_s if is_online else settings.DEVICE_WAIT_S
-    row = DeviceCall(
-        pk=call.id,
+    row = NewCall(
+        id=UUID(call.id),
         owner_id=context.user_id,
-        device=device,
-        run_id=context.run_id,
-        root_id=context.root_id or context.run_id,
+        device_id=device.pk if device else None,
+        run_id=id_of(context.run_id),
+        root_id=id_of(context.root_id or context.run_id),
         tool=wanted.tool,
         offer=wanted.offer,
         arguments=call.arguments,
         run_context=run_context(context),
-        state=State.SENT if is_online else State.QUEUED,
+        state=State.SENT.value if is_online else State.QUEUED.value,
         timeout_s=wanted.timeout_s,
         deadline=now + timedelta(seconds=limit),
+        created_at=now,
         sent_at=now if is_online else None,
     )
     text = frame_of(row, now)  # refused here when it is too large, before anything is written
-    row.save(force_insert=True)
-    if is_online and device is not None and not nudge(device, row, text):
-        # the broker is down, so nothing was sent: the server that holds the socket finds the row at its next sweep
-        DeviceCall.objects.filter(pk=row.pk, state=State.SENT).update(state=State.QUEUED, sent_at=None)
-    return row
+    return row.deadline if OUTBOX.post(row, text) and is_online else None
+
+
+def id_of(text: str | None) -> UUID | None:
+    return UUID(text) if text else None
 
 
 def run_context(context: ToolContext) -> dict[str, Any]:
@@ -101,30 +104,26 @@ def run_context(context: ToolContext) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
-def frame_of(row: DeviceCall, now: datetime) -> str:
+def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
     """The tool_call frame. Raises DeviceFailed when the arguments do not fit into one."""
     left = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
     deadline = (now + timedelta(seconds=left)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    frame = protocol.ToolCall(
-        str(row.pk), row.tool, row.arguments, row.run_context, deadline, round(left, 3), row.attempt
-    )
+    attempt = row.attempt if isinstance(row, DeviceCall) else 1
+    frame = protocol.ToolCall(str(row.id), row.tool, row.arguments, row.run_context, deadline, round(left, 3), attempt)
     try:
         return protocol.encode(frame)
     except protocol.BadFrame as error:
         raise DeviceFailed(f"the arguments cannot be sent: {error}", code="too_large")
 
 
-def nudge(device: Device, row: DeviceCall, text: str) -> bool:
-    return broadcast.publish(device.group, {"type": "device.call", "id": str(row.pk), "text": text})
-
-
-def hold(waiter: Waiter, row: DeviceCall, context: ToolContext) -> None:
+def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, for as long as a thread may be kept."""
-    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (row.deadline - timezone.now()).total_seconds()))
+    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - timezone.now()).total_seconds()))
     release_connection()
     while (left := until - time.monotonic()) > 0 and not context.is_cancelled():
-        if waiter.settled.wait(min(left, PULSE_S)):
-            return
+        if waiter.wait(min(left, PULSE_S)):
+            return True
+    return False
 
 
 def pend_or_answer(row: DeviceCall) -> ToolResult:
@@ -175,7 +174,7 @@ def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
             continue
         if row.is_awaited and row.run_id:
             runs.append(row.run_id)
-        tell_settled([row.pk], [{"state": state, "result": None, "error": error, "late": False}])
+        tell([(row.pk, {"state": state, "result": None, "error": error, "late": False})])
         if was_sent:
             tell_cancelled(row, "its deadline passed")
     return runs
@@ -186,12 +185,6 @@ AFTER_SENDING = {
     "message": "the device did not answer before the deadline; nobody knows whether it was done",
 }
 NEVER_SENT = {"code": "device_offline", "message": "the device did not come online in time; nothing was done"}
-
-
-def tell_settled(ids: list[Any], outcomes: list[dict[str, Any]]) -> None:
-    """Wake the threads that hold for these calls, in whichever process."""
-    if ids:
-        broadcast.publish_many([], [told(id, outcome) for id, outcome in zip(ids, outcomes, strict=True)])
 
 
 # -- cancelling -------------------------------------------------------------------------------------------------------
@@ -209,7 +202,7 @@ def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
         mine = DeviceCall.objects.open().filter(pk=row.pk)
         mine.update(cancel_requested_at=now, cancel_reason=reason[:200])
         if mine.filter(state=State.QUEUED).update(state=State.CANCELLED, error=error, finished_at=now):
-            tell_settled([row.pk], [{"state": State.CANCELLED, "result": None, "error": error, "late": False}])
+            tell([(row.pk, {"state": State.CANCELLED, "result": None, "error": error, "late": False})])
         else:
             tell_cancelled(row, reason)
         count += 1

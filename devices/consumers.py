@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.utils import timezone
@@ -14,8 +13,10 @@ from django.utils import timezone
 from agents.exceptions import MusterError
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
+from devices.nudges import NUDGES
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
+from devices.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,23 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     # -- coming and going -----------------------------------------------------------------------------------------
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Channels' own loop makes two tasks and hops to a thread for each frame; nothing here needs that."""
+        self.scope, self.base_send = scope, send
+        while (message := await receive())["type"] != "websocket.disconnect":
+            if message["type"] == "websocket.connect":
+                await self.connect()
+            else:
+                await self.receive(message.get("text"))
+        await self.disconnect(message.get("code", 0))
+
     async def connect(self) -> None:
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
-        self.device, self.credential = await database_sync_to_async(DeviceCredential.admit)(bearer(self.scope))
+        self.device, self.credential = await in_thread(DeviceCredential.admit, bearer(self.scope))
         if self.device is None:
             await self.close()
             return
-        await self.channel_layer.group_add(self.device.group, self.channel_name)
+        await NUDGES.add(self)
         self.heard()
         await self.accept()
         SWEEPER.add(self)
@@ -67,10 +78,11 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         SWEEPER.remove(self)
         if self.device is None:
             return
-        await self.channel_layer.group_discard(self.device.group, self.channel_name)
-        await database_sync_to_async(presence.leave)(self.device.pk, self.socket)
+        await NUDGES.remove(self)
+        await in_thread(presence.leave, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """One frame; a binary one is a bad one."""
         self.heard()
         try:
             frame = protocol.parse(text_data, protocol.FROM_DEVICE)
@@ -105,7 +117,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         if hello.device_id and hello.device_id != str(self.device.pk):
             await self.refuse("wrong_device", "this credential belongs to another device")
             return
-        arrival = await database_sync_to_async(presence.arrive)(self.device.pk, self.socket, hello)
+        arrival = await in_thread(presence.arrive, self.device.pk, self.socket, hello)
         if arrival is None:
             await self.close(protocol.REVOKED, "this device was revoked")
             return
@@ -113,8 +125,8 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.credential = ""
         await self.send_frame(ack)
         await self.catch_up(arrival)
-        await database_sync_to_async(presence.tell_replaced)(self.device.pk, self.socket)
-        self.start(database_sync_to_async(self.on_online)(self.device.pk))
+        await in_thread(presence.tell_replaced, self.device.pk, self.socket)
+        self.start(in_thread(self.on_online, self.device.pk))
 
     async def catch_up(self, arrival: presence.Arrival) -> None:
         """What waited for this device, and what was nudged while the hello was read."""
@@ -138,7 +150,8 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         SETTLER.put(Said(self.device.pk, frame, timezone.now()))
 
     async def on_ping(self, frame: protocol.Ping) -> None:
-        self.note(frame)
+        assert self.device is not None
+        SETTLER.heard(self.device.pk)
         await self.send(text_data=PONG)
 
     async def on_run_request(self, frame: protocol.RunRequest) -> None:
@@ -151,7 +164,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.send_frame(protocol.Error("unsupported", "this server starts no runs for devices"))
             return
         try:
-            run_id = await database_sync_to_async(self.on_request)(self.device.pk, frame)
+            run_id = await in_thread(self.on_request, self.device.pk, frame)
         except MusterError as error:
             await self.send_frame(protocol.Error(error.code, str(error), frame.request_id))
             return
@@ -169,6 +182,10 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     # -- messages from workers and other server processes ---------------------------------------------------------
 
+    def on_nudge(self, message: dict[str, Any]) -> None:
+        """Each kind in a task of its own: the next device's message must not wait for this one's."""
+        self.start(getattr(self, message["type"].replace(".", "_"))(message))
+
     async def device_call(self, event: dict[str, Any]) -> None:
         if self.has_greeted:
             await self.send(text_data=event["text"])
@@ -184,7 +201,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         assert self.device is not None
         if event["socket"] == self.socket or not self.has_greeted:
             return
-        if not await database_sync_to_async(presence.is_current)(self.device.pk, self.socket):
+        if not await in_thread(presence.is_current, self.device.pk, self.socket):
             await self.send_frame(protocol.Error("replaced", "the device has connected again elsewhere"))
             await self.close(protocol.REPLACED, "replaced by a newer connection of this device")
 

@@ -86,7 +86,7 @@ def settle_open(
     device: Device, hello: protocol.DeviceHello, has_forgotten: bool, arrival: Arrival, now: datetime
 ) -> None:
     """Each call the device was sent: its result is wanted, it still runs, or it never arrived."""
-    listed = {item.id: item.state for item in hello.unfinished if is_id(item.id)}
+    listed = {item.id: item.state for item in hello.unfinished if id_of(item.id)}
     sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
     for row in DeviceCall.objects.filter(device=device).filter(sent):
         state = listed.get(str(row.pk))
@@ -182,9 +182,9 @@ def tell_revoked(device: Device) -> None:
     broadcast.publish(device.group, {"type": "device.revoked"})
 
 
-def is_id(text: str) -> bool:
+def id_of(text: str) -> UUID | None:
+    """A call's id as a device gave it; None for what cannot be one."""
     try:
-        UUID(text)
+        return UUID(text)
     except ValueError:
-        return False
-    return True
+        return None

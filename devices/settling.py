@@ -1,9 +1,11 @@
 """What devices say, written down in batches by one thread a server process: a consumer never waits for the database.
 
-Results that arrive while one transaction commits share the next one. Should the process die first, nothing is lost:
-the device has its results in its journal and reports them at its next hello.
+Results that arrive while one transaction commits share the next one. Acks and signs of life wait on the event loop for
+their turn: an ack whose result follows at once is never written. Should the process die first, nothing is lost: the
+device has its results in its journal and reports them at its next hello.
 """
 
+import asyncio
 import logging
 import os
 import queue
@@ -18,14 +20,17 @@ from uuid import UUID
 from django.db import DatabaseError, close_old_connections, connections, transaction
 from django.utils import timezone
 
-from devices import presence, protocol
-from devices.calls import State, tell_settled
+from devices import presence, protocol, statements
+from devices.calls import State
 from devices.models import DeviceCall
+from devices.statements import OpenCall
+from devices.waiting import tell
 
 log = logging.getLogger(__name__)
 MAX_BATCH = 256
 ACK_S = 0.1  # an ack waits so long for its result, which makes it superfluous
 SEEN_S = 2.0
+ENDED = (State.DONE, State.FAILED, State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,77 +42,90 @@ class Said:
     at: datetime
 
 
+Work = Callable[[], None]
+
+
 class Settler:
+    """`put` and `heard` belong to the event loop; everything below `work_for_ever` to the thread."""
+
     def __init__(self) -> None:
-        self.said: queue.SimpleQueue[Said] = queue.SimpleQueue()
-        self.lock = threading.Lock()
+        self.tasks: queue.SimpleQueue[Said | Work] = queue.SimpleQueue()
         self.started_in = 0
         self.acks: dict[tuple[UUID, str], Said] = {}
         self.seen: set[UUID] = set()
-        self.ack_due = self.seen_due = 0.0
+        self.acks_due = self.seen_due = 0.0
         self.on_settled: Callable[[UUID], Any] | None = None
 
     def put(self, said: Said) -> None:
-        if self.started_in != os.getpid():
-            self.start()
-        self.said.put(said)
+        """A result is written at once; an ack or a progress a little later, unless its result comes first."""
+        self.heard(said.device_id)
+        key = said.device_id, said.frame.id
+        if isinstance(said.frame, protocol.ToolResult):
+            self.acks.pop(key, None)
+            self.do(said)
+            return
+        self.acks[key] = said
+        self.acks_due = later(ACK_S, self.flush_acks, self.acks_due)
 
-    def start(self) -> None:
-        with self.lock:
-            if self.started_in != os.getpid():
-                self.started_in = os.getpid()
-                threading.Thread(target=self.work_for_ever, name="device-results", daemon=True).start()
+    def heard(self, device_id: UUID) -> None:
+        self.seen.add(device_id)
+        self.seen_due = later(SEEN_S, self.flush_seen, self.seen_due)
+
+    def flush_acks(self) -> None:
+        acks, self.acks = self.acks, {}
+        if acks:
+            self.do(lambda: note_progress(list(acks.values())))
+
+    def flush_seen(self) -> None:
+        seen, self.seen = self.seen, set()
+        if seen:
+            self.do(lambda: presence.seen(list(seen), timezone.now()))
+
+    def do(self, task: Said | Work) -> None:
+        if self.started_in != os.getpid():
+            self.started_in = os.getpid()
+            threading.Thread(target=self.work_for_ever, name="device-results", daemon=True).start()
+        self.tasks.put(task)
+
+    # -- on the thread ----------------------------------------------------------------------------------------------
 
     def work_for_ever(self) -> None:
         while True:
             batch = self.take()
             try:
+                close_old_connections()
                 self.write(batch)
             except DatabaseError as error:
                 log.warning("Results of devices were not written, trying again: %s", error)
                 for connection in connections.all(initialized_only=True):
                     connection.close()
-                for said in batch:
-                    self.said.put(said)
+                for task in batch:
+                    self.tasks.put(task)
                 time.sleep(0.5)
             except Exception:  # one broken result must not stop all others
                 log.exception("A batch of %d results of devices was dropped", len(batch))
 
-    def take(self) -> list[Said]:
-        """Everything that was said, waiting for the first; empty when an ack or a sign of life is due."""
-        batch: list[Said] = []
+    def take(self) -> list[Said | Work]:
+        """Everything that was said, waiting for the first."""
+        batch = [self.tasks.get()]
         try:
-            batch.append(self.said.get(timeout=ACK_S if self.acks or self.seen else None))
             while len(batch) < MAX_BATCH:
-                batch.append(self.said.get_nowait())
+                batch.append(self.tasks.get_nowait())
         except queue.Empty:
             pass
         return batch
 
-    def write(self, batch: list[Said]) -> None:
-        results: list[Said] = []
-        for said in batch:
-            if isinstance(said.frame, protocol.ToolResult):
-                results.append(said)
-                self.acks.pop((said.device_id, said.frame.id), None)
-            elif isinstance(said.frame, protocol.ToolAck | protocol.ToolProgress):
-                self.ack_due = self.ack_due or time.monotonic() + ACK_S
-                self.acks[said.device_id, said.frame.id] = said
-            self.seen_due = self.seen_due or time.monotonic() + SEEN_S
-            self.seen.add(said.device_id)
-        close_old_connections()
+    def write(self, batch: list[Said | Work]) -> None:
+        results = [task for task in batch if isinstance(task, Said)]
         if results:
             self.settle(results)
-        if self.acks and time.monotonic() >= self.ack_due:
-            acks, self.acks, self.ack_due = self.acks, {}, 0.0
-            note_progress(list(acks.values()))
-        if self.seen and time.monotonic() >= self.seen_due:
-            seen, self.seen, self.seen_due = self.seen, set(), 0.0
-            presence.seen(list(seen), timezone.now())
+        for task in batch:
+            if not isinstance(task, Said):
+                task()
 
     def settle(self, results: list[Said]) -> None:
         settled = settle(results)
-        tell_settled([row.pk for row in settled], [outcome_of(row) for row in settled])
+        tell([(row.id, outcome_of(row)) for row in settled])
         for run_id in {row.run_id for row in settled if row.is_awaited and row.run_id}:
             self.wake(run_id)
 
@@ -122,52 +140,58 @@ class Settler:
 SETTLER = Settler()
 
 
+def later(seconds: float, flush: Work, due: float) -> float:
+    """See to it that this is flushed; when. (A time and no handle: a timer dies with its loop.)"""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    if now < due:
+        return due
+    loop.call_later(seconds, flush)
+    return now + seconds
+
+
 @transaction.atomic
-def settle(results: list[Said]) -> list[DeviceCall]:
+def settle(results: list[Said]) -> list[OpenCall]:
     """Write each result once; a doubled one, or one for another device's call, changes nothing."""
-    wanted = {said.frame.id for said in results if presence.is_id(said.frame.id)}
-    rows = {str(row.pk): row for row in DeviceCall.objects.select_for_update().filter(pk__in=wanted)}
+    ids = {said.frame.id: id for said in results if (id := presence.id_of(said.frame.id))}
+    rows = statements.lock(list(ids.values()))
     changed = {}
     for said in results:  # in the order they came: the first one counts
-        row = rows.get(said.frame.id)
+        row = rows.get(ids.get(said.frame.id))
         if row is not None and apply(row, said):
-            changed[row.pk] = row
+            changed[row.id] = row
     settled = list(changed.values())
-    fields = ["state", "result", "error", "late", "finished_at"]
-    if len(settled) == 1:
-        settled[0].save(update_fields=fields)
-    elif settled:
-        DeviceCall.objects.bulk_update(settled, fields)
+    if settled:
+        statements.settle(settled)
     return settled
 
 
-def apply(row: DeviceCall, said: Said) -> bool:
+def apply(row: OpenCall, said: Said) -> bool:
     """Put a result into its row. An answer that comes after the deadline is kept as late."""
     if row.device_id != said.device_id:
-        log.warning("Device %s answered call %s, which is not its own", said.device_id, row.pk)
+        log.warning("Device %s answered call %s, which is not its own", said.device_id, row.id)
         return False
-    if row.state in (State.DONE, State.FAILED, State.CANCELLED) and row.is_settled:
+    if row.state in ENDED and row.finished_at is not None:
         return False
     frame: protocol.ToolResult = said.frame
-    row.late = row.is_settled or said.at > row.deadline
+    row.late = row.finished_at is not None or said.at > row.deadline
     row.result, row.error = (frame.result, None) if frame.ok else (None, frame.error)
     code = (frame.error or {}).get("code")
-    row.state = State.DONE if frame.ok else State.CANCELLED if code == protocol.CANCELLED else State.FAILED
-    row.finished_at = said.at
+    state = State.DONE if frame.ok else State.CANCELLED if code == protocol.CANCELLED else State.FAILED
+    row.state, row.finished_at = state.value, said.at
     return True
 
 
-def outcome_of(row: DeviceCall) -> dict[str, Any]:
+def outcome_of(row: OpenCall) -> dict[str, Any]:
     return {"state": row.state, "result": row.result, "error": row.error, "late": row.late}
 
 
 @transaction.atomic
 def note_progress(acks: list[Said]) -> None:
     """Calls that are at work, and what their tools say of it."""
-    for said in acks:
-        if not presence.is_id(said.frame.id):
-            continue
-        mine = DeviceCall.objects.open().filter(pk=said.frame.id, device_id=said.device_id)
+    known = [(id, said) for said in acks if (id := presence.id_of(said.frame.id))]
+    for id, said in known:
+        mine = DeviceCall.objects.open().filter(pk=id, device_id=said.device_id)
         mine.exclude(state=State.ACKED).update(state=State.ACKED, acked_at=said.at)
         if isinstance(said.frame, protocol.ToolProgress):
             mine.update(progress={"message": said.frame.message[:500], "fraction": said.frame.fraction})

@@ -5,13 +5,13 @@ import logging
 from typing import Any, Protocol
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
 from devices import calls, presence, protocol
 from devices.models import Device
+from devices.threads import in_thread
 
 log = logging.getLogger(__name__)
 SWEEP_S = 3.0
@@ -70,7 +70,7 @@ class Sweeper:
         greeted = {pk: consumer for pk, consumer in self.live.items() if consumer.has_greeted}
         if not greeted:
             return
-        lost, revoked = await database_sync_to_async(look_up)(list(greeted))
+        lost, revoked = await in_thread(look_up, list(greeted))
         for device_id, text in lost:
             await greeted[device_id].send(text_data=text)
         for device_id in revoked:

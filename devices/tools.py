@@ -1,13 +1,16 @@
 """This app's side of the tool bargain: choose a device, call it, count what came back."""
 
+from uuid import UUID
+
 from django.utils import timezone
 
 from agents.tools import ToolCall, ToolContext, ToolResult, ToolSpec
-from devices import records
+from devices import records, statements
 from devices.calls import Wanted, call_device
 from devices.client.tools import TOOLS
 from devices.exceptions import DeviceFailed, DeviceOffline
-from devices.models import Device, DeviceCall, OfferedTool
+from devices.models import DeviceCall, OfferedTool
+from devices.statements import Place
 
 
 class DeviceToolset:
@@ -27,33 +30,35 @@ class DeviceToolset:
             timeout_s=tool.deadline_s,
             offline=tool.offline,
         )
-        keepers = keepers_of_records(wanted, context)
-        if keepers == [] and not DeviceCall.objects.filter(pk=call.id).exists():
+        devices, is_known = statements.places(context.user_id, UUID(call.id))
+        is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
+        if not is_known and is_for_the_server(wanted, context, devices):
             return counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context))
-        result = call_device(wanted, call, context, place=lambda: place(wanted, context, keepers))
+        chosen = None if is_known else lambda: place(wanted, context, devices)
+        result = call_device(wanted, call, context, place=chosen)
         result = counted(wanted, result) if result.ok else result
         return untrusted(result) if tool.untrusted else result
 
 
-def keepers_of_records(wanted: Wanted, context: ToolContext) -> list[Device] | None:
-    """The devices that keep this person's records; none: they are kept on the server. None for any other tool."""
+def is_for_the_server(wanted: Wanted, context: ToolContext, devices: list[Place]) -> bool:
+    """Records of a person none of whose devices keeps any."""
     builtin = TOOLS.get(wanted.tool)
     if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
-        return None
-    return devices_able(wanted, context)
+        return False
+    return not able_among(devices, wanted, context)
 
 
-def place(wanted: Wanted, context: ToolContext, able: list[Device] | None = None) -> tuple[Device | None, bool]:
+def place(wanted: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
     """The device for a call, and whether it is online. None: whichever of the person's devices comes first.
 
     Raises DeviceFailed where none can do it, and DeviceOffline where none is there and the policy is not to wait.
     """
-    able = devices_able(wanted, context) if able is None else able
+    able = able_among(devices, wanted, context)
     now = timezone.now()
     if context.device_id:
         chosen = next((device for device in able if str(device.pk) == str(context.device_id)), None)
         if chosen is None and wanted.offline != "any":
-            raise not_able(wanted, context)
+            raise not_able(wanted, context, devices)
         if chosen is not None and chosen.is_online(now):
             return chosen, True
         if chosen is not None and wanted.offline != "any":
@@ -62,32 +67,31 @@ def place(wanted: Wanted, context: ToolContext, able: list[Device] | None = None
     if online:
         return max(online, key=lambda device: device.connected_at or now), True
     if not able:
-        raise not_able(wanted, context)
+        raise not_able(wanted, context, devices)
     return wait_for(able[0] if len(able) == 1 else None, wanted)
 
 
-def devices_able(wanted: Wanted, context: ToolContext) -> list[Device]:
-    devices = Device.objects.live().filter(owner_id=context.user_id)
-    if wanted.offer:
-        offering = OfferedTool.objects.filter(
-            hash=wanted.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
-        )
-        return list(devices.filter(pk__in=offering.values("device_id")))
-    return [device for device in devices if wanted.tool in device.tools]
+def able_among(devices: list[Place], wanted: Wanted, context: ToolContext) -> list[Place]:
+    if not wanted.offer:
+        return [device for device in devices if wanted.tool in device.tools]
+    offering = OfferedTool.objects.filter(
+        hash=wanted.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
+    )
+    ids = set(offering.values_list("device_id", flat=True))
+    return [device for device in devices if device.pk in ids]
 
 
-def wait_for(device: Device | None, wanted: Wanted) -> tuple[Device | None, bool]:
+def wait_for(device: Place | None, wanted: Wanted) -> tuple[Place | None, bool]:
     if wanted.offline == "wait":
         return device, False
     who = f"“{device.name}” is" if device else "none of the person's devices is"
     raise DeviceOffline(f"{who} not connected; start the device client, or let the grant wait for the device")
 
 
-def not_able(wanted: Wanted, context: ToolContext) -> DeviceFailed:
-    devices = Device.objects.live().filter(owner_id=context.user_id)
+def not_able(wanted: Wanted, context: ToolContext, devices: list[Place]) -> DeviceFailed:
     if context.device_id and str(context.device_id) not in {str(device.pk) for device in devices}:
         return DeviceFailed("the chosen device is not one of this person's, or was revoked", code="device_unknown")
-    if not devices.exists():
+    if not devices:
         return DeviceFailed("this person has paired no device", code="no_device")
     if wanted.offer:
         return DeviceFailed(

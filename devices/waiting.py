@@ -3,11 +3,13 @@
 import json
 import logging
 import os
+import queue
 import threading
 import time
 from typing import Any
 from uuid import UUID
 
+import orjson
 import redis
 from django.conf import settings
 from django.db import connections
@@ -24,8 +26,16 @@ class Waiter:
     """One thread's wait for one call. `outcome` is {state, result, error, late}, or None: read the row."""
 
     def __init__(self) -> None:
-        self.settled = threading.Event()
+        self.told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self.outcome: dict[str, Any] | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the call was settled within this time."""
+        try:
+            self.outcome = self.told.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
 
 
 class Switchboard:
@@ -39,27 +49,27 @@ class Switchboard:
 
     def register(self, call_id: str) -> Waiter:
         """From now on nothing that is told about this call is missed."""
-        waiter = Waiter()
-        with self.lock:
-            self.waiters[call_id] = waiter
-            if self.started_in != os.getpid() and broadcast.is_shared():
-                self.started_in = os.getpid()
-                self.is_listening.clear()
-                threading.Thread(target=self.listen_for_ever, name="device-calls", daemon=True).start()
-        if broadcast.is_shared():
+        waiter = self.waiters[call_id] = Waiter()
+        if self.started_in != os.getpid() and broadcast.is_shared():
+            self.start()
+        if not self.is_listening.is_set() and broadcast.is_shared():
             self.is_listening.wait(1)  # a second at most: without a listener the row is read in the end
         return waiter
 
-    def forget(self, call_id: str) -> None:
+    def start(self) -> None:
         with self.lock:
-            self.waiters.pop(call_id, None)
+            if self.started_in == os.getpid():
+                return
+            self.is_listening.clear()
+            self.started_in = os.getpid()
+            threading.Thread(target=self.listen_for_ever, name="device-calls", daemon=True).start()
+
+    def forget(self, call_id: str) -> None:
+        self.waiters.pop(call_id, None)
 
     def deliver(self, call_id: str, outcome: dict[str, Any] | None) -> None:
-        with self.lock:
-            waiter = self.waiters.get(call_id)
-        if waiter is not None:
-            waiter.outcome = outcome
-            waiter.settled.set()
+        if (waiter := self.waiters.get(call_id)) is not None:
+            waiter.told.put(outcome)
 
     def listen_for_ever(self) -> None:
         while True:
@@ -76,19 +86,27 @@ class Switchboard:
                 time.sleep(1)
 
     def hear(self, data: bytes) -> None:
-        call_id, _, body = data.decode().partition(" ")
-        if call_id in self.waiters:
-            self.deliver(call_id, json.loads(body) if body else None)
+        """One line a call. What this process waits for is read, the rest is some other worker's."""
+        for line in data.split(b"\n"):
+            call_id, _, body = line.partition(b" ")
+            if (waiting := call_id.decode()) in self.waiters:
+                self.deliver(waiting, orjson.loads(body) if body else None)
 
 
 SWITCHBOARD = Switchboard()
 
 
-def told(call_id: UUID, outcome: dict[str, Any]) -> tuple[str, str]:
-    """(channel, text) that tells every process of a settled call; also told here at once."""
-    SWITCHBOARD.deliver(str(call_id), outcome)
-    body = json.dumps(outcome)
-    return CHANNEL, f"{call_id} {body if len(body) <= MAX_INLINE else ''}"
+def tell(outcomes: list[tuple[UUID, dict[str, Any]]]) -> None:
+    """Wake the threads that hold for these calls: here at once, in other processes by one message."""
+    for call_id, outcome in outcomes:
+        SWITCHBOARD.deliver(str(call_id), outcome)
+    if outcomes:
+        broadcast.publish_many([], [(CHANNEL, "\n".join(line_of(*one) for one in outcomes))])
+
+
+def line_of(call_id: UUID, outcome: dict[str, Any]) -> str:
+    body = json.dumps(outcome)  # no raw line breaks
+    return f"{call_id} {body if len(body) <= MAX_INLINE else ''}"
 
 
 def release_connection() -> None:

@@ -1,5 +1,14 @@
 from .call import DeviceCall, Notice
-from .device import Device, DeviceCredential, OfferedTool, Pairing
+from .device import Device, DeviceCredential, OfferedTool, Pairing, silence_allowed
 from .record import Record
 
-__all__ = ["Device", "DeviceCall", "DeviceCredential", "Notice", "OfferedTool", "Pairing", "Record"]
+__all__ = [
+    "Device",
+    "DeviceCall",
+    "DeviceCredential",
+    "Notice",
+    "OfferedTool",
+    "Pairing",
+    "Record",
+    "silence_allowed",
+]

@@ -1,0 +1,101 @@
+"""New calls on their way: the row first, then the nudge, for many threads in one transaction and one flush.
+
+Whichever thread comes first writes for all that came meanwhile. A lone call pays no hop to another thread; many calls
+at once do not wait in line for the database's one writer.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import DatabaseError, IntegrityError, connection
+
+from agents import broadcast
+from devices import statements
+from devices.models import DeviceCall
+from devices.statements import NewCall
+
+State = DeviceCall.State
+MAX_BATCH = 64
+
+
+@dataclass(slots=True)
+class Letter:
+    """One call and its frame. `is_new`: False when its row was there already, None while nobody has looked."""
+
+    call: NewCall
+    text: str
+    is_new: bool | None = None
+    error: DatabaseError | None = None
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pending: deque[Letter] = deque()
+
+    def post(self, call: NewCall, text: str) -> bool:
+        """Write the row and nudge its device. False when this call was made before. Raises DatabaseError."""
+        letter = Letter(call, text)
+        if connection.in_atomic_block:  # of other people's calls nothing belongs into this transaction
+            deliver([letter])
+        else:
+            self.pending.append(letter)
+            with self.lock:
+                while letter.is_new is None and letter.error is None:
+                    deliver(self.take())
+        if letter.error is not None:
+            raise letter.error
+        return bool(letter.is_new)
+
+    def take(self) -> list[Letter]:
+        taken: list[Letter] = []
+        while self.pending and len(taken) < MAX_BATCH:
+            taken.append(self.pending.popleft())
+        return taken
+
+
+OUTBOX = Outbox()
+
+
+def deliver(letters: list[Letter]) -> None:
+    write(letters)
+    send([letter for letter in letters if letter.is_new and letter.call.state == State.SENT])
+
+
+def write(letters: list[Letter]) -> None:
+    try:
+        statements.insert([letter.call for letter in letters])
+    except IntegrityError:
+        write_singly(letters)
+    except DatabaseError as error:
+        for letter in letters:
+            letter.error = error
+    else:
+        for letter in letters:
+            letter.is_new = True
+
+
+def write_singly(letters: list[Letter]) -> None:
+    """One of them is there already; the others must not suffer for it."""
+    for letter in letters:
+        try:
+            statements.insert([letter.call])
+            letter.is_new = True
+        except IntegrityError as error:
+            letter.is_new = False
+            letter.error = None if DeviceCall.objects.filter(pk=letter.call.id).exists() else error
+        except DatabaseError as error:
+            letter.error = error
+
+
+def send(letters: Iterable[Letter]) -> None:
+    """When the broker is down nothing was sent: the server that holds the socket finds the rows at its next sweep."""
+    nudges = [
+        (f"device.{letter.call.device_id}", {"type": "device.call", "id": str(letter.call.id), "text": letter.text})
+        for letter in letters
+    ]
+    if nudges and not broadcast.publish_many(nudges):
+        ids = [letter.call.id for letter in letters]
+        DeviceCall.objects.filter(pk__in=ids, state=State.SENT).update(state=State.QUEUED, sent_at=None)
