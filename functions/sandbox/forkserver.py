@@ -87,18 +87,18 @@ class ForkServer:
         return self._process.poll() is None
 
     def order(self, spares: int) -> None:
-        """Have children made until so many are ready or on their way."""
+        """Have children made, a moment from now, until so many are ready or on their way."""
         with self._lock:
             missing = spares - self._ordered
             for _ in range(max(missing, 0)):
-                self._send_order()
+                self._send_order(b"L")
 
     def take(self, timeout_s: float) -> Child:
         """A child that is ready, or one made now. Raises NoChild, SandboxUnavailable."""
         with self._lock:
             self._ordered -= 1
             if self._ordered < 0:
-                self._send_order()
+                self._send_order(b"S")
             self.taken += 1
         if not select_readable(self._control.fileno(), timeout_s):
             with self._lock:
@@ -106,9 +106,9 @@ class ForkServer:
             raise NoChild("no child process became ready in time")
         return self._receive()
 
-    def _send_order(self) -> None:
+    def _send_order(self, order: bytes) -> None:
         try:
-            self._control.send(b"S")
+            self._control.send(order)
         except OSError as error:
             raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
         self._ordered += 1

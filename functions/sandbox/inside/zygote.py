@@ -2,8 +2,9 @@
 
     python -I -S … zygote <control descriptor> <profile> [layers to leave out]
 
-On the control socket (SEQPACKET) the host sends `S` for each child it wants. The answer is one message with three
-descriptors: the host's end of the job socket, the pipe on which the zygote reports how the child ended, and a pidfd.
+On the control socket (SEQPACKET) the host sends `S` for each child it wants now, `L` for one that is to be a spare:
+that one is made a moment later, not while a caller waits for the report on the last. The answer is one message with
+three descriptors: the host's end of the job socket, the pipe on which the zygote reports how the child ended, a pidfd.
 The host closing the control socket, for whatever reason, ends the zygote and all its children.
 """
 
@@ -17,12 +18,15 @@ import select
 import signal
 import struct
 import sys
+import time
 from collections.abc import Callable
 
 from . import confine, kernel, seccomp
 
 USAGE = struct.Struct("<iddQ")  # wait status, user seconds, system seconds, peak resident kB
 _SPAWNED, _FAILED = b"C", b"E"
+_LATER = b"L"
+_MOMENT_S = 0.001
 
 
 def main(arguments: list[str]) -> None:
@@ -85,25 +89,40 @@ class _Nursery:
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
         self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
+        self.later = 0  # spares to be made once it is time
+        self.due = 0.0
 
     def serve(self) -> None:
-        """Until the host goes away."""
+        """Until the host goes away. The dead come first: somebody waits for their figures."""
         control = self.control.fileno()
-        while True:
-            for descriptor, _ in self.poller.poll():
-                if descriptor != control:
-                    self._bury(descriptor)
-                elif not self._obey():
-                    self._kill_all()
-                    return
+        while self._serve_once(control):
+            pass
+        self._kill_all()
+
+    def _serve_once(self, control: int) -> bool:
+        events = self.poller.poll(max(self.due - time.monotonic(), 0) * 1000 if self.later else None)
+        ended = [descriptor for descriptor, _ in events if descriptor != control]
+        for descriptor in ended:
+            self._bury(descriptor)
+        if len(ended) < len(events):
+            return self._obey()
+        if self.later and time.monotonic() >= self.due:
+            self.later -= 1
+            return self._spawn_or_say_why()
+        return True
 
     def _obey(self) -> bool:
         try:
             order = self.control.recv(16)
         except ConnectionError:
             return False
-        if not order:
-            return False
+        if order == _LATER:
+            self.due = self.due if self.later else time.monotonic() + _MOMENT_S
+            self.later += 1
+            return True
+        return bool(order) and self._spawn_or_say_why()
+
+    def _spawn_or_say_why(self) -> bool:
         try:
             self._spawn()
         except ConnectionError:
