@@ -13,7 +13,7 @@ unexport PYTHONPATH
 AGAIN := --reruns 2 --reruns-delay 2
 
 .DEFAULT_GOAL := help
-.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench ci
+.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench emulators ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ demo: $(RUN)  ## talk to three starter agents in the terminal; nothing is served
 	  "assistant|text statistics of: the quick brown fox"; do \
 	  printf '\n%s> %s\n' "$${agent%%|*}" "$${agent#*|}"; \
 	  $(BIN)/python manage.py chat "$${agent%%|*}" --user demo --message "$${agent#*|}"; done
+
+emulators: $(DEV)  ## install Google's client and an emulator of Gmail for tests/connectors, into build/emulate
+	@.ci/emulators
 
 soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
 	$(BIN)/python -m benchmarks.soak

@@ -1,7 +1,7 @@
 """1,000 new messages through one connection, and a storm of token refreshes.
 
-`python -m benchmarks.connectors` · the loopback fake, and the emulator of Google where it is installed
-(tests/connectors/emulator.py); an SQLite file of its own.
+`python -m benchmarks.connectors` · the loopback fake, and the emulator of Google where `make emulators` has installed
+it; an SQLite file of its own.
 """
 
 import os

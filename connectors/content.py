@@ -3,6 +3,9 @@
 import codecs
 import re
 from dataclasses import asdict, dataclass, field
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.utils import parseaddr
 from html.parser import HTMLParser
 from typing import Any
 
@@ -71,6 +74,23 @@ def decode(data: bytes, charset: str = "") -> str:
 def clean(text: str) -> str:
     """Line ends as \\n; no control or invisible characters, in which instructions hide and which no database keeps."""
     return UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def header_text(value: str) -> str:
+    """A header's encoded words (RFC 2047) as what they say, on one line; a broken one stays as it is."""
+    try:
+        said = str(make_header(decode_header(value))) or value
+    except (HeaderParseError, LookupError, ValueError):
+        said = value
+    return " ".join(clean(said).split())
+
+
+def sender_text(value: str) -> str:
+    """“Dora <dora@example.net>”, the name decoded after it was parted from the address: it cannot make up another."""
+    name, address = parseaddr(value)
+    if not address:
+        return header_text(value)
+    return f"{header_text(name)} <{address}>" if name else address
 
 
 def from_html(source: str) -> str:

