@@ -17,11 +17,12 @@ from agents.mapping import MappingError
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 
-from . import endings, events, fanout, queue, slices, step_calls, step_children, steps
+from . import endings, events, fanout, queue, scopes, slices, step_calls, step_children, steps
 from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
 from .plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
+from .step_calls import Answered
 from .step_leases import hold_step
 from .steps import StepFailed
 
@@ -31,17 +32,10 @@ Status = StepRun.Status
 def advance(run: Run, lease: Lease) -> None:
     """Do all that can be done now; then the run has ended, or RunWaits says for what it waits. Raises RunEnded."""
     chain = Walk(run, lease)
-    while True:
-        chain.check()
-        chain.read()
-        if chain.follow():
-            continue
-        made = chain.plan()
-        if made.status:
-            chain.finish(made)
-            return
-        if not chain.apply(made):
-            raise RunWaits(*chain.waits_for())
+    try:
+        chain.go_on()
+    finally:
+        chain.put_down()
 
 
 def something_came(run: Run) -> bool:
@@ -62,6 +56,21 @@ class Walk:
         self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
         self.rows: dict[str, StepRun] = {}
         self.tools: dict[Any, ToolSpec] = {}
+        self.answered: Answered | None = None
+
+    def go_on(self) -> None:
+        while True:
+            self.check()
+            self.read()
+            if self.follow():
+                continue
+            made = self.plan()
+            if made.status:
+                self.finish(made)
+                return
+            if not self.apply(made):
+                self.put_down()
+                raise RunWaits(*self.waits_for())
 
     def check(self) -> None:
         if self.lease is not None and self.lease.is_cancelled():
@@ -72,6 +81,8 @@ class Walk:
 
     def read(self) -> None:
         """The rows as they are now; what has ended stays as it is and is not read again."""
+        if self.rows and not self.under_way():
+            return  # only this worker adds rows
         ended = {key: row for key, row in self.rows.items() if row.status in ENDED}
         fresh = list(StepRun.objects.filter(run=self.run, item=-1).exclude(key__in=ended))
         waiting = [row for row in fresh if row.status in (Status.WAITING, Status.RUNNING)]
@@ -158,11 +169,11 @@ class Walk:
 
     @property
     def states(self) -> dict[str, State]:
-        return {key: state_of(row) for key, row in self.rows.items()}
+        return {key: scopes.state_of(row) for key, row in self.rows.items()}
 
     @property
     def base(self) -> dict[str, Any]:
-        return base_scope(self.run)
+        return scopes.base(self.run)
 
     def plan(self) -> Plan:
         return plan(self.spec, self.states, self.base)
@@ -173,11 +184,45 @@ class Walk:
 
     def apply(self, made: Plan) -> bool:
         """Write what is skipped or broken, start what is ready; True when anything moved at once."""
+        if (step := self.only_call(made)) is not None and self.call_at_once(step):
+            return True
+        self.put_down()
         self.write(made)
         startable = self.startable()
         inline = len(startable) == 1 and not self.under_way(except_for=startable[0])
         moved = [self.begin(row, inline=inline) for row in startable]
         return bool(made.skip or made.broken or any(moved))
+
+    def only_call(self, made: Plan) -> StepSpec | None:
+        """The one tool call that may be made now, with nothing else under way: it needs no row before it starts."""
+        if len(made.start) != 1 or made.skip or made.broken or self.under_way():
+            return None
+        step = self.steps[made.start[0]]
+        return step if step.target_kind == "tool" and not step.for_each and not step.approval else None
+
+    def call_at_once(self, step: StepSpec) -> bool:
+        """False, and nothing done, where the usual way must tell why not."""
+        row = StepRun(
+            run=self.run, key=step.key, status=Status.RUNNING, attempt=1, lease_owner=self.owner,
+            started_at=timezone.now(),
+        )  # fmt: skip
+        try:
+            given, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
+            desk = step_calls.desk_for(self.run, self.spec, step, tool, self.lease)
+            record = step_calls.start_at_once(self.run, desk, row, tool, given, self.answered)
+        except (StepFailed, IntegrityError):  # IntegrityError: another worker began this step
+            return False
+        self.answered, self.rows[step.key] = None, row
+        desk.perform([record])
+        self.answered = step_calls.answered(self.run, step, row, record, desk)
+        return True
+
+    def put_down(self) -> None:
+        """Write the answer that is still held."""
+        if self.answered is not None:
+            with transaction.atomic():
+                events.record_many(self.run, self.answered.write(self.run))
+            self.answered = None
 
     def write(self, made: Plan) -> None:
         """New rows; of two workers the unique constraint lets one win, and both read what is there."""
@@ -217,7 +262,7 @@ class Walk:
             and (row.lease_expires_at is None or row.lease_expires_at <= now)
         ]
 
-    def under_way(self, *, except_for: StepRun) -> bool:
+    def under_way(self, *, except_for: StepRun | None = None) -> bool:
         return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
 
     def begin(self, row: StepRun, *, inline: bool) -> bool:
@@ -282,31 +327,25 @@ class Walk:
         return word, min(times + approvals, default=None)
 
     def finish(self, made: Plan) -> None:
-        states = self.states
+        status, result = made.status, self.result(made)
+        with transaction.atomic():
+            told = self.answered.write(self.run) if self.answered else []
+            endings.finish(self.run, status, lease=self.lease, told=told, **result)
+        self.answered = None
+
+    def result(self, made: Plan) -> dict[str, Any]:
+        """The run's output, or its error. Raises RunEnded where the output breaks a promise."""
         if made.status == "failed":
-            failed = self.rows[made.cause]
-            error = {**(failed.error or {}), "step": made.cause}
-            endings.finish(self.run, Run.Status.FAILED, lease=self.lease, error=error)
-            return
+            return {"error": {**(self.rows[made.cause].error or {}), "step": made.cause}}
         try:
-            output = result_of(self.spec, states, self.base)
+            output = result_of(self.spec, self.states, self.base)
         except MappingError as error:
             raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
         if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
             raise RunEnded(
                 Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}"
             )
-        endings.finish(self.run, made.status, lease=self.lease, output=output)
-
-
-def base_scope(run: Run) -> dict[str, Any]:
-    who = {"id": str(run.pk), "started_at": run.created_at.isoformat(), "trigger": run.trigger}
-    return {"input": run.input, "variables": run.metadata.get("variables", {}), "run": who}
-
-
-def state_of(row: StepRun) -> State:
-    errors = tuple((row.error or {}).get("items", ())) if row.total else ()
-    return State(row.status, row.output, row.error, errors)
+        return {"output": output}
 
 
 def approval_of(row: StepRun) -> Approval | None:
@@ -333,11 +372,11 @@ def execute_step(step_run_id: str) -> None:
     spec = row.run.chain_version.read_spec()
     step = next(step for step in spec.steps if step.key == row.key)
     if row.total:
-        slices.work(row.run, spec, step, row, scope_for(row.run, spec))
+        slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
         return
     with hold_step(row) as lease:
         try:
-            given = steps.input_of(step, row, scope_for(row.run, spec))
+            given = steps.input_of(step, row, scopes.read(row.run, spec))
             tool = step_calls.tool_of(row.run, spec, step)
             step_calls.call_tool(
                 row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
@@ -345,9 +384,3 @@ def execute_step(step_run_id: str) -> None:
         except StepFailed as failure:
             steps.settle(row.run, step, row, error=failure.as_json())
     endings.wake(row.run_id)
-
-
-def scope_for(run: Run, spec: ChainSpec) -> dict[str, Any]:
-    rows = StepRun.objects.filter(run=run, item=-1)
-    states = {row.key: state_of(row) for row in rows}
-    return scope_of(states, settle_fallbacks(spec, states), base_scope(run))

@@ -27,7 +27,7 @@ from .fanout import count, counted, item_scope, items, items_for, limit_of, reco
 from .models import Run, StepRun, ToolCallRecord
 from .models.rows import update_each
 from .plan import may_retry
-from .step_calls import HeldDesk, Request, settle_call
+from .step_calls import HeldDesk, Request, error_of, settle_call
 from .step_leases import StepLease
 from .steps import StepFailed
 
@@ -169,7 +169,7 @@ class Slot:
         """One batch from its claim to its rows. False: there was nothing to take."""
         began = flushed = time.monotonic()
         desk = step_calls.desk_for(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
-        taken = self.claim_and_record(desk)
+        taken = self.claim_and_record(desk, lease)
         calls = []
         for item, record in self.pairs:
             if not record.outcome and record.waiting_for != "approval":
@@ -187,10 +187,10 @@ class Slot:
     # -- taking ---------------------------------------------------------------------------------------------------
 
     @transaction.atomic
-    def claim_and_record(self, desk: "BatchDesk") -> int:
+    def claim_and_record(self, desk: "BatchDesk", lease: StepLease) -> int:
         """Take the next items; their calls are mapped, judged and written down before the first is made."""
         taken = self.claim()
-        desk.lease.rows = [str(item.pk) for item in taken]
+        lease.rows = [str(item.pk) for item in taken]
         resumed = self.resume(desk, [item for item in taken if item.call is not None])
         fresh, requests, broken = self.mapped([item for item in taken if item.call is None])
         records, told = desk.record(requests, turn=0) if requests else ([], [])
@@ -264,6 +264,7 @@ class BatchDesk(HeldDesk):
             return
         with transaction.atomic():
             told = self.write(run)
+            self.results = []
             ended = [pair for pair in pairs if is_simple(step, *pair)]
             end_simply(run, step, row, ended, told)
             for item, record in pairs:
@@ -286,11 +287,10 @@ def end_simply(
         return
     now, failed = timezone.now(), 0
     for item, record in pairs:
-        is_ok = record.outcome == ToolCallRecord.Outcome.OK
-        failed += not is_ok
-        item.status = Status.SUCCEEDED if is_ok else Status.FAILED
-        item.output = record.result if is_ok else None
-        item.error = None if is_ok else record.error or {"code": "tool_failed", "message": "the tool failed"}
+        item.error = error_of(record)
+        failed += item.error is not None
+        item.status = Status.FAILED if item.error else Status.SUCCEEDED
+        item.output = None if item.error else record.result
         item.started_at, item.finished_at = record.started_at, now
         item.lease_expires_at = None
     ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}

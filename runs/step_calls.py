@@ -16,7 +16,8 @@ from registry import factory
 from . import calls, events, steps
 from .calls import Desk
 from .models import Run, StepRun, ToolCallRecord
-from .models.rows import update_each
+from .models.rows import insert_each, update_each
+from .plan import may_retry
 from .steps import StepFailed
 
 Status = StepRun.Status
@@ -78,13 +79,12 @@ class HeldDesk(Desk):
             self.add_counts(result.counts)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
-        """Write what was held; the events that tell of it. Called in the transaction that ends the steps."""
-        results, self.results = self.results, []
-        update_each(results, calls.SETTLED)
+        """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
+        update_each(self.results, calls.SETTLED)
         if self.run.has_untrusted and not run.has_untrusted:
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk).update(has_untrusted=True)
-        return [("tool.finished", calls.finished_data(record)) for record in results]
+        return [("tool.finished", calls.finished_data(record)) for record in self.results]
 
 
 class AlreadyTaken(Exception):
@@ -143,7 +143,54 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, d
 
 
 def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, told: Sequence[Any] = ()) -> bool:
+    error = error_of(record)
+    return steps.settle(run, step, row, output=None if error else record.result, error=error, told=told)
+
+
+# -- at once, while nothing else of the chain is under way --------------------------------------
+
+
+@dataclass(slots=True)
+class Answered:
+    """A call that was answered and the step it ends, not written yet: that goes into the chain's next transaction."""
+
+    desk: HeldDesk
+    row: StepRun
+
+    def write(self, run: Run) -> list[events.Entry]:
+        """The events that tell of it. May be called again where its transaction was rolled back."""
+        told: list[events.Entry] = self.desk.write(run)
+        ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
+        is_ours = update_each([self.row], steps.END, where=ours)
+        return [*told, steps.finished(self.row)] if is_ours else told
+
+
+def start_at_once(
+    run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, given: dict[str, Any], before: Answered | None
+) -> ToolCallRecord:
+    """One transaction: the end of the call before, the new row, its call, the events of all. Raises IntegrityError."""
+    with transaction.atomic():
+        told = before.write(run) if before else []
+        [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
+        row.call, row.input = record, given
+        insert_each([row])
+        events.record_many(run, [*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called])
+    return record
+
+
+def answered(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
+    """The step's end, to be written with what comes next; None where it goes on, which is written now."""
+    if record.outcome and not step.repeat_until:
+        error = error_of(record) or steps.schema_error(step, record.result)
+        if not error or not may_retry(step.retry, row.attempt, error):
+            status = Status.FAILED if error else Status.SUCCEEDED
+            steps.close(row, status, output=None if error_of(record) else record.result, error=error)
+            return Answered(desk, row)
+    after_call(run, step, row, record, desk)
+    return None
+
+
+def error_of(record: ToolCallRecord) -> dict[str, Any] | None:
     if record.outcome == ToolCallRecord.Outcome.OK:
-        return steps.settle(run, step, row, output=record.result, told=told)
-    error = record.error or {"code": "tool_failed", "message": "the tool failed"}
-    return steps.settle(run, step, row, error=error, told=told)
+        return None
+    return record.error or {"code": "tool_failed", "message": "the tool failed"}

@@ -23,6 +23,7 @@ from .plan import backoff_s, may_retry
 
 Status = StepRun.Status
 OPEN = (Status.READY, Status.RUNNING, Status.WAITING)
+END = ("status", "output", "error", "finished_at", "wake_at", "lease_owner", "lease_expires_at")
 
 
 class StepFailed(Exception):
@@ -159,23 +160,26 @@ def end(
     told: Sequence[Any] = (),
 ) -> bool:
     """Write the end of a row once; False when it had ended already."""
-    fields = {
-        "status": status,
-        "output": output,
-        "error": error,
-        "finished_at": timezone.now(),
-        "wake_at": None,
-        "lease_owner": "",
-        "lease_expires_at": None,
-    }
-    if not open_rows(row).update(**fields):
+    rows = open_rows(row)
+    before = {name: getattr(row, name) for name in END}
+    close(row, status, output=output, error=error)
+    if not rows.update(**{name: getattr(row, name) for name in END}):
+        for name, value in before.items():
+            setattr(row, name, value)
         events.record_many(run, told)
         return False
-    for name, value in fields.items():
-        setattr(row, name, value)
-    ended = [("step.finished", told_of(row, status=status, error=error, wall_ms=wall_ms(row)))] if row.item < 0 else []
-    events.record_many(run, [*told, *ended])
+    events.record_many(run, [*told, *([finished(row)] if row.item < 0 else [])])
     return True
+
+
+def close(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
+    """Set the columns END on the row, which is not written."""
+    row.status, row.output, row.error, row.finished_at = status, output, error, timezone.now()
+    row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
+
+
+def finished(row: StepRun) -> events.Entry:
+    return "step.finished", told_of(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
 
 
 def open_rows(row: StepRun) -> Any:

@@ -6,32 +6,40 @@ from typing import Any
 from django.db import connection, models
 
 
-def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str]) -> None:
-    """Insert rows of one model that differ in the fields `varying` only; the rest is taken from the first of them."""
+def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None = None) -> None:
+    """Insert rows of one model. Where only the fields `varying` differ, the rest is taken from the first of them."""
     if not rows:
         return
     meta, quote = rows[0]._meta, connection.ops.quote_name
     fields = meta.concrete_fields
-    common = [stored(field, rows[0]) for field in fields]
-    places = [(place, field) for place, field in enumerate(fields) if field.name in varying]
+    common = [new(field, rows[0]) for field in fields]
+    places = [(place, field) for place, field in enumerate(fields) if varying is None or field.name in varying]
     names = ", ".join(quote(field.column) for field in fields)
     marks = ", ".join(["%s"] * len(fields))
     sql = f"INSERT INTO {quote(meta.db_table)} ({names}) VALUES ({marks})"  # noqa: S608 (names come from the model)
-    values = []
-    for row in rows:
+    values = [common]
+    for row in rows[1:]:
         mine = common.copy()
         for place, field in places:
-            mine[place] = stored(field, row)
+            mine[place] = new(field, row)
         values.append(mine)
     with connection.cursor() as cursor:
-        cursor.executemany(sql, values)
+        if len(values) == 1:
+            cursor.execute(sql, common)
+        else:
+            cursor.executemany(sql, values)
+
+
+def new(field: Any, row: models.Model) -> Any:
+    return field.get_db_prep_save(field.pre_save(row, add=True), connection)
 
 
 def update_each(rows: Sequence[models.Model], fields: Sequence[str], *, where: dict[str, Any] | None = None) -> int:
     """Write these fields of rows that are there, each only while `where` (a value a field) holds. How many it did."""
     if not rows:
         return 0
-    meta, quote = rows[0]._meta, connection.ops.quote_name
+    meta: Any = rows[0]._meta
+    quote = connection.ops.quote_name
     changed: list[Any] = [meta.get_field(name) for name in fields]
     tested = {meta.get_field(name): value for name, value in (where or {}).items()}
     sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
@@ -40,7 +48,10 @@ def update_each(rows: Sequence[models.Model], fields: Sequence[str], *, where: d
     conditions = [field.get_db_prep_save(value, connection) for field, value in tested.items()]
     values = [[*(stored(field, row) for field in changed), stored(meta.pk, row), *conditions] for row in rows]
     with connection.cursor() as cursor:
-        cursor.executemany(sql, values)
+        if len(values) == 1:
+            cursor.execute(sql, values[0])
+        else:
+            cursor.executemany(sql, values)
         return cursor.rowcount
 
 

@@ -1,10 +1,14 @@
 """Chains run durably: sequence, branches, joins, routers, loops, failures."""
 
+from datetime import timedelta
+
 import pytest
 
 from agents.tools import ToolFailed, ToolResult
-from runs.models import Run, RunEvent, StepRun
+from runs import endings, intake, leases, recovery, step_leases
+from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 from tests.chains import step_rows
+from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
 
@@ -253,3 +257,72 @@ def test_input_that_breaks_the_chains_schema_starts_nothing(make_chain, run_chai
     with pytest.raises(BrokenInput):
         run_chain(chain, {})
     assert Run.objects.count() == 0
+
+
+def test_a_cancel_in_the_middle_of_a_step_keeps_what_was_done_and_starts_no_more(make_chain, run_chain, functions):
+    def cancelled_meanwhile(call, context):
+        run = Run.objects.get(pk=context.run_id)
+        endings.cancel(run, by=run.principal, reason="enough")
+        leases.tell_cancelled([run.pk])
+        assert context.is_cancelled()
+        return answer("done")
+
+    functions.answers += [answer(1), cancelled_meanwhile]
+    chain = make_chain(*({"key": key, "tool": key} for key in ("one", "two", "three")), strategy="sequential")
+    run = run_chain(chain)
+    assert (run.status, run.error["message"]) == ("cancelled", "enough")
+    assert step_rows(run) == {"one": "succeeded", "two": "succeeded"}
+    assert [call.outcome for call in ToolCallRecord.objects.filter(run=run)] == ["ok", "ok"]
+    assert len(functions.asked) == 2
+
+
+def test_a_cancel_in_the_middle_of_a_for_each_leaves_the_rest_out(make_chain, run_chain, functions):
+    def cancelled_meanwhile(call, context):
+        run = Run.objects.get(pk=context.run_id)
+        endings.cancel(run, by=run.principal, reason="enough")
+        for lease in step_leases.KEEPER.leases:
+            lease.cancelled.set()  # as its thread does within a second
+        return answer("done")
+
+    functions.answers += [answer(0), cancelled_meanwhile]
+    chain = make_chain({"key": "each", "tool": "one", "for_each": "input.n", "input": {"n": "item"}})
+    run = run_chain(chain, {"n": list(range(50))})
+    assert run.status == "cancelled"
+    assert len(functions.asked) == 2
+    assert not StepRun.objects.filter(run=run, finished_at=None).exists()
+
+
+def test_a_step_that_takes_too_long_ends_with_its_time_out(make_chain, run_chain, make_agent, worker, functions):
+    make_agent("helper")
+    chain = make_chain({"key": "ask", "agent": "helper", "input": {"message": "input.q"}, "timeout_s": 5})
+    with worker.capture(execute=True):
+        run = intake.start_chain(user=chain.owner, chain=chain, input={"q": "hello"})
+    worker.work(limit=1)
+    child = Run.objects.get(parent=run)
+    assert (child.deadline - child.created_at).total_seconds() == pytest.approx(5, abs=0.5)
+    worker.sent.clear()
+    with worker.capture(execute=True):
+        recovery.tick(child.deadline + timedelta(seconds=1))
+    worker.work()
+    run.refresh_from_db()
+    assert (run.status, run.error["code"], run.error["step"]) == ("failed", "timeout", "ask")
+    child.refresh_from_db()
+    assert child.status == "expired"
+
+
+def test_an_agent_ends_its_step_by_complete_and_hands_the_result_on(
+    make_chain, run_chain, make_agent, make_tool, functions, stub, stub_provider
+):
+    stub.script(calls(("add", {"a": 1, "b": 2})), calls(("complete", {"result": {"sum": 3}})), says("never asked for"))
+    functions.answers += [answer(3), answer("stored")]
+    make_agent("helper", tools=[make_tool("add")], provider=stub_provider)
+    chain = make_chain(
+        {"key": "ask", "agent": "helper", "input": {"message": "input.q"}},
+        {"key": "store", "tool": "keep", "input": {"n": "steps.ask.output.sum"}, "needs": ["ask"]},
+    )
+    run = run_chain(chain, {"q": "add 1 and 2"})
+    assert (run.status, run.output) == ("succeeded", "stored"), run.error
+    assert StepRun.objects.get(run=run, key="ask").output == {"sum": 3}
+    assert functions.asked[1][:2] == ("keep", {"n": 3})
+    assert len(stub.requests) == 2
+    assert "complete" in [tool["function"]["name"] for tool in stub.requests[0]["tools"]]
