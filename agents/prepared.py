@@ -134,3 +134,67 @@ class Update(Statement[Compiled]):
         query.add_update_values(changes)
         sql, parameters = query.get_compiler(using=connection.alias).as_sql()
         return Compiled(sql, tuple(parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """An INSERT in parts: up to VALUES, one row's places, what comes back, and the fields in order."""
+
+    head: str
+    places: str
+    tail: str
+    fields: tuple[models.Field, ...]
+
+
+_columns: dict[tuple[type[models.Model], str], Columns] = {}
+
+
+def insert(*rows: models.Model) -> None:
+    """Insert new rows of one model in one statement, as `bulk_create` would: defaults hold, keys made by the database
+    are set. Raises IntegrityError."""
+    if not rows:
+        return
+    model = type(rows[0])
+    columns = _columns.get((model, connection.vendor)) or columns_of(model)
+    values = [field.get_db_prep_save(field.pre_save(row, True), connection) for row in rows for field in columns.fields]
+    with connection.cursor() as cursor:
+        cursor.execute(f"{columns.head} {', '.join([columns.places] * len(rows))}{columns.tail}", values)
+        keys = cursor.fetchall() if columns.tail else ()
+    for row, (key,) in zip(rows, keys, strict=False):
+        row.pk = key
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
+
+
+def columns_of(model: type[models.Model]) -> Columns:
+    quote, meta = connection.ops.quote_name, model._meta
+    is_made_there = isinstance(meta.pk, models.AutoField)
+    fields = tuple(field for field in meta.concrete_fields if not (is_made_there and field.primary_key))
+    made = Columns(
+        head=f"INSERT INTO {quote(meta.db_table)} ({', '.join(quote(field.column) for field in fields)}) VALUES",
+        places=f"({', '.join(['%s'] * len(fields))})",
+        tail=f" RETURNING {quote(meta.pk.column)}" if is_made_there else "",
+        fields=fields,
+    )
+    _columns[model, connection.vendor] = made
+    return made
+
+
+_changes: dict[tuple[type[models.Model], tuple[str, ...], str], tuple[str, tuple[models.Field, ...]]] = {}
+
+
+def write(row: models.Model, names: tuple[str, ...]) -> None:
+    """What `row.save(update_fields=names)` does to its row, which must exist."""
+    model = type(row)
+    sql, fields = _changes.get((model, names, connection.vendor)) or change_of(model, names)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [field.get_db_prep_save(field.pre_save(row, False), connection) for field in fields])
+
+
+def change_of(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, tuple[models.Field, ...]]:
+    quote, meta = connection.ops.quote_name, model._meta
+    fields: tuple[Any, ...] = tuple(meta.get_field(name) for name in names)
+    sets = ", ".join(f"{quote(field.column)} = %s" for field in fields)
+    sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {quote(meta.pk.column)} = %s"  # noqa: S608 (names of models)
+    kept = _changes[model, names, connection.vendor] = (sql, (*fields, meta.pk))
+    return kept

@@ -9,8 +9,6 @@ from typing import Any
 
 from celery import Celery, bootsteps
 
-from config import transport  # noqa: F401  (replaces the channel of Redis brokers)
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("muster")

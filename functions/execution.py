@@ -13,6 +13,7 @@ from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent
+from agents.prepared import insert
 from agents.schema import sha256_of, validate
 from functions import sandbox, slots
 from functions.host import Host
@@ -162,19 +163,19 @@ def record(
         is_cached=is_cached,
         requests=caller.host.requests if caller.host and not is_cached else [],
     )
-    insert(execution)
+    keep(execution)
     if outcome.status == "violation":
         AuditEvent.record("function.violation", execution, version=version.number, function=version.name)
     return execution
 
 
-def insert(execution: Execution) -> None:
+def keep(execution: Execution) -> None:
     """Keep the row even when its function was deleted while it ran."""
     try:
-        execution.save(force_insert=True)
+        insert(execution)
     except IntegrityError:
         execution.function_id = execution.version_id = None
-        execution.save(force_insert=True)
+        insert(execution)
 
 
 def described(outcome: sandbox.Outcome) -> dict[str, Any] | None:

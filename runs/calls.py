@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.models import ToolGrant
-from agents.prepared import Select
+from agents.prepared import Select, insert, write
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -123,7 +123,7 @@ class Desk:
     def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
         """Write down what the model asked for, each with its verdict, and the events that tell of it."""
         records = [self.judged_record(call, turn) for call in requested]
-        ToolCallRecord.objects.bulk_create(records)
+        insert(*records)
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
         told = [("tool.called", called_data(record)) for record in records]
@@ -258,7 +258,7 @@ class Desk:
         record.untrusted = result.untrusted
         record.details = {**record.details, **result.details}
         with transaction.atomic():
-            record.save(update_fields=SETTLED)
+            write(record, SETTLED)
             if result.untrusted and not self.run.has_untrusted:
                 self.run.has_untrusted = True
                 Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
@@ -335,7 +335,7 @@ class Desk:
         )  # fmt: skip
         start(record)
         with transaction.atomic():
-            record.save(force_insert=True)
+            insert(record)
             events.record(self.run, "tool.called", called_data(record))
         try:
             result = self.answer(tool, record)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
+from agents.prepared import insert
 from registry import factory, router
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
@@ -151,7 +152,7 @@ class Conversation:
         run.output_tokens += reply.output_tokens
         run.cost += cost
         figures = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "wall_ms": reply.wall_ms}
-        ModelCall.objects.create(
+        call = ModelCall(
             run=run,
             turn=run.turns,
             provider=self.live.provider_name,
@@ -164,6 +165,7 @@ class Conversation:
             response={"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None},
             **figures,
         )
+        insert(call)
         told = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
         return "model.finished", {**told, **figures, "cost": str(cost)}
 

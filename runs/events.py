@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import broadcast
+from agents.prepared import insert
 
 from . import outbox
 from .models import EventPayload, Run, RunEvent
@@ -108,7 +109,7 @@ def write(run: Run, entries: list[Entry], last: int) -> None:
             for place, (type, data) in enumerate(entries)
         ]
         payloads = [set_aside(row) for row in rows if len(json.dumps(row.data, default=str)) > LARGE]
-        RunEvent.objects.bulk_create(rows)
+        insert(*rows)
         outbox.put(run, entries)
         if payloads:
             EventPayload.objects.bulk_create(payloads)

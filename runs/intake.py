@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents import schema
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
+from agents.prepared import insert
 from agents.spec import AgentSpec
 
 from . import chain_runs, endings, queue
@@ -27,6 +28,7 @@ from .models import Message, Run, RunEvent, RunFile, Session
 from .models.session import text_of
 
 PART_TYPES = ("text", "image", "file")
+NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
 ON_BUSY = ("reject", "enqueue", "interrupt")
 
 
@@ -84,10 +86,10 @@ def accept_message(
     try:
         with transaction.atomic():
             session = place_in_session(run, session, chosen, on_busy, device=device, title=text_of(content))
-            run.save(force_insert=True)
+            insert(run)
             session.add_message(Message.Role.USER, content, run=run)
             queued = {"trigger": trigger, "agent": chosen.name if chosen else None}
-            RunEvent.objects.create(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
+            insert(RunEvent(run_id=run.pk, seq=1, type="run.queued", at=run.created_at, data=queued))
             if run.after_id is None and trigger != Run.Trigger.EXTERNAL:
                 queue.enqueue(run.pk)
     except IntegrityError:
@@ -209,7 +211,7 @@ def checked_agent(
     if agent is None:
         return None, None, None
     if isinstance(agent, str):
-        agent = Agent.objects.select_related("published", "provider").named(user, agent)
+        agent = NAMED.named(user, agent)
     version = find_version(agent, version) if isinstance(version, int) else version or agent.published
     if version is None or not agent.enabled:
         raise NotPublished(
@@ -256,9 +258,10 @@ def place_in_session(
 ) -> Session:
     """The session of this run: a new one, or the one named, whose row stays locked until the message is in."""
     if session is None:
-        run.session = Session.objects.create(
+        run.session = Session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0}
         )
+        insert(run.session)
         return run.session
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:

@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connections
+from django.db import DatabaseError, close_old_connections, connection, connections
 from django.utils import timezone
 
 from agents import broadcast
@@ -170,6 +170,5 @@ def tell_cancelled(run_ids: list[Any]) -> None:
 
 def release_connection() -> None:
     """Give the database connection back before a long wait; a pool of twenty then serves hundreds of runs."""
-    for connection in connections.all(initialized_only=True):
-        if connection.vendor != "sqlite" and not connection.in_atomic_block:
-            connection.close()
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close()

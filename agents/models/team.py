@@ -146,7 +146,7 @@ class OwnedQuerySet(models.QuerySet):
         """Every message and most requests look a row up by its name: compiled once for each model and its joins."""
         if self.query.where or self.query.annotations or self._prefetch_related_lookups:  # type: ignore[attr-defined]
             return self.select_by_name()
-        shape = (self.model, repr(self.query.select_related))
+        shape = (self.model, repr((self.query.select_related, self.query.deferred_loading)))
         if (kept := _by_name.get(shape)) is None:
             kept = _by_name[shape] = self.select_by_name()
         return kept

@@ -7,6 +7,7 @@ from django.db import models, transaction
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent
+from agents.prepared import insert
 
 from .numbers import take_numbers
 
@@ -61,7 +62,9 @@ class Session(models.Model):
         if number is None:
             raise Session.DoesNotExist(self.pk)
         self.last_seq = number
-        return Message.objects.create(session=self, seq=self.last_seq, role=role, content=content, **fields)
+        message = Message(session=self, seq=number, role=role, content=content, **fields)
+        insert(message)
+        return message
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":
