@@ -6,10 +6,12 @@ from typing import Any
 
 from django.utils import timezone
 
+from devices.models import DeviceCall
 from runs.models import Approval, ModelCall, Run, StepRun, ToolCallRecord
 
 LIMIT = 500  # entries of one kind; a run with more is read through its events
 WIDTH = 1000
+DEVICE_STATES = {"done": "device", "failed": "failed", "expired": "failed", "unknown": "failed"}
 
 
 @dataclass
@@ -45,10 +47,12 @@ class Waterfall:
 
 
 def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
-    """Bars in order of their start. Five bounded queries."""
+    """Bars in order of their start, what a bar stands for beneath it. Six bounded queries."""
     now = now or timezone.now()
-    groups = [steps_of(run), model_calls_of(run), tool_calls_of(run), children_of(run)]
-    bars = sorted((bar for group in groups for bar in group), key=lambda bar: bar.started_at or now)
+    steps = steps_of(run)
+    calls = tool_calls_of(run, steps)
+    groups = [steps, model_calls_of(run), calls, device_calls_of(run, calls), children_of(run, steps)]
+    bars = sorted((bar for group in groups for bar in group), key=lambda bar: (bar.started_at or now, bar.depth))
     begin, end = run.created_at, run.finished_at or now
     if bars:
         end = max([end, *(bar.finished_at for bar in bars if bar.finished_at)])
@@ -86,14 +90,15 @@ def model_calls_of(run: Run) -> list[Bar]:
     ]
 
 
-def tool_calls_of(run: Run) -> list[Bar]:
+def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
+    below = {step.row.call_id: step.depth + 1 for step in steps if step.row.call_id}
     calls = list(ToolCallRecord.objects.filter(run=run).order_by("id")[:LIMIT])
     asked = {approval.call_id: approval for approval in Approval.objects.filter(run=run)[:LIMIT]}
     bars = []
     for call in calls:
         call.asked = asked.get(call.pk)  # type: ignore[attr-defined]
         state = call.outcome or ("waiting" if call.waiting_for else "running")
-        depth = 1 if call.parent_call_id else 0
+        depth = below.get(call.pk, 1 if call.parent_call_id else 0)
         css = "wait" if call.waiting_for else state
         bars.append(
             Bar(
@@ -111,10 +116,40 @@ def tool_calls_of(run: Run) -> list[Bar]:
     return bars
 
 
-def children_of(run: Run) -> list[Bar]:
+def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
+    """What was sent to a device: it bears the id of the tool call that it carries out."""
+    depths = {call.row.pk: call.depth + 1 for call in calls}
+    rows = DeviceCall.objects.filter(run_id=run.pk).select_related("device").order_by("id")[:LIMIT]
+    return [
+        Bar(
+            f"device-{row.pk}",
+            "device",
+            row.device.name if row.device else "any device",
+            row.state,
+            row.created_at,
+            row.finished_at,
+            row,
+            depths.get(row.pk, 1),
+            css=DEVICE_STATES.get(str(row.state), "wait"),
+        )
+        for row in rows
+    ]
+
+
+def children_of(run: Run, steps: list[Bar]) -> list[Bar]:
+    below = {step.row.child_id: step.depth + 1 for step in steps if step.row.child_id}
     children = run.children.select_related("agent", "chain_version__chain").order_by("id")[:LIMIT]
     return [
-        Bar(f"child-{child.pk}", "child", name_of(child), child.status, child.created_at, child.finished_at, child)
+        Bar(
+            f"child-{child.pk}",
+            "child",
+            name_of(child),
+            child.status,
+            child.created_at,
+            child.finished_at,
+            child,
+            below.get(child.pk, 0),
+        )
         for child in children
     ]
 

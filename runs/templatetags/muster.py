@@ -1,5 +1,6 @@
 """Small words and numbers for the pages."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,15 @@ from runs.waterfall import name_of
 
 register = template.Library()
 register.filter("pretty", pretty)
+
+
+@register.filter
+def in_short(details: dict[str, Any]) -> str:
+    """A few facts on one line: {"version": 1, "sha256": "83f2…"} → version 1, sha256 83f23f0d565f…"""
+    words = (value if isinstance(value, str) else json.dumps(value, default=str) for value in details.values())
+    short = (word if len(word) <= 40 or " " in word else f"{word[:12]}…" for word in words)
+    line = ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(details, short, strict=True))
+    return line if len(line) <= 140 else f"{line[:139]}…"
 
 
 @register.filter

@@ -16,7 +16,7 @@ from runs.models import Run, Schedule, ScheduleOccurrence
 
 from .base import page, seen_runs, sees_everyone, signed_in
 
-WIDTH, HEIGHT, FOOT = 720, 150, 22
+WIDTH, HEIGHT = 720, 150
 GROUPS = {
     "succeeded": ("succeeded",),
     "failed": ("failed", "expired", "partial"),
@@ -89,7 +89,7 @@ def bars(days: list[Day]) -> dict[str, Any]:
         columns.append(
             {"day": day, "x": round(place * step, 1), "parts": stack(counts, top, place * step, step), "counts": counts}
         )
-    return {"columns": columns, "width": WIDTH, "height": HEIGHT + FOOT, "step": step, "base": HEIGHT, "top": top}
+    return {"columns": columns, "width": WIDTH, "height": HEIGHT + 1, "step": step, "base": HEIGHT, "top": top}
 
 
 def stack(counts: dict[str, int], top: int, x: float, step: float) -> list[dict[str, Any]]:

@@ -23,10 +23,11 @@ def playground(request: HttpRequest) -> HttpResponse:
     name = request.GET.get("agent", "")[:64] or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
+    chosen = Agent.objects.visible_to(request.user).published().filter(name=name).only("examples").first()
     said = list(session.messages.order_by("-seq")[:SHOWN])[::-1] if session else []
     return page(
         request, "playground.html", "Playground", agents=offered, agent=name, session=session, said=said,
-        compare=bool(request.GET.get("compare")),
+        compare=bool(request.GET.get("compare")), examples=chosen.examples[:3] if chosen else [],
     )  # fmt: skip
 
 

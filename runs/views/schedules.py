@@ -31,7 +31,7 @@ class ScheduleForm(NamedForm):
     """A crontab schedule for an agent; the admin and the API offer the rest."""
 
     model = Schedule
-    agent = forms.CharField(max_length=64)
+    agent = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "agents", "autocomplete": "off"}))
     text = forms.CharField(label="Message", widget=forms.Textarea(attrs={"rows": 2}))
     crontab = forms.CharField(
         label="When", max_length=200, help_text="minute hour day month weekday, such as 0 8 * * 1-5."
@@ -89,10 +89,15 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
     blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
     answer = page(
         request, "schedules.html", "Schedules", schedules=found, calendar=calendar(request, found), form=form or blank,
-        zone=zone(),
+        zone=zone(), agents=offered(request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
+
+
+def offered(user: Any) -> list[str]:
+    """Names that the agent field proposes; any other can be typed."""
+    return list(Agent.objects.visible_to(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
 
 
 def zone() -> str:

@@ -226,6 +226,7 @@ if (composer) {
   text.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); composer.requestSubmit(); }
   });
+  for (const button of document.querySelectorAll("[data-say]")) button.addEventListener("click", () => { text.value = button.dataset.say; composer.requestSubmit(); });
   stop.addEventListener("click", () => { for (const column of columns) column.cancel(); });
   document.querySelector("[data-snippets]")?.addEventListener("click", () => showSnippets(columns[0]));
 }

@@ -9,10 +9,11 @@ from django.utils import timezone
 from agents.models import Agent, AuditEvent, Membership
 from connectors.models import Connection
 from devices import pairing
-from devices.models import OfferedTool
+from devices.models import Device, DeviceCall, OfferedTool
 from functions import store
 from functions.models import StoredFunction
 from runs.models import Approval, Message, ModelCall, Run, Schedule, Session, ToolCallRecord
+from runs.waterfall import waterfall
 
 EMPTY = [
     "/",
@@ -376,3 +377,21 @@ def test_a_connection_is_for_who_can_see_it(alice, charlie, signed_in):
     assert signed_in(alice).get(f"/connections/{made.pk}/").status_code == 200
     assert b"weather" not in signed_in(charlie).get("/connections/").content
     assert signed_in(charlie).get(f"/connections/{made.pk}/").status_code == 404
+
+
+def test_a_device_call_is_a_bar_of_its_own_beneath_its_tool_call(alice, signed_in, make_run):
+    run = make_run()
+    call = run.tool_calls.get()
+    device = Device.objects.create(owner=alice, name="laptop", platform="Linux")
+    DeviceCall.objects.create(
+        pk=call.pk, owner=alice, device=device, run_id=run.pk, tool="read_file", state="done",
+        deadline=timezone.now(), finished_at=timezone.now(),
+    )  # fmt: skip
+    bars = waterfall(run).bars
+    assert [(bar.kind, bar.name, bar.depth) for bar in bars if bar.kind in ("tool", "device")] == [
+        ("tool", "lookup", 0),
+        ("device", "laptop", 1),
+    ]
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert f'id="device-{call.pk}"' in page
+    assert f"/devices/{device.pk}/" in page
