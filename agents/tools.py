@@ -130,15 +130,26 @@ class ApprovalNeeded(ToolError):
 
 
 class CallPending(ToolError):
-    """The answer will come later; free the worker. `waiting_for` is device, child, timer or input."""
+    """The answer will come later; free the worker. `waiting_for` is device, child, timer or input.
+
+    `instead` is how the call fails where it cannot wait so long: in a function's callback, in a run that ends sooner.
+    """
 
     code = "pending"
 
-    def __init__(self, waiting_for: str, *, until: datetime | None = None, reference: str = "") -> None:
+    def __init__(
+        self,
+        waiting_for: str,
+        *,
+        until: datetime | None = None,
+        reference: str = "",
+        instead: ToolError | None = None,
+    ) -> None:
         super().__init__(f"waiting for {waiting_for}")
         self.waiting_for = waiting_for
         self.until = until
         self.reference = reference
+        self.instead = instead
 
 
 class OutcomeUnknown(ToolError):

@@ -193,12 +193,18 @@ class Connector:
     def read_each(
         self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int
     ) -> Iterator[tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]]:
+        hindered: list[ToolError] = []  # what hinders the account hinders the rest of the batch: it is not asked for
+
         def read(item: DeliveredItem) -> tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]:
             if self.is_cancelled():
                 return item, None, ToolFailed("The run was cancelled.", code="cancelled")
+            if hindered:
+                return item, None, hindered[0]
             try:
                 return item, self.fetch(item, filters, max_chars), None
             except ToolError as error:
+                if error.code in OF_THE_ACCOUNT:
+                    hindered.append(error)
                 return item, None, error
 
         if len(items) < 2:

@@ -38,6 +38,7 @@ class Throttled(ToolFailed):
     def __init__(self, service: str, seconds: float) -> None:
         message = f"{service} takes no more requests for {seconds:.0f} seconds; try again after that."
         super().__init__(message, details={"retry_after_s": seconds})
+        self.seconds = seconds
 
 
 class CursorExpired(Exception):

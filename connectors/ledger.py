@@ -75,15 +75,20 @@ def skips_locked() -> bool:
 
 
 def settle(items: Iterable[DeliveredItem], outcome: Callable[[DeliveredItem], tuple[str, str]]) -> None:
-    """Write down what became of each item: (state, error). One that failed is tried again, five times in all."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    """Write down what became of each item: (state, error). One that failed is tried again, five times in all.
+
+    One that goes back to be found was hindered by its account; that attempt does not count.
+    """
+    groups: dict[tuple[str, str, int], list[int]] = {}
     for item in items:
         state, error = outcome(item)
+        uncounted = int(state == State.FOUND and item.attempts > 0)
         if state == State.FAILED and item.attempts < ATTEMPTS:
             state = State.FOUND
-        groups.setdefault((state, error[:300]), []).append(item.pk)
-    for (state, error), ids in groups.items():
-        DeliveredItem.objects.filter(pk__in=ids).update(state=state, error=error)
+        groups.setdefault((state, error[:300], uncounted), []).append(item.pk)
+    for (state, error, uncounted), ids in groups.items():
+        rows = DeliveredItem.objects.filter(pk__in=ids)
+        rows.update(state=state, error=error, attempts=F("attempts") - uncounted)
 
 
 def has_more(connection: Connection, stream: str) -> bool:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, IntegerField
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from uuid_utils.compat import uuid7
 
 from agents import schema
@@ -170,7 +171,7 @@ class Desk:
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that may be made now, several at once. Waiting ones keep their `waiting_for`."""
-        startable = [record for record in records if not record.outcome and record.waiting_for != "approval"]
+        startable = [record for record in records if may_start(record)]
         if len(startable) == 1:
             self.make(startable[0])
         elif startable:
@@ -190,8 +191,10 @@ class Desk:
         try:
             result = self.answer(tool, record)
         except CallPending as pending:
-            self.note_pending(record, pending)
-            return
+            if pending.instead is None or self.lasts_until(pending.until):
+                self.note_pending(record, pending)
+                return
+            result = failure(pending.instead)
         self.settle(record, result)
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
@@ -203,10 +206,8 @@ class Desk:
             return toolsets.call(tool, call, self.context(tool, record))
         except CallPending:
             raise
-        except OutcomeUnknown as error:
-            return ToolResult.failed(error.code, str(error))
         except ToolError as error:
-            return ToolResult.failed(error.code, str(error), **({"details": error.details} if error.details else {}))
+            return failure(error)
         except Exception as error:  # a toolset's own fault must not take the run with it
             log.exception("Tool %s broke", record.name)
             return ToolResult.failed("tool_broken", f"the tool itself failed: {type(error).__name__}")
@@ -238,6 +239,9 @@ class Desk:
     def deadline(self, tool: ToolSpec) -> datetime:
         own = timezone.now() + timedelta(seconds=tool.deadline_s)
         return min(own, self.run.deadline) if self.run.deadline else own
+
+    def lasts_until(self, time: datetime | None) -> bool:
+        return time is None or self.run.deadline is None or time < self.run.deadline
 
     def note_pending(self, record: ToolCallRecord, pending: CallPending) -> None:
         record.waiting_for = pending.waiting_for
@@ -340,9 +344,8 @@ class Desk:
         try:
             result = self.answer(tool, record)
         except CallPending as pending:
-            result = ToolResult.failed(
-                "would_wait", f"“{name}” would wait for a {pending.waiting_for}; a callback cannot"
-            )
+            waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
+            result = failure(pending.instead or waits)
         self.settle(record, result)
         if not result.ok:
             error = result.error or {}
@@ -362,6 +365,21 @@ class RunValues:
 
     def set(self, key: str, value: Any) -> None:
         RunValue.objects.update_or_create(run_id=self.run_id, key=key[:200], defaults={"value": value})
+
+
+def failure(error: ToolError) -> ToolResult:
+    return ToolResult.failed(error.code, str(error), **({"details": error.details} if error.details else {}))
+
+
+def may_start(record: ToolCallRecord) -> bool:
+    """Neither answered, nor waiting for a person or for a time that has not come."""
+    return not record.outcome and record.waiting_for != "approval" and not waits_for_time(record)
+
+
+def waits_for_time(record: ToolCallRecord, now: datetime | None = None) -> bool:
+    if record.waiting_for != "timer" or not record.details.get("until"):
+        return False
+    return parse_datetime(record.details["until"]) > (now or timezone.now())
 
 
 def start(record: ToolCallRecord) -> None:

@@ -17,7 +17,7 @@ from agents.mapping import MappingError
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 
-from . import endings, events, fanout, queue, scopes, slices, step_calls, step_children, steps
+from . import calls, endings, events, fanout, queue, scopes, slices, step_calls, step_children, steps
 from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
@@ -121,7 +121,7 @@ class Walk:
             return step_calls.settle_call(self.run, step, row, row.call)
         if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
             return False
-        if not self.reclaim(row, Status.WAITING):
+        if calls.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
             return False
         self.guarded(step, row, lambda: step_calls.resume_call(self.run, self.spec, step, row, self.lease))
         row.refresh_from_db(fields=["status"])
@@ -315,11 +315,11 @@ class Walk:
         approvals = [
             approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING
         ]
-        calls = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
+        waited = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
         if any(row.child or row.status == Status.RUNNING for row in rows):
             word = "child"
-        elif calls:
-            word = calls[0]
+        elif waited:
+            word = waited[0]
         elif approvals:
             word = "approval"
         else:

@@ -18,6 +18,7 @@ from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
 
 from . import endings, events, queue, step_children, steps
+from .calls import waits_for_time
 from .models import Approval, Run, StepRun, ToolCallRecord
 from .models.rows import insert_each
 from .plan import ENDED
@@ -96,10 +97,11 @@ def something_came(row: StepRun) -> bool:
 
 
 def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
-    """When the earliest item that waits to be tried again is due."""
+    """When the earliest item that waits for a time is due: to be tried again, or because its call was told to wait."""
     if not any(row.total and row.status == Status.RUNNING for row in rows):
         return []
-    soonest = StepRun.objects.filter(run=run, item__gte=0, status=Status.READY).aggregate(at=Min("wake_at"))["at"]
+    due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for="timer")
+    soonest = StepRun.objects.filter(due, run=run, item__gte=0).aggregate(at=Min("wake_at"))["at"]
     return [soonest] if soonest else []
 
 
@@ -124,6 +126,8 @@ def is_answered(call: ToolCallRecord) -> bool:
         return call.approval.status != Approval.Status.OPEN
     if call.waiting_for == "device":
         return has_settled(str(call.pk))
+    if call.waiting_for == "timer":
+        return not waits_for_time(call)
     return Run.objects.filter(parent_call=call, status__in=Run.DONE).exists()
 
 

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
@@ -36,7 +37,7 @@ SLICE_S = 0.5
 FLUSH_S = 0.2
 MOMENT_S = 0.25  # what a batch should last
 BATCH, UNSURE_BATCH = 64, 8  # at most; of calls that must not be made twice fewer are left in doubt by a crash
-MAY_WAIT = frozenset(["device", "agent", "builtin"])
+MAY_WAIT = frozenset(["device", "agent", "builtin", "connector"])
 QUICK_S = 0.02  # a call that takes less waits for hardly anything
 QUICK_SLOTS = 2  # that stay in one process while calls are quick
 CLAIMED = ("status", "lease_owner", "lease_expires_at", "wake_at", "attempt", "call")
@@ -217,10 +218,12 @@ class Slot:
         return taken
 
     def room(self) -> int:
-        """How many items to take: those that wait for a device or a child count as at work."""
+        """How many items to take: those that wait for a device, a child or a time count as at work."""
         if self.tool.kind not in MAY_WAIT:
             return self.crew.size
-        waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=["device", "child"]).count()
+        waiting = (
+            items(self.row).filter(status=Status.WAITING, call__waiting_for__in=["device", "child", "timer"]).count()
+        )
         return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
 
     def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
@@ -305,5 +308,7 @@ def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: To
     if record.outcome:
         count(run, step, row, item, partial(settle_call, run, step, item, record))
         return
-    waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None}
+    until = record.details.get("until") if record.waiting_for == "timer" else None
+    wake_at = parse_datetime(until) if until else None
+    waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None, "wake_at": wake_at}
     items(row).filter(pk=item.pk, status=Status.RUNNING).update(**waiting)
