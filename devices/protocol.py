@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
 from typing import Any, ClassVar
 
 JSON = Any
@@ -221,20 +222,26 @@ FROM_SERVER: dict[str, type] = {
 def encode(frame: Frame) -> str:
     """One frame as text. Raises BadFrame (too_large, not_json) for what the other side would refuse."""
     body = {"type": frame.type}
-    for part in fields(frame):
-        value = getattr(frame, part.name)
-        if value != part.default or part.name == "attempt":
-            body[part.name] = plain(value)
+    for name, default in parts(type(frame)):
+        value = getattr(frame, name)
+        if value != default or name == "attempt":
+            body[name] = plain(value) if isinstance(value, tuple) else value
     if isinstance(frame, ToolResult) and frame.ok:
         body["result"] = frame.result  # null is a result too
     try:
-        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
+        text = COMPACT.encode(body)
+        size = len(text) if text.isascii() else len(text.encode())
     except (TypeError, ValueError) as error:
         raise BadFrame("not_json", f"the frame is not JSON: {error}")
     if size > MAX_FRAME_BYTES:
         raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are taken")
     return text
+
+
+@lru_cache
+def parts(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """(name, default) of each field of a frame."""
+    return tuple((part.name, part.default) for part in fields(kind))
 
 
 def plain(value: Any) -> JSON:
@@ -252,15 +259,30 @@ def parse(text: str | bytes | None, known: Mapping[str, Any]) -> Frame:
     if kind is None:
         raise BadFrame("unknown_type", f"there is no frame type {str(body.get('type'))[:40]!r} in this direction")
     values = {}
-    for part in fields(kind):
-        if part.name in body and (body[part.name] is not None or part.default is MISSING):
-            values[part.name] = CHECKS[part.type](body[part.name], part.name)
-        elif part.default is MISSING and part.default_factory is MISSING:
-            raise BadFrame("invalid_frame", f"{kind.type} lacks “{part.name}”")
+    for name, check, is_needed, may_be_null in readers(kind):
+        value = body.get(name, MISSING)
+        if value is not MISSING and (value is not None or may_be_null):
+            values[name] = check(value, name)
+        elif is_needed:
+            raise BadFrame("invalid_frame", f"{kind.type} lacks “{name}”")
     frame = kind(**values)
     if isinstance(frame, ToolResult) and not frame.ok and frame.error is None:
         raise BadFrame("invalid_frame", "tool_result with ok false lacks “error”")
     return frame
+
+
+@lru_cache
+def readers(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
+    """(name, check, whether it must be there, whether null is looked at) of each field of a frame."""
+    return tuple(
+        (
+            part.name,
+            CHECKS[part.type],
+            part.default is MISSING and part.default_factory is MISSING,
+            part.default is MISSING,
+        )
+        for part in fields(kind)
+    )
 
 
 def read_json(text: str | bytes | None) -> dict[str, JSON]:
@@ -270,7 +292,7 @@ def read_json(text: str | bytes | None) -> dict[str, JSON]:
     if len(text) > MAX_FRAME_BYTES or (not text.isascii() and len(text.encode(errors="replace")) > MAX_FRAME_BYTES):
         raise BadFrame("too_large", f"a frame has at most {MAX_FRAME_BYTES} bytes")
     try:
-        body = json.loads(text, parse_constant=refuse, parse_float=finite)
+        body = STRICT.decode(text)
     except RecursionError:
         raise BadFrame("not_json", "the JSON is nested too deeply")
     except ValueError as error:
@@ -289,6 +311,10 @@ def refuse(word: str) -> Any:
 def finite(digits: str) -> float:
     value = float(digits)
     return value if math.isfinite(value) else refuse(digits)
+
+
+STRICT = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
+COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 # -- one check a shape: (value, field name) → the value as the dataclass holds it ------------------------------------

@@ -136,7 +136,7 @@ def settle(rows: Iterable[OpenCall]) -> None:
 
 def plain(value: Any) -> Any:
     if isinstance(value, UUID):
-        return value if connection.features.has_native_uuid_field else value.hex
+        return value if connection.vendor == "postgresql" else value.hex
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     return value

@@ -74,16 +74,25 @@ class Switchboard:
     def listen_for_ever(self) -> None:
         while True:
             try:
-                listener = redis.Redis.from_url(settings.CHANNEL_URL, socket_timeout=None).pubsub()
-                listener.subscribe(CHANNEL)
-                for message in listener.listen():
-                    if message["type"] == "subscribe":
-                        self.is_listening.set()
-                    elif message["type"] == "message":
-                        self.hear(message["data"])
+                self.listen()
             except (redis.RedisError, OSError) as error:
                 log.info("Listening for device calls again in a second: %s", error)
                 time.sleep(1)
+
+    def listen(self) -> None:
+        """Reads the connection itself, as devices/nudges.py does: the client's loop costs more than the message."""
+        line = redis.ConnectionPool.from_url(settings.CHANNEL_URL, socket_timeout=None).make_connection()
+        try:
+            line.connect()
+            line.send_command("SUBSCRIBE", CHANNEL)
+            while True:
+                kind, _, data = line.read_response(disconnect_on_error=False, push_request=True)
+                if kind == b"subscribe":
+                    self.is_listening.set()
+                elif kind == b"message":
+                    self.hear(data)
+        finally:
+            line.disconnect()
 
     def hear(self, data: bytes) -> None:
         """One line a call. What this process waits for is read, the rest is some other worker's."""
