@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pydantic
@@ -228,9 +229,14 @@ class AgentViewSet(NamedViewSet):
 
 
 def read(serializer_class: Any, request: Any) -> dict[str, Any]:
-    serializer = serializer_class(data=request.data if request.data is not None else {})
-    serializer.is_valid(raise_exception=True)
-    return serializer.validated_data
+    """The body as a serializer without context reads it. Raises ValidationError."""
+    return kept(serializer_class).run_validation(request.data if request.data is not None else {})
+
+
+@cache
+def kept(serializer_class: Any) -> Any:
+    """One of each: making a serializer copies all its fields, and validating changes nothing in it."""
+    return serializer_class()
 
 
 def problems_of(error: pydantic.ValidationError) -> list[dict[str, str]]:

@@ -1,7 +1,9 @@
 """The API of stored functions: write, check, try, test, publish, run."""
 
+from types import SimpleNamespace
 from typing import Any
 
+from django.db.models import CharField, IntegerField
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -9,6 +11,7 @@ from rest_framework.response import Response
 from agents import diff
 from agents.api import NamedViewSet, number_in, read, readable_name, refusals
 from agents.exceptions import Conflict, NotFound
+from agents.prepared import Select
 from agents.serializers import DiffSerializer, PublishedSerializer, RollbackSerializer
 from agents.throttles import address_of
 from functions import callers, catalogue, checks, store, testing
@@ -193,8 +196,7 @@ class FunctionViewSet(NamedViewSet):
         if number:
             version = found_version(self.visible(), number)
             return ready(version.pk, version.sha256)
-        rows = StoredFunction.objects.visible_to(user).filter(name=name).nearest_first(user)
-        found = rows.values_list("published", "published__sha256").first()
+        found = PUBLISHED.first(user=user.pk, name=name)
         if found is None:
             raise NotFound(f"There is no function “{name}” that you can see.")
         if found[0] is None:
@@ -306,6 +308,15 @@ class FunctionViewSet(NamedViewSet):
             return store.draft(function)
         version = found_version(function, number)
         return ready(version.pk, version.sha256)
+
+
+def published_by_name(at: Any) -> Any:
+    person = SimpleNamespace(pk=at.user, is_authenticated=True)
+    rows = StoredFunction.objects.visible_to(person).filter(name=at.name).nearest_first(person)
+    return rows.values_list("published", "published__sha256")[:1]
+
+
+PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
 
 
 def found_version(function: StoredFunction, number: int) -> FunctionVersion:
