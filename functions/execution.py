@@ -51,13 +51,9 @@ class Ready:
     spec: FunctionSpec
 
 
+@lru_cache(maxsize=1024)
 def ready(version_id: int, sha256: str) -> Ready:
     """The version with this id; the hash says which content is meant, so that the cache cannot be wrong."""
-    return _ready(version_id, sha256)
-
-
-@lru_cache(maxsize=1024)
-def _ready(version_id: int, sha256: str) -> Ready:
     version = FunctionVersion.objects.get(pk=version_id, sha256=sha256)
     spec = FunctionSpec.model_validate(version.spec)
     return Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)

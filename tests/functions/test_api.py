@@ -258,6 +258,13 @@ def test_scopes_say_what_a_key_may_do(alice, api):
     assert reader.post(f"{V1}/try", {"source": ADD}).status_code == 403
 
 
+def test_a_call_needs_three_queries(alice, alice_api, django_assert_num_queries):
+    publish(alice)
+    alice_api.post(f"{V1}/add/execute", {"arguments": {"a": 1}}, JSON)  # marks the key as used; reads the version
+    with django_assert_num_queries(3):  # the key, the name, the execution
+        assert alice_api.post(f"{V1}/add/execute", {"arguments": {"a": 1}}, JSON).json()["result"] == 3
+
+
 def test_the_list_needs_as_many_queries_for_many_as_for_one(alice, alice_api, django_assert_num_queries):
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
