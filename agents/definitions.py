@@ -181,16 +181,16 @@ def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
     row = kind.find(owner, definition["name"])
     if row is None:
         return Change(kind.name, definition["name"], "create", definition=definition)
-    fields = differing(kind, definition, kind.read(row))
+    fields = differing(kind, definition, kind.read(row), owner)
     return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
 
 
-def differing(kind: Kind, definition: Definition, now: Definition) -> list[str]:
+def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -> list[str]:
     """The fields in which a file and a row differ; a kind with `normal` says what a file means in full."""
     normal = getattr(kind, "normal", None)
     if normal is None:
         return [key for key, value in definition.items() if now.get(key) != value]
-    wanted = normal(definition)
+    wanted = normal(definition, owner)
     left_open: set[str] = kind.left_open(definition) if hasattr(kind, "left_open") else set()
     return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
 
@@ -361,16 +361,29 @@ def read_grants(grants: Any) -> list[Any]:
     """A grant with nothing special is its tool's name; the others are mappings."""
     shown: list[Any] = []
     for grant in grants.select_related("tool").order_by("pk"):
-        special = {key: getattr(grant, key) for key, value in GRANT_DEFAULTS.items() if getattr(grant, key) != value}
+        usual = usual_grant(grant.tool)
+        special = {key: getattr(grant, key) for key, value in usual.items() if getattr(grant, key) != value}
         shown.append({"tool": grant.tool.name, **special} if special else grant.tool.name)
     return shown
 
 
-def plain_grant(entry: Any) -> Any:
+def plain_grant(entry: Any, owner: Any) -> Any:
     """A grant as read_grants shows it."""
     given = {"tool": entry} if isinstance(entry, str) else entry
-    special = {key: given[key] for key, value in GRANT_DEFAULTS.items() if given.get(key, value) != value}
+    usual = usual_grant(tool_named(given["tool"], owner))
+    special = {key: given[key] for key, value in usual.items() if given.get(key, value) != value}
     return {"tool": given["tool"], **special} if special else given["tool"]
+
+
+def usual_grant(tool: Tool | None) -> dict[str, Any]:
+    """What a grant says that a file says nothing more about."""
+    return GRANT_DEFAULTS if tool is None else {**GRANT_DEFAULTS, "mode": tool.mode_when_granted}
+
+
+def tool_named(name: str, owner: Any) -> Tool | None:
+    """The owner's tool of this name, else the site's."""
+    mine = Tool.objects.filter(name=name, owner=owner).first() if owner else None
+    return mine or Tool.objects.filter(name=name, owner=None).first()
 
 
 def sharing(row: Any) -> Definition:
@@ -393,11 +406,11 @@ def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> N
     ToolGrant.objects.filter(**subject).delete()
     for entry in wanted:
         given = {"tool": entry} if isinstance(entry, str) else entry
-        tool = Tool.objects.filter(name=given["tool"], owner__in=[owner] if owner else []).first()
-        tool = tool or Tool.objects.filter(name=given["tool"], owner=None).first()
+        tool = tool_named(given["tool"], owner)
         if tool is None:
             raise Invalid(f"There is no tool “{given['tool']}” to grant.")
-        ToolGrant.objects.create(tool=tool, **subject, **{key: given[key] for key in GRANT_DEFAULTS if key in given})
+        values = {key: given.get(key, value) for key, value in usual_grant(tool).items()}
+        ToolGrant.objects.create(tool=tool, **subject, **values)
 
 
 class AgentKind:
@@ -421,9 +434,9 @@ class AgentKind:
             **sharing(row),
         }
 
-    def normal(self, definition: Definition) -> Definition:
+    def normal(self, definition: Definition, owner: Any) -> Definition:
         values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
-        grants = [plain_grant(entry) for entry in definition.get("grants", [])]
+        grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
         kept = {
             name: definition[name] for name in ("kind", "name", "provider", "team", "draft") if definition.get(name)
         }

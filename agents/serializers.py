@@ -211,12 +211,7 @@ def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
     if problems:
         raise serializers.ValidationError(problems)  # type: ignore[arg-type]
     found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
-    return [ToolGrant(**{"mode": default_mode(grant["tool"]), **grant}) for grant in found]
-
-
-def default_mode(tool: Tool) -> str:
-    """What cannot be undone asks a person unless the grant says otherwise."""
-    return ToolGrant.Mode.ASK if tool.effect == Tool.Effect.DESTRUCTIVE else ToolGrant.Mode.ALLOW
+    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in found]
 
 
 def replace_grants(agent: Agent, grants: list[ToolGrant]) -> None:

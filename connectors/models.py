@@ -207,6 +207,9 @@ class RemoteTool(models.Model):
     approved_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     approved_at = models.DateTimeField(null=True)
     is_offered = models.BooleanField(default=True)
+    is_withheld = models.BooleanField(
+        default=False, help_text="Its tool was switched off because it changed or vanished, not by a person."
+    )
     calls = models.PositiveBigIntegerField(default=0)
     failures = models.PositiveBigIntegerField(default=0)
     total_ms = models.FloatField(default=0)

@@ -57,7 +57,8 @@ def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str,
     """Bring the catalogue up to date with what is offered now.
 
     A new tool may be used at once, as destructive as a tool can be, until a person approves what it claims; `by` is the
-    person who brought the document and so approved it. A changed or vanished one is switched off.
+    person who brought the document and so approved it. A changed or vanished one is switched off; one that a person
+    switched off stays off.
     """
     listing = Listing([], [], [], [])
     known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
@@ -115,7 +116,8 @@ def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
     tool.output_schema = definition["output_schema"]
     tool.effect = effect
     tool.untrusted = True
-    tool.enabled = True
+    tool.enabled = tool.enabled or row.is_withheld
+    row.is_withheld = False
     tool.source = {"connection": row.connection_id, "tool": row.remote_name, "pin": row.pinned_hash}
     tool.freeze_hash()
     tool.save()
@@ -140,7 +142,12 @@ def withdraw(row: RemoteTool, listing: Listing) -> None:
 
 
 def switch(row: RemoteTool, *, on: bool) -> None:
-    if row.tool is not None and row.tool.enabled != on:
+    """Off, and on again what was switched off here; what a person switched off is theirs."""
+    if row.tool is None or (on and not row.is_withheld) or (not on and not row.tool.enabled):
+        return
+    row.is_withheld = not on
+    row.save(update_fields=["is_withheld"])
+    if row.tool.enabled != on:
         row.tool.enabled = on
         row.tool.save(update_fields=["enabled", "updated_at"])
         tool_changed(row.tool)
@@ -159,8 +166,8 @@ def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Too
         raise Invalid(f"“{effect}” is no effect.", hint=f"Choose of {', '.join(Tool.Effect.values)}.")
     locked.pinned_hash = locked.approved_hash = sha256
     locked.approved_by, locked.approved_at = user, timezone.now()
-    locked.save()
     write_tool(locked.tool, locked, effect=effect)
+    locked.save()
     AuditEvent.record("remotetool.approved", locked, actor=user, sha256=sha256, effect=effect)
     return locked.tool
 
@@ -170,7 +177,8 @@ def forget_approvals(connection: Connection) -> None:
     connection.remote_tools.update(approved_hash="", approved_by=None, approved_at=None)
     for row in connection.remote_tools.select_related("tool"):
         if row.tool is not None:
-            row.tool.effect, row.tool.enabled = Tool.Effect.DESTRUCTIVE, False
+            switch(row, on=False)
+            row.tool.effect = Tool.Effect.DESTRUCTIVE
             row.tool.freeze_hash()
             row.tool.save()
             tool_changed(row.tool)

@@ -38,7 +38,7 @@ class FunctionKind:
             **sharing(row),
         }
 
-    def normal(self, definition: Definition) -> Definition:
+    def normal(self, definition: Definition, owner: Any) -> Definition:
         values = short({name: definition.get(name, default(StoredFunction, name)) for name in COLUMNS})
         tests = [read_test(FunctionTest(**written_test(test))) for test in definition.get("tests", [])]
         kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}

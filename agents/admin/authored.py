@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
@@ -81,8 +81,29 @@ class ProviderAdmin(OwnedAdmin):
             messages.info(request, "The address changed, so the stored key was cleared. Enter the key for the new one.")
 
 
+class GrantForm(forms.ModelForm):
+    """A new grant without a mode gets the one that its tool's effect asks for."""
+
+    mode = forms.ChoiceField(
+        choices=[("", "by its effect: what cannot be undone asks"), *ToolGrant.Mode.choices],
+        required=False, widget=UnfoldAdminSelectWidget,
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance.pk:
+            self.initial["mode"] = ""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("mode") and cleaned.get("tool"):
+            cleaned["mode"] = cleaned["tool"].mode_when_granted
+        return cleaned
+
+
 class GrantInline(VisibleChoices, TabularInline):
     model = ToolGrant
+    form = GrantForm
     fk_name = "agent"
     fields = ["tool", "mode", "pinned_version", "deadline_s", "offline", "allow_after_untrusted"]
     extra = 0

@@ -62,6 +62,11 @@ class Tool(Owned):
             "source": self.source,
         }
 
+    @property
+    def mode_when_granted(self) -> str:
+        """What cannot be undone asks a person unless the grant says otherwise."""
+        return ToolGrant.Mode.ASK if self.effect == self.Effect.DESTRUCTIVE else ToolGrant.Mode.ALLOW
+
     def freeze_hash(self) -> str:
         """Set `definition_hash` from the definition; whoever changes a tool calls this before saving."""
         self.definition_hash = sha256_of(self.definition())

@@ -89,6 +89,18 @@ def test_the_grants_of_the_form_are_in_the_version(alice, staff, signed_in, agen
     assert agent.published.read_spec().grants[0].tool == "lookup"
 
 
+@pytest.mark.parametrize(
+    ("effect", "chosen", "mode"),
+    [("destructive", "", "ask"), ("write", "", "allow"), ("destructive", "allow", "allow"), ("read", "deny", "deny")],
+)
+def test_a_grant_without_a_mode_asks_before_what_cannot_be_undone(effect, chosen, mode, alice, staff, signed_in, agent):
+    tool = Tool.objects.create(name="lookup", kind="function", owner=alice, effect=effect)
+    grant = {"grants-TOTAL_FORMS": 1, "grants-0-tool": tool.pk, "grants-0-mode": chosen, "grants-0-offline": "fail"}
+    answer = signed_in(staff(alice)).post(change_url(agent), agent_form(agent, **grant))
+    assert answer.status_code == 302, answer.context["errors"]
+    assert agent.grants.get().mode == mode
+
+
 def test_a_new_agent_belongs_to_who_made_it(alice, staff, signed_in, offline):
     signed_in(staff(alice)).post(reverse("admin:agents_agent_add"), agent_form(name="fresh", provider=offline.pk))
     assert Agent.objects.get(name="fresh").owner == alice

@@ -139,6 +139,21 @@ def test_the_starters_say_what_their_rows_are(db):
     assert [str(change) for change in changes if change.verb != "same"] == []
 
 
+def test_what_cannot_be_undone_asks_unless_the_file_says_allow(tmp_path, offline, alice):
+    for name, effect in (("wipe", "destructive"), ("wipe-freely", "destructive"), ("look", "read")):
+        Tool.objects.create(owner=alice, name=name, kind="function", effect=effect)
+    grants = ["wipe", {"tool": "wipe-freely", "mode": "allow"}, "look"]
+    agent = {"kind": "agent", "name": "helper", "provider": "offline", "grants": grants}
+    (tmp_path / "helper.yaml").write_text(definitions.dump([agent]))
+    wanted = definitions.load(tmp_path)
+    definitions.apply(definitions.plan(wanted, owner=alice), owner=alice, actor=alice)
+    modes = dict(ToolGrant.objects.values_list("tool__name", "mode"))
+    assert modes == {"wipe": "ask", "wipe-freely": "allow", "look": "allow"}
+    assert [change.verb for change in definitions.plan(wanted, owner=alice)] == ["same"]
+    [written] = [one for one in definitions.export(alice) if one["kind"] == "agent"]
+    assert written["grants"] == grants
+
+
 def test_a_field_that_left_the_file_is_a_change(folder, alice):
     (folder / "a.yaml").write_text(DOUBLE.replace("kind: function\n", "kind: function\nis_pure: true\n"))
     call_command("apply_definitions", str(folder), user="alice", verbosity=0)

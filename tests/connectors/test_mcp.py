@@ -117,6 +117,40 @@ def test_a_tool_that_is_gone_is_switched_off(alice, server, fake):
     assert not Tool.objects.get().enabled
 
 
+def switch_off_by_hand():
+    Tool.objects.update(enabled=False)
+
+
+def test_a_tool_that_a_person_switched_off_stays_off_when_tools_are_listed_again(alice, server, fake):
+    switch_off_by_hand()
+    list_tools(server, alice.pk)
+    assert not Tool.objects.get().enabled
+    fake.tools = [{**ECHO, "description": "Other."}]
+    list_tools(server, alice.pk)
+    fake.tools = [dict(ECHO)]
+    list_tools(server, alice.pk)
+    assert not Tool.objects.get().enabled
+
+
+def test_approving_a_change_does_not_switch_on_what_a_person_switched_off(alice, alice_api, server, fake):
+    switch_off_by_hand()
+    fake.tools = [{**ECHO, "description": "Other."}]
+    list_tools(server, alice.pk)
+    sha256 = RemoteTool.objects.get().offered_hash
+    assert alice_api.post(f"{API}/{server.pk}/tools/echo/approve", {"sha256": sha256}).status_code == 200
+    assert not Tool.objects.get().enabled
+
+
+def test_one_that_changed_twice_is_still_switched_on_by_an_approval(alice, alice_api, server, fake):
+    for words in ("Other.", "Yet other."):
+        fake.tools = [{**ECHO, "description": words}]
+        list_tools(server, alice.pk)
+    assert not Tool.objects.get().enabled
+    sha256 = RemoteTool.objects.get().offered_hash
+    assert alice_api.post(f"{API}/{server.pk}/tools/echo/approve", {"sha256": sha256}).status_code == 200
+    assert Tool.objects.get().enabled
+
+
 def test_a_tool_whose_schema_is_a_trap_is_refused_the_others_come(alice, server, fake):
     trap = {"type": "object", "properties": {"x": {"$ref": "http://169.254.169.254/x"}}}
     fake.tools = [dict(ECHO), {**ECHO, "name": "trap", "inputSchema": trap}, {**ECHO, "name": "echo"}]
