@@ -119,6 +119,7 @@ class MessagesView(APIView):
             timeout=body.get("timeout"),
             version=body.get("version") if name else None,
             device=str(body["device"]) if body.get("device") else None,
+            is_watched=wants_stream(request),
         )
 
     def accepted(self, taken: intake.Accepted) -> Response:

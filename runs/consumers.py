@@ -149,6 +149,7 @@ class SessionConsumer(Authenticated):
             on_busy=frame["on_busy"] if frame.get("on_busy") in intake.ON_BUSY else "reject",
             idempotency_key=str(frame["idempotency_key"])[:255] if frame.get("idempotency_key") else None,
             key=self.key,
+            is_watched=True,
         )
 
     async def on_cancel(self, frame: dict[str, Any]) -> None:

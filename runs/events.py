@@ -54,6 +54,7 @@ TYPES = {
 }
 LARGE = 16_000  # bytes of JSON; more than that stands in a row of its own and is cut in the broadcast
 TEXT_KEPT_S = 600
+EXPECTED_S = 10  # a promised watcher has subscribed by then
 ENDS = "muster:ends"  # the channel that announces each end to the requests that wait for it
 
 
@@ -198,11 +199,26 @@ def text_so_far(run_id: Any) -> dict[str, Any] | None:
 
 
 def has_watchers(run_id: Any) -> bool:
-    """Does anybody listen for deltas? Without listeners the model is asked for the whole answer at once."""
+    """Does anybody listen for deltas, or will in a moment? Else the model is asked for the whole answer at once."""
     if not broadcast.is_shared():
         return True
+    numsub = ("PUBSUB", "NUMSUB", broadcast.group_channel(deltas_of(run_id)))
     try:
-        ((_, count),) = broadcast.line().ask(("PUBSUB", "NUMSUB", broadcast.group_channel(deltas_of(run_id))))
+        (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", watch_key(run_id)))
     except redis.RedisError:
         return False
-    return bool(count)
+    return bool(count or expected)
+
+
+def expect_watcher(run_id: Any) -> None:
+    """Say before a run is queued that somebody is about to listen: a worker may be faster than their subscription."""
+    if not broadcast.is_shared():
+        return
+    try:
+        broadcast.line().ask(("SET", watch_key(run_id), "1", "EX", EXPECTED_S))
+    except redis.RedisError:
+        pass  # they get the answer whole
+
+
+def watch_key(run_id: Any) -> str:
+    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'muster')}:watched:{run_id}"

@@ -15,7 +15,7 @@ from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.prepared import insert
 from agents.spec import AgentSpec
 
-from . import chain_runs, endings, queue
+from . import chain_runs, endings, events, queue
 from .exceptions import (
     BrokenInput,
     IdempotencyMismatch,
@@ -58,8 +58,9 @@ def accept_message(
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
     device: str | None = None,
+    is_watched: bool = False,
 ) -> Accepted:
-    """Take a message for `agent` (None: the router chooses) and queue its run.
+    """Take a message for `agent` (None: the router chooses) and queue its run. `is_watched`: the caller will follow it.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
     """
@@ -90,6 +91,8 @@ def accept_message(
             session.add_message(Message.Role.USER, content, run=run)
             queued = {"trigger": trigger, "agent": chosen.name if chosen else None}
             insert(RunEvent(run_id=run.pk, seq=1, type="run.queued", at=run.created_at, data=queued))
+            if is_watched:
+                events.expect_watcher(run.pk)
             if run.after_id is None and trigger != Run.Trigger.EXTERNAL:
                 queue.enqueue(run.pk)
     except IntegrityError:

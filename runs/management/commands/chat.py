@@ -61,7 +61,9 @@ class Command(BaseCommand):
     def exchange(self, user: Any, agent: str, text: str, session: Session | str | None) -> Session:
         """One message and its reply, tool calls shown as they happen."""
         try:
-            taken = intake.accept_message(user=user, text=text, agent=agent, session=session, trigger="manual")
+            taken = intake.accept_message(
+                user=user, text=text, agent=agent, session=session, trigger="manual", is_watched=True
+            )
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
         if broadcast.is_reachable():
