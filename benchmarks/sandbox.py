@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -26,8 +27,7 @@ from typing import Any
 
 from benchmarks import page
 from functions import sandbox
-from functions.sandbox.inside import modules
-from tests.corpus import reading
+from tests.corpus import attack, reading
 
 TRIVIAL = "def main(a):\n    return a\n"
 HEAVY = """
@@ -80,7 +80,7 @@ def measure(rounds: int) -> str:
         rows, floor = [], statistics.median(times["floor"])
         rows += latency_rows(times, floor)
         rows += [cpu_row(calls), *monty_cpu_row(calls), reuse_row(calls), throughput_row(calls), callback_row(calls)]
-        rows += [memory_row(calls), timeout_row(calls), breach_row(calls), containment_row(), language_row(calls)]
+        rows += [memory_row(calls), timeout_row(calls), breach_row(calls), containment_row(calls), language_row(calls)]
         parts = [introduction(), table(("", "target", "measured", "met"), rows)]
         parts += ["\nOne trivial call, interleaved:\n", comparison(times, floor)]
         parts += ["\nEight threads at once:\n", crowd(calls)]
@@ -288,12 +288,15 @@ def breach_row(calls: Calls) -> Row:
     return row("T10", "memory breaches typed as such", "200 of 200", f"{typed} of 200", typed == 200)
 
 
-def containment_row() -> Row:
-    hostile = len(reading.read("hostile"))
-    done = subprocess.run([sys.executable, "-m", "pytest", "tests/functions/sandbox/test_corpus.py", "-k",
-                           "contained and kernel"], capture_output=True, text=True, check=False)  # fmt: skip
-    held = next((int(word) for word, after in pairs(done.stdout.split()) if after.startswith("passed")), 0)
-    return row("T11", "hostile corpus, language layer off", "100 % contained", f"{held} of {hostile}", held == hostile)
+def containment_row(calls: Calls) -> Row:
+    hostile = reading.read("hostile")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        constants = attack.prize(Path(folder))
+        outcomes = attack.attack(calls.pool, hostile, constants, safe_mode=False)
+        held = sum(not attack.achieved(case, outcomes[case.id], constants) for case in hostile)
+    measured = f"{held} of {len(hostile)}"
+    return row("T11", "hostile corpus, language layer off", "100 % contained", measured, held == len(hostile))
 
 
 def language_row(calls: Calls) -> Row:
@@ -307,7 +310,7 @@ def language_row(calls: Calls) -> Row:
             compile_restricted(case.text, "<function>", "exec")
         except SyntaxError:
             stock += 1
-    accepted = sum(calls.pool.execute(case.text, allowed_imports=tuple(modules.EXPORTS)).ok for case in cases)
+    accepted = sum(calls.pool.execute(case.text, allowed_imports=attack.IMPORTS).ok for case in cases)
     measured = f"{accepted} of {len(cases)} (stock refuses {stock})"
     return row("T12", "ordinary constructs accepted", "all", measured, accepted == len(cases))
 
@@ -371,10 +374,6 @@ def together(count: int, work: Callable[[], Any]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def pairs(words: list[str]) -> list[tuple[str, str]]:
-    return [(word, after) for word, after in zip(words, words[1:], strict=False) if word.isdigit()]
 
 
 def children_of(pid: int) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,84 +12,49 @@ from pathlib import Path
 import pytest
 
 from functions import sandbox
-from functions.sandbox.inside import modules
-from functions.sandbox.inside.calls import NUMBERS
-from tests.corpus import prove, reading
+from tests.corpus import attack, prove, reading
 
 HOSTILE, ORDINARY = reading.read("hostile"), reading.read("ordinary")
-SECRET = "muster-corpus-secret-4711"
-LIMITS = sandbox.Limits(timeout_s=0.15, memory_mb=160, output_kb=64)
-LIMITS_OF = {
-    "source": sandbox.Limits(timeout_s=0.3, memory_mb=160),
-    "ends": sandbox.Limits(timeout_s=1.5, memory_mb=512),
-}
-LATE_S = 3.0  # generous: the promised 0.3 s is measured by the benchmark
-IMPORTS = tuple(modules.EXPORTS)
-TYPED = {"ok", "error", "timeout", "memory", "cpu", "violation", "crash", "refused"}
+GROUPS = sorted({case.group for case in HOSTILE})
+MODES = ["language", "kernel"]
 
 
 @pytest.fixture(scope="session")
 def constants(tmp_path_factory):
-    canary = tmp_path_factory.mktemp("canary") / "canary.txt"
-    canary.write_text(SECRET)
-    canary.chmod(0o666)
-    os.environ["MUSTER_CANARY"] = SECRET
-    project = str(Path(__file__).resolve().parents[3])
-    return {"CANARY": str(canary), "SECRET": SECRET, "NUMBERS": NUMBERS[platform.machine()], "PROJECT": project}
+    return attack.prize(tmp_path_factory.mktemp("canary"))
 
 
-@pytest.fixture(scope="session", params=["language", "kernel"])
+@pytest.fixture(scope="session", params=MODES)
 def outcomes(request, constants):
     """Every hostile case, run once in this mode, four at a time."""
     pool = sandbox.Pool(spares=4)
-
-    def run(case):
-        limits = LIMITS_OF.get(case.kind, LIMITS)
-        options = {"allowed_imports": IMPORTS, "safe_mode": request.param == "language", "limits": limits}
-        source = case.source(constants)
-        if case.kind == "twice":
-            pool.execute(source, {"STEP": 1}, **options)
-            return case.id, pool.execute(source, {"STEP": 2}, **options)
-        return case.id, pool.execute(source, **options)
-
-    with ThreadPoolExecutor(4) as threads:
-        yield dict(threads.map(run, HOSTILE))
+    yield attack.attack(pool, HOSTILE, constants, safe_mode=request.param == "language")
     assert pool.execute("def main(): return 'still here'").result == "still here"
     pool.close()
 
 
-@pytest.mark.parametrize("case", HOSTILE, ids=lambda case: case.id)
-def test_it_is_contained(case, outcomes, constants):
-    outcome = outcomes[case.id]
-    assert outcome.status in TYPED
-    assert outcome.isolation in ("full", "reduced") or outcome.status == "refused"
-    assert outcome.wall_ms < (LIMITS_OF.get(case.kind, LIMITS).timeout_s + LATE_S) * 1000
-    assert Path(constants["CANARY"]).read_text() == SECRET
-    text = json.dumps(outcome.as_dict())
-    assert len(text) < 200_000
-    if case.kind != "fd3":  # a forged reply is only another way to return something
-        assert SECRET not in text
-    if case.kind in ("spend", "ends"):
-        assert outcome.status != "ok"
-    for refusal in outcome.refusals:
-        assert refusal.line >= 1
-        assert refusal.hint
+@pytest.mark.parametrize("group", GROUPS)
+def test_it_is_contained(group, outcomes, constants):
+    cases = [case for case in HOSTILE if case.group == group]
+    found = {case.id: attack.achieved(case, outcomes[case.id], constants) for case in cases}
+    assert {name: what for name, what in found.items() if what} == {}
 
 
 @pytest.mark.slow
 def test_every_case_is_a_threat_in_plain_python(constants):
-    cases = [{"kind": case.kind, "source": case.source(constants), "secret": SECRET} for case in HOSTILE]
+    secret = attack.SECRET
+    cases = [{"kind": case.kind, "source": case.source(constants), "secret": secret} for case in HOSTILE]
     done = subprocess.run([sys.executable, prove.__file__], input=json.dumps(cases), capture_output=True, text=True,
-                          timeout=100, env=os.environ | {"MUSTER_CANARY": SECRET}, check=True)  # fmt: skip
-    Path(constants["CANARY"]).write_text(SECRET)
+                          timeout=100, env=os.environ | {"MUSTER_CANARY": secret}, check=True)  # fmt: skip
+    Path(constants["CANARY"]).write_text(secret)
     harmless = [case.id for case, why in zip(HOSTILE, json.loads(done.stdout), strict=True) if not why]
     assert harmless == []
 
 
-@pytest.mark.parametrize("mode", ["language", "kernel"])
+@pytest.mark.parametrize("mode", MODES)
 def test_ordinary_functions_work(mode):
     def run(case):
-        outcome = sandbox.execute(case.text, allowed_imports=IMPORTS, safe_mode=mode == "language")
+        outcome = sandbox.execute(case.text, allowed_imports=attack.IMPORTS, safe_mode=mode == "language")
         return outcome.error if outcome.result is None else outcome.result
 
     with ThreadPoolExecutor(3) as threads:
@@ -103,3 +67,11 @@ def test_the_corpus_is_as_large_as_promised():
     assert len(HOSTILE) >= 200
     assert len({case.id for case in HOSTILE}) == len(HOSTILE)
     assert len(ORDINARY) >= 150
+
+
+def test_what_gets_out_is_seen(constants):
+    case = next(case for case in HOSTILE if case.kind == "steal")
+    escaped = sandbox.Outcome(status="ok", result=[attack.SECRET], isolation="full")
+    assert attack.achieved(case, escaped, constants) == ["the secret came out"]
+    unnamed = sandbox.Outcome(status="lost", isolation="none", result="x" * 300_000)
+    assert len(attack.achieved(case, unnamed, constants)) == 3
