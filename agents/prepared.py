@@ -20,6 +20,17 @@ Row = Sequence[Any]
 Made = TypeVar("Made")
 
 
+def cursor_of_kept() -> Any:
+    """A cursor for statements that come again and again: PostgreSQL parses and plans each once a connection."""
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which SQLite does without
+
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        return connection._prepare_cursor(ServerBindingCursor(connection.connection))
+
+
 class Slot(models.Value):
     """A place in a statement that is filled at each use; its field says how a value is written for the database."""
 
@@ -79,7 +90,7 @@ class Select(Statement[Reader]):
 
     def all(self, **values: Any) -> list[Any]:
         reader = self.compiled()
-        with connection.cursor() as cursor:
+        with cursor_of_kept() as cursor:
             cursor.execute(reader.query.sql, reader.query.bind(values))
             rows = cursor.fetchall()
         return [reader.read(row) for row in rows]
@@ -124,7 +135,7 @@ class Update(Statement[Compiled]):
     def run(self, **values: Any) -> int:
         """How many rows were changed."""
         compiled = self.compiled()
-        with connection.cursor() as cursor:
+        with cursor_of_kept() as cursor:
             cursor.execute(compiled.sql, compiled.bind(values))
             return cursor.rowcount
 
@@ -157,7 +168,7 @@ def insert(*rows: models.Model) -> None:
     model = type(rows[0])
     columns = _columns.get((model, connection.vendor)) or columns_of(model)
     values = [field.get_db_prep_save(field.pre_save(row, True), connection) for row in rows for field in columns.fields]
-    with connection.cursor() as cursor:
+    with cursor_of_kept() as cursor:
         cursor.execute(f"{columns.head} {', '.join([columns.places] * len(rows))}{columns.tail}", values)
         keys = cursor.fetchall() if columns.tail else ()
     for row, (key,) in zip(rows, keys, strict=False):
@@ -187,7 +198,7 @@ def write(row: models.Model, names: tuple[str, ...]) -> None:
     """What `row.save(update_fields=names)` does to its row, which must exist."""
     model = type(row)
     sql, fields = _changes.get((model, names, connection.vendor)) or change_of(model, names)
-    with connection.cursor() as cursor:
+    with cursor_of_kept() as cursor:
         cursor.execute(sql, [field.get_db_prep_save(field.pre_save(row, False), connection) for field in fields])
 
 

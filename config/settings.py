@@ -171,7 +171,9 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
 def postgresql(known: dict[str, Any]) -> dict[str, Any]:
     size = env.int("DATABASE_POOL", default=20)  # connections a process keeps to PostgreSQL
     pool = {"min_size": 1, "max_size": size, "timeout": 20}
-    return known | {"OPTIONS": known.get("OPTIONS", {}) | {"pool": pool}}
+    # The statements of a message are planned once a connection; 0 for a pooler that hands out another one each time.
+    prepare = env.int("DATABASE_PREPARE", default=2) or None
+    return known | {"OPTIONS": known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}}
 
 
 DATABASES = {"default": database()}

@@ -4,6 +4,8 @@ from typing import Any
 
 from django.db import connection, models
 
+from agents.prepared import cursor_of_kept
+
 
 def take_numbers(
     model: type[models.Model],
@@ -35,7 +37,7 @@ def take_numbers(
         f"UPDATE {quote(model._meta.db_table)} SET {', '.join(sets)} "  # noqa: S608
         f"WHERE {' AND '.join(tests)} RETURNING {quote(column)}"
     )
-    with connection.cursor() as cursor:
+    with cursor_of_kept() as cursor:
         cursor.execute(sql, [*set_parameters, *test_parameters])
         row = cursor.fetchone()
     return row[0] if row else None
