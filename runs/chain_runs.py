@@ -16,11 +16,12 @@ from agents.spec import ChainSpec
 from . import events, queue
 from .exceptions import BrokenInput
 from .models import Run, RunEvent, StepRun
+from .models.rows import insert_each
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED)
 
 
-def create(
+def prepare(
     *,
     user: Any,
     version: ChainVersion,
@@ -29,11 +30,11 @@ def create(
     timeout: float | None = None,
     **fields: Any,
 ) -> Run:
-    """A queued run of a chain. Raises BrokenInput where the input breaks the chain's schema."""
+    """A run of a chain, checked and not stored. Raises BrokenInput where the input breaks the chain's schema."""
     spec = version.read_spec()
     check_input(spec, input)
     limit = min(filter(None, [spec.timeout_s, timeout, float(settings.MAX_RUN_S)]))
-    run = Run(
+    return Run(
         principal=user,
         chain_version=version,
         trigger=trigger,
@@ -42,16 +43,27 @@ def create(
         last_event=1,
         **fields,
     )
-    with transaction.atomic():
-        run.save(force_insert=True)
-        write_queued(run, spec)
+
+
+@transaction.atomic
+def insert(runs: list[Run]) -> None:
+    """Store prepared runs with their first event, and have workers take them."""
+    insert_each(runs)
+    insert_each([queued(run) for run in runs])
+    for run in runs:
+        queue.enqueue(run.pk)
+
+
+def queued(run: Run) -> RunEvent:
+    told = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
+    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=told)
+
+
+def create(**order: Any) -> Run:
+    """A queued run, as `prepare` makes it."""
+    run = prepare(**order)
+    insert([run])
     return run
-
-
-def write_queued(run: Run, spec: ChainSpec) -> None:
-    queued = {"trigger": run.trigger, "chain": spec.name}
-    RunEvent.objects.create(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
-    queue.enqueue(run.pk)
 
 
 def check_input(spec: ChainSpec, input: Any) -> None:
@@ -114,8 +126,7 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None) ->
         last_event=1,
     )
     with transaction.atomic():
-        again.save(force_insert=True)
-        write_queued(again, spec)
+        insert([again])
         copy_steps(run, again, spec, begin, input)
     return again
 

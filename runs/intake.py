@@ -25,6 +25,7 @@ from .exceptions import (
     SessionClosed,
 )
 from .models import Message, Run, RunEvent, RunFile, Session
+from .models.rows import insert_each
 from .models.session import text_of
 
 PART_TYPES = ("text", "image", "file")
@@ -49,18 +50,15 @@ def accept_message(
     agent: Agent | str | None = None,
     session: Session | str | None = None,
     input: Any = None,
-    metadata: dict[str, Any] | None = None,
     idempotency_key: str | None = None,
     on_busy: str = "reject",
-    key: ApiKey | None = None,
-    trigger: str = Run.Trigger.MESSAGE,
-    version: AgentVersion | int | None = None,
-    policy: dict[str, Any] | None = None,
-    timeout: float | None = None,
     device: str | None = None,
     is_watched: bool = False,
+    **more: Any,
 ) -> Accepted:
-    """Take a message for `agent` (None: the router chooses) and queue its run. `is_watched`: the caller will follow it.
+    """Take a message for `agent` (None: the router chooses) and queue its run; `more` as in message_run.
+
+    `is_watched`: the caller will follow it.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
     """
@@ -68,32 +66,17 @@ def accept_message(
     request_hash = hash_of_request(content, agent, session, input) if idempotency_key else ""
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
-    chosen, version, spec = checked_agent(user, agent, version)
-    check_input(spec, input)
-    run = Run(
-        principal=user,
-        agent=chosen,
-        version=version,
-        trigger=trigger,
-        key=key,
-        idempotency_key=idempotency_key,
-        request_hash=request_hash,
-        input=input,
-        policy=policy or {},
-        metadata=metadata or {},
-        deadline=deadline_for(spec, timeout),
-        last_event=1,
-    )
+    run = message_run(user=user, agent=agent, input=input, **more)
+    run.idempotency_key, run.request_hash = idempotency_key, request_hash
     try:
         with transaction.atomic():
-            session = place_in_session(run, session, chosen, on_busy, device=device, title=text_of(content))
+            session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
             insert(run)
             session.add_message(Message.Role.USER, content, run=run)
-            queued = {"trigger": trigger, "agent": chosen.name if chosen else None}
-            insert(RunEvent(run_id=run.pk, seq=1, type="run.queued", at=run.created_at, data=queued))
+            insert(first_event(run))
             if is_watched:
                 events.expect_watcher(run.pk)
-            if run.after_id is None and trigger != Run.Trigger.EXTERNAL:
+            if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
                 queue.enqueue(run.pk)
     except IntegrityError:
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
@@ -103,10 +86,83 @@ def accept_message(
     return Accepted(run, session, is_new=True)
 
 
-def start_chain(
+def message_run(
     *,
     user: Any,
-    chain: Any,
+    agent: Agent | str | None,
+    input: Any = None,
+    metadata: dict[str, Any] | None = None,
+    key: ApiKey | None = None,
+    trigger: str = Run.Trigger.MESSAGE,
+    version: AgentVersion | int | None = None,
+    policy: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Run:
+    """The run of a message, all checks of its agent made; not stored, and in no session yet."""
+    chosen, version, spec = checked_agent(user, agent, version)
+    check_input(spec, input)
+    return Run(
+        principal=user,
+        agent=chosen,
+        version=version,
+        trigger=trigger,
+        key=key,
+        input=input,
+        policy=policy or {},
+        metadata=metadata or {},
+        deadline=deadline_for(spec, timeout),
+        last_event=1,
+    )
+
+
+def first_event(run: Run) -> RunEvent:
+    queued = {"trigger": run.trigger, "agent": run.agent.name if run.agent else None}
+    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
+
+
+@transaction.atomic
+def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
+    """Queue many (run, text, device) at once, as message_run made them, each with a session of its own."""
+    messages = []
+    for run, text, device in runs:
+        run.session = Session(
+            owner=run.principal, agent=run.agent, title=text[:80].strip(), device=device,
+            variables={"agent_depth": 0}, last_seq=1,
+        )  # fmt: skip
+        content = [{"type": "text", "text": text}]
+        messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
+    insert_each([run.session for run, _, _ in runs])
+    insert_each([run for run, _, _ in runs])
+    insert_each(messages)
+    insert_each([first_event(run) for run, _, _ in runs])
+    for run, _, _ in runs:
+        queue.enqueue(run.pk)
+
+
+def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:
+    """Queue a run of a chain; `more` as in chain_run. Raises NotFound, NotPublished, BrokenInput, IdempotencyMismatch.
+
+    The same idempotency key finds the run that it started before.
+    """
+    if isinstance(chain, str):
+        chain = Chain.objects.select_related("published").named(user, chain)
+    if idempotency_key and (earlier := earlier_run(user, idempotency_key, hash_of_start(chain, input))):
+        return earlier
+    run = chain_run(user=user, chain=chain, input=input, idempotency_key=idempotency_key, **more)
+    try:
+        chain_runs.insert([run])
+    except IntegrityError:
+        earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+    return run
+
+
+def chain_run(
+    *,
+    user: Any,
+    chain: Chain,
     input: Any = None,
     version: ChainVersion | None = None,
     trigger: str = Run.Trigger.MANUAL,
@@ -115,28 +171,22 @@ def start_chain(
     metadata: dict[str, Any] | None = None,
     timeout: float | None = None,
 ) -> Run:
-    """Queue a run of a chain. Raises NotFound, NotPublished, BrokenInput, IdempotencyMismatch."""
-    if isinstance(chain, str):
-        chain = Chain.objects.select_related("published").named(user, chain)
+    """The run as it would be stored (chain_runs.insert), all checks made. Raises NotPublished, BrokenInput."""
     version = version or chain.published
     if version is None or not chain.enabled:
         raise NotPublished(
             f"Chain “{chain.name}” has no published version, or is switched off.",
             hint=f"POST /api/v1/chains/{chain.name}/publish first.",
         )
-    request_hash = schema.sha256_of(["chain", chain.name, input]) if idempotency_key else ""
+    request_hash = hash_of_start(chain, input) if idempotency_key else ""
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
-    if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
-        return earlier
     fields = {"key": key, "metadata": metadata or {}, "idempotency_key": idempotency_key, "request_hash": request_hash}
-    try:
-        return chain_runs.create(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
-    except IntegrityError:
-        earlier = earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
-        if earlier is None:
-            raise
-        return earlier  # the same request came twice at once; the other one was first
+    return chain_runs.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+
+
+def hash_of_start(chain: Chain, input: Any) -> str:
+    return schema.sha256_of(["chain", chain.name, input])
 
 
 def hash_of_request(content: Any, agent: Any, session: Any, input: Any) -> str:

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.dateparse import parse_datetime
 
 from agents.models import Tool
+from agents.prepared import insert
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import OutcomeUnknown, ToolResult, ToolSpec
 from registry import factory
@@ -16,7 +17,7 @@ from registry import factory
 from . import calls, events, steps
 from .calls import Desk
 from .models import Run, StepRun, ToolCallRecord
-from .models.rows import insert_each, update_each
+from .models.rows import update_each
 from .plan import may_retry
 from .steps import StepFailed
 
@@ -173,7 +174,7 @@ def start_at_once(
         told = before.write(run) if before else []
         [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
         row.call, row.input = record, given
-        insert_each([row])
+        insert(row)
         events.record_many(run, [*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called])
     return record
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.exceptions import Invalid, MusterError, NotFound
 from agents.mapping import MappingError, map_input
 
-from . import intake, schedules, signing
+from . import intake, occurrences, signing
 from .exceptions import IdempotencyMismatch
 from .models import Run, Trigger, TriggerFiring
 
@@ -80,7 +80,7 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
     for trigger in live.filter(Q(device=device_id) | Q(device=None)):
         event = {"device": str(device_id), "at": now.isoformat()}
         write(trigger, f"{device_id}:{now.isoformat()}", event)
-    return schedules.device_online(device_id, owner_id)
+    return occurrences.device_online(device_id, owner_id)
 
 
 def tick(now: datetime | None = None) -> int:
@@ -129,13 +129,13 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     told = {"trigger": trigger.name, "firing": str(firing.pk), "line": [*firing.event.get("line", []), trigger.name]}
     key = f"firing:{firing.pk}"
     if trigger.chain is not None:
-        chain = schedules.visible(trigger.chain, trigger.owner)
+        chain = occurrences.visible(trigger.chain, trigger.owner)
         return intake.start_chain(
             user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key, metadata=told
         )
     accepted = intake.accept_message(
         user=trigger.owner,
-        agent=schedules.visible(trigger.agent, trigger.owner),
+        agent=occurrences.visible(trigger.agent, trigger.owner),
         text=trigger.text or f"Triggered: {trigger.name}",
         input=input,
         trigger=Run.Trigger.EVENT,

@@ -1,4 +1,4 @@
-"""Many rows in one statement that is prepared once: what differs is bound row by row, by the driver."""
+"""Many rows by one statement that the driver binds row by row: no limit to their number (agents.prepared has one)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,10 +24,9 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
             mine[place] = new(field, row)
         values.append(mine)
     with connection.cursor() as cursor:
-        if len(values) == 1:
-            cursor.execute(sql, common)
-        else:
-            cursor.executemany(sql, values)
+        cursor.executemany(sql, values)
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
 
 
 def new(field: Any, row: models.Model) -> Any:

@@ -9,7 +9,7 @@ from django.db import connection
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.exceptions import Invalid
-from runs import schedules
+from runs import occurrences, schedules
 from runs.models import Run, Schedule, ScheduleOccurrence, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
@@ -206,14 +206,14 @@ def test_jitter_puts_the_start_off(make_schedule, tick):
 
 def test_it_waits_for_the_device_and_starts_one_after_the_other(make_schedule, tick, worker, monkeypatch):
     online = []
-    monkeypatch.setattr(schedules, "device_is_online", lambda schedule: bool(online))
+    monkeypatch.setattr(occurrences, "device_is_online", lambda schedule: bool(online))
     schedule = make_schedule(wait_for_device=True, overlap_policy="queue")
     tick(START)
     tick(START + HOUR)
     assert table(schedule) == [("01 08:00", "waiting_device"), ("01 09:00", "waiting_device")]
     assert "come online" in schedules.why_not(schedule)
     online.append(True)
-    assert schedules.device_online("0198c0de-0000-7000-8000-000000000001", schedule.owner_id) == 2
+    assert occurrences.device_online("0198c0de-0000-7000-8000-000000000001", schedule.owner_id) == 2
     tick(START + HOUR + MINUTE, work=False)
     assert table(schedule) == [("01 08:00", "started"), ("01 09:00", "waiting_overlap")]
     worker.work()
@@ -297,12 +297,44 @@ def test_the_preview_shows_the_next_ten(make_schedule):
     assert found == [START + (hour + 1) * HOUR for hour in range(10)]
 
 
+def test_many_due_at_once_start_in_a_few_statements(make_schedule, make_chain, tick, django_assert_max_num_queries):
+    chain = make_chain({"key": "a", "tool": "one"})
+    agents = [make_schedule(f"a{number}") for number in range(20)]
+    chains = [make_schedule(f"c{number}", agent=None, chain=chain, text="") for number in range(20)]
+    with django_assert_max_num_queries(45):
+        tick(START, work=False)
+    for schedule in agents + chains:
+        [occurrence] = ScheduleOccurrence.objects.filter(schedule=schedule)
+        assert (occurrence.outcome, occurrence.run.status, occurrence.attempts) == ("started", "queued", 1)
+        assert occurrence.run.events.count() == 1
+    first = ScheduleOccurrence.objects.get(schedule=agents[0]).run
+    [message] = first.session.messages.all()
+    assert (message.seq, first.session.last_seq, first.session.agent.name) == (1, 1, "clerk")
+    assert (message.content, message.run_id) == ([{"type": "text", "text": "Good morning"}], first.pk)
+    tick(START + MINUTE)
+    first.refresh_from_db()
+    assert first.status == "succeeded"
+
+
+def test_one_that_cannot_start_keeps_no_other_from_starting(make_schedule, make_chain, tick):
+    good = make_chain({"key": "a", "tool": "one"}, name="good")
+    picky = make_chain(
+        {"key": "a", "tool": "one"}, name="picky", input_schema={"type": "object", "required": ["folder"]}
+    )
+    made = {chain: make_schedule(chain.name, agent=None, chain=chain, text="") for chain in (picky, good)}
+    tick(START, work=False)
+    assert [table(made[chain])[0][1] for chain in (picky, good)] == ["refused", "started"]
+    assert "input" in ScheduleOccurrence.objects.get(schedule=made[picky]).reason
+
+
+@pytest.mark.parametrize("target", ["agent", "chain"])
 @pytest.mark.django_db(transaction=True)
-def test_two_ticks_at_once_start_each_due_time_once(make_schedule, monkeypatch):
+def test_two_ticks_at_once_start_each_due_time_once(make_schedule, make_chain, monkeypatch, target):
     from runs import queue
 
     monkeypatch.setattr(queue, "send", lambda *_: True)
-    made = [make_schedule(f"s{number}") for number in range(8)]
+    fields = {} if target == "agent" else {"agent": None, "text": "", "chain": make_chain({"key": "a", "tool": "one"})}
+    made = [make_schedule(f"s{number}", **fields) for number in range(8)]
     barrier = threading.Barrier(3)
 
     def beat():
