@@ -1,8 +1,8 @@
 """Does a run go round in circles? Pure: the calls so far in, a verdict out.
 
-A turn is barren when all its calls were made before with the same arguments and the same answer; numbers in it do not
-count, so a clock's answers are the same. A second barren turn in a row is warned of, a third is the end: that covers
-the same call again and again, and circles of two, three or more. What changes its arguments but gets nowhere (only
+A turn is barren when all its calls were made before with the same arguments and the same answer; in the short answer of
+a tool that only reads numbers do not count, so a clock's answers are the same. A second barren turn in a row is warned
+of, a third is the end: that covers the same call again and again, and circles of two, three or more. What changes its arguments but gets nowhere (only
 failures, only empty answers, two agents that send each other to and fro and say nothing new) ends in its fourth turn,
 too. What may be honest work, the same call with ever new answers or two agents with ever new things to say, is given
 a little longer.
@@ -24,6 +24,7 @@ EMPTY = 3  # turns in a row in which one tool found nothing
 TO_AND_FRO = 3  # turns in a row in which two agents take turns with each other and say nothing new
 BY_TURNS = 5  # the same, with something new each time: one writes and the other reviews, perhaps
 NEW_WORDS = 5  # so many words that nobody said before make an answer new
+SHORT = 200  # characters of an answer that may differ in numbers alone and say nothing new
 NUMBERS = re.compile(r"\w*\d\w*")
 WORD = re.compile(r"\w+")
 EMPTY_ANSWERS = frozenset({"null", '""', "[]", "{}", '{"result":null}', '{"results":[]}'})
@@ -40,6 +41,7 @@ class Step:
     kind: str = ""
     outcome: str = "ok"
     code: str = ""
+    effect: str = ""
 
     @classmethod
     def of(cls, record: Any) -> "Step":
@@ -49,11 +51,17 @@ class Step:
             name, kind = str(said.get("agent") or name), "agent"
             said = {"reply": said.get("reply"), "output": said.get("output")}  # each child run has an id of its own
         answer = canonical_json(said) if record.outcome == "ok" else f"{record.outcome}: {code}"
-        return cls(name, canonical_json(record.arguments), answer, record.turn, kind, record.outcome, code)
+        arguments = canonical_json(record.arguments)
+        return cls(name, arguments, answer, record.turn, kind, record.outcome, code, record.effect)
 
     @property
     def call(self) -> tuple[str, str]:
         return self.name, self.arguments
+
+    @property
+    def news(self) -> str:
+        """What the answer tells, for a comparison with the same call's earlier ones."""
+        return without_numbers(self.answer) if self.effect == "read" and is_short(self) else self.answer
 
     @property
     def words(self) -> set[str]:
@@ -67,6 +75,10 @@ class Step:
 
 def is_agent_call(record: Any) -> bool:
     return record.kind == "agent" or (record.kind == "builtin" and record.name == "delegate")
+
+
+def is_short(step: Step) -> bool:
+    return len(step.answer) <= SHORT
 
 
 def without_numbers(text: str) -> str:
@@ -118,16 +130,16 @@ def barren(turns: Sequence[Turn]) -> int:
     seen: set[tuple[str, str, str]] = set()
     row = 0
     for turn in turns:
-        answers = {(*step.call, without_numbers(step.answer)) for step in turn}
+        answers = {(*step.call, step.news) for step in turn}
         row = row + 1 if answers <= seen else 0
         seen |= answers
     return row
 
 
 def polled(turns: Sequence[Turn]) -> int:
-    """The last turns in a row that made the very same calls."""
+    """The last turns in a row that made the very same calls for short answers; batch after batch of a list is work."""
     wanted = {step.call for step in turns[-1]}
-    return in_a_row(turns, lambda turn: {step.call for step in turn} == wanted)
+    return in_a_row(turns, lambda turn: {step.call for step in turn} == wanted and all(map(is_short, turn)))
 
 
 def failing(turns: Sequence[Turn]) -> int:

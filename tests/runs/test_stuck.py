@@ -24,6 +24,7 @@ class Record:
     turn: int
     outcome: str = "ok"
     error: dict[str, Any] | None = field(default=None)
+    effect: str = "write"
 
 
 def play(make, turns=12):
@@ -103,7 +104,20 @@ def test_the_runs_that_agents_started_do_not_make_their_answers_new():
 
 
 def test_a_clock_is_no_progress():
-    assert play(lambda turn: [step(turn, answer=f'"2026-11-21T10:00:{turn:02}Z"')]) == (3, 4)
+    assert play(lambda turn: [step(turn, answer=f'"2026-11-21T10:00:{turn:02}Z"', effect="read")]) == (3, 4)
+
+
+@pytest.mark.parametrize("effect", ["write", "idempotent"])
+def test_taking_one_numbered_thing_after_another_is_given_longer_than_a_clock(effect):
+    assert play(lambda turn: [step(turn, answer=f'{{"item":{turn}}}', effect=effect)]) == (5, 6)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+def test_batch_after_batch_of_a_long_list_is_work(effect):
+    def batch(turn):
+        return [step(turn, answer=", ".join(f'"Mail {turn * 40 + place}"' for place in range(40)), effect=effect)]
+
+    assert play(batch, turns=40) == (None, None)
 
 
 def test_waiting_for_something_that_changes_is_not_stopped_soon():
