@@ -20,6 +20,7 @@ from .models import Agent, AuditEvent, Provider, Starter, Team, Tool, ToolGrant
 from .models.agent import provider_changed, tool_changed
 from .models.team import check_name
 from .schema import check_schema, sha256_of
+from .spec import AgentSpec
 
 Definition = dict[str, Any]
 
@@ -96,7 +97,8 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
 
 
 def needs(definition: Definition) -> set[tuple[str, str]]:
-    granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in definition.get("grants", [])]
+    entries = [*definition.get("grants", []), *(definition.get("live") or {}).get("grants", [])]
+    granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in entries]
     wanted = {(kind, name) for name in granted for kind in ("function", "tool")}
     steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
     wanted |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
@@ -417,29 +419,22 @@ class AgentKind:
     name = "agent"
 
     def rows(self, owner: Any) -> Iterable[Agent]:
-        return Agent.objects.filter(owner=owner).select_related("provider").order_by("name")
+        related = ("provider", "published", "owner", "team")
+        return Agent.objects.filter(owner=owner).select_related(*related).order_by("name")
 
     def find(self, owner: Any, name: str) -> Agent | None:
         return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()
 
     def read(self, row: Agent) -> Definition:
-        values = without_defaults({name: getattr(row, name) for name in AGENT_COLUMNS}, Agent)
-        grants = read_grants(row.grants)
-        return {
-            "kind": self.name,
-            "name": row.name,
-            "provider": row.provider.name,
-            **values,
-            **({"grants": grants} if grants else {}),
-            **sharing(row),
-        }
+        values = {name: getattr(row, name) for name in AGENT_COLUMNS}
+        draft = short_agent(row.provider.name, values, read_grants(row.grants))
+        return {"kind": self.name, "name": row.name, **draft, **live_agent(row, draft), **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
         values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
         grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
-        kept = {
-            name: definition[name] for name in ("kind", "name", "provider", "team", "draft") if definition.get(name)
-        }
+        named = ("kind", "name", "provider", "team", "draft", "live")
+        kept = {name: definition[name] for name in named if definition.get(name)}
         return {**kept, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
 
     def left_open(self, definition: Definition) -> set[str]:
@@ -448,9 +443,21 @@ class AgentKind:
         return named | ({"model_name"} if not definition.get("model_name") else set())
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
-        """The working row and its published version at once. “default” is whatever provider the site prefers."""
-        check_schemas(definition, "input_schema", "output_schema")
+        """The working row and its published version at once; `live` is published first, and the draft then kept."""
         row = row or Agent(owner=owner, name=definition["name"])
+        live = definition.get("live")
+        if live:
+            self.keep(row, {**{name: definition.get(name) for name in ("name", "team")}, **live}, owner)
+            row.publish(author=actor if actor.pk else None, note="from a definition file")
+        self.keep(row, definition, owner)
+        if not definition.get("draft") and not live:
+            row.publish(author=actor if actor.pk else None, note="from a definition file")
+        AuditEvent.record("agent.applied", row, actor=actor, source="definitions")
+        return row
+
+    def keep(self, row: Agent, definition: Definition, owner: Any) -> None:
+        """The working row with its grants. “default” is whatever provider the site prefers."""
+        check_schemas(definition, "input_schema", "output_schema")
         set_columns(row, definition, AGENT_COLUMNS)
         row.provider = provider_named(definition.get("provider", "default"), owner)
         if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
@@ -459,10 +466,37 @@ class AgentKind:
         row.full_clean(exclude=["owner", "team", "published"])
         row.save()
         write_grants({"agent": row}, definition.get("grants", []), owner=owner)
-        if not definition.get("draft"):
-            row.publish(author=actor if actor.pk else None, note="from a definition file")
-        AuditEvent.record("agent.applied", row, actor=actor, source="definitions")
-        return row
+
+
+def short_agent(provider: str, values: Definition, grants: list[Any]) -> Definition:
+    """What an author decides about an agent, without defaults."""
+    return {"provider": provider, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+
+
+def live_agent(row: Agent, draft: Definition) -> Definition:
+    """What is published, where the draft has moved on; whether it is enabled is no matter of versions."""
+    if row.published is None:
+        return {}
+    spec = row.published.read_spec()
+    values = {**spec.model_dump(mode="json"), "timeout": spec.timeout_s}
+    values["model_params"] = spec.model_params.model_dump(exclude_none=True)
+    kept = {name: values[name] for name in AGENT_COLUMNS if name in values}
+    provider = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True).first() or spec.provider
+    live = short_agent(provider, kept, live_grants(row, spec))
+    return {} if live == {name: value for name, value in draft.items() if name != "enabled"} else {"live": live}
+
+
+def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
+    """As read_grants shows them, under the names that the tools bear today."""
+    names = dict(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).values_list("pk", "name"))
+    after_untrusted = set(row.grants.filter(allow_after_untrusted=True).values_list("tool_id", flat=True))
+    return [
+        plain_grant(
+            grant.model_dump() | {"tool": name, "allow_after_untrusted": grant.tool_id in after_untrusted}, row.owner
+        )
+        for grant in spec.grants
+        if (name := names.get(grant.tool_id))
+    ]
 
 
 DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash"}

@@ -184,6 +184,27 @@ def test_drafts_teams_and_what_is_live_come_back(folder, tmp_path, alice, team):
     assert draft.published is None
 
 
+def test_the_live_version_of_an_agent_comes_back_beside_its_draft(folder, tmp_path, alice):
+    call_command("apply_definitions", str(folder), user="alice", verbosity=0)
+    agent = Agent.objects.get()
+    assert "live" not in definitions.AgentKind().read(agent)
+    agent.system_prompt, agent.timeout, agent.model_params = "Unfinished.", 60, {"temperature": 0.5}
+    agent.save()
+    agent.grants.all().delete()
+    (exported,) = (one for one in definitions.export(alice) if one["kind"] == "agent")
+    assert (exported["system_prompt"], exported["live"]["system_prompt"][:11]) == ("Unfinished.", "You double.")
+    assert (exported.get("grants"), exported["live"]["grants"]) == (None, [{"tool": "double", "mode": "ask"}])
+    before = definitions.export(alice)
+    file = tmp_path / "out.yml"
+    file.write_text(definitions.dump(before))
+    agent.delete_unused()
+    call_command("apply_definitions", str(file), user="alice", verbosity=0)
+    again = Agent.objects.get()
+    assert definitions.export(alice) == before
+    assert (again.published.spec["system_prompt"][:11], again.system_prompt) == ("You double.", "Unfinished.")
+    assert {change.verb for change in definitions.plan(definitions.load(tmp_path / "out.yml"), owner=alice)} == {"same"}
+
+
 def test_words_of_a_file_stay_words(tmp_path):
     (tmp_path / "a.yaml").write_text(
         "kind: function\nname: f\nsource: x\ntests:\n"
