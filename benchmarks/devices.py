@@ -256,11 +256,16 @@ def storm(servers: Servers, made: list[tuple[int, Any]]) -> None:
 
 
 def ready(ports: list[int]) -> None:
-    import socket
+    """Until each of them has answered a request: what a server imports for that is not the devices' memory."""
+    import httpx
 
     for port in ports:
-        while socket.socket().connect_ex(("127.0.0.1", port)):
-            time.sleep(0.05)
+        while True:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30)
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
 
 
 def place(user_id: int) -> None:

@@ -53,16 +53,23 @@ def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetim
     device.tools = {tool.name[:128]: tool.hash[:64] for tool in hello.tools}
     device.journal_id = hello.journal_id[:64]
     device.socket, device.last_seen, device.connected_at = socket, now, now
-    device.save()
+    device.save(
+        update_fields=[
+            "name", "platform", "client_version", "tools", "journal_id", "socket", "last_seen", "connected_at"
+        ]
+    )  # fmt: skip
     keep_offers(device, hello.offers)
 
 
 def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
     """A definition is known by its hash, which we compute: a changed one is a new row, and asks again."""
     usable = {offer.true_hash(): offer for offer in offers if is_usable(offer)}
-    OfferedTool.objects.filter(device=device, is_offered=True).exclude(hash__in=usable).update(is_offered=False)
-    known = set(OfferedTool.objects.filter(device=device, hash__in=usable).values_list("hash", flat=True))
-    OfferedTool.objects.filter(device=device, hash__in=known, is_offered=False).update(is_offered=True)
+    rows = OfferedTool.objects.filter(device=device)
+    known = dict(rows.order_by().values_list("hash", "is_offered"))
+    if gone := [hash for hash, is_offered in known.items() if is_offered and hash not in usable]:
+        rows.filter(hash__in=gone).update(is_offered=False)
+    if back := [hash for hash, is_offered in known.items() if not is_offered and hash in usable]:
+        rows.filter(hash__in=back).update(is_offered=True)
     OfferedTool.objects.bulk_create(
         OfferedTool(
             device=device,
@@ -111,6 +118,8 @@ def settle_open(
 def late_ones(device: Device, listed: dict[str, str]) -> list[str]:
     """Calls that ended without an answer here, whose results the device has: they are stored as late."""
     finished = [id for id, state in listed.items() if state != "running"]
+    if not finished:
+        return []
     ended = Q(state__in=[State.UNKNOWN, State.EXPIRED], finished_at__isnull=False)
     rows = DeviceCall.objects.filter(ended, device=device, pk__in=finished[:500])
     return [str(pk) for pk in rows.values_list("pk", flat=True)]

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connection, connections
 
-THREADS = ThreadPoolExecutor(8, thread_name_prefix="devices")
+# SQLite has one writer: who waits for it in our own line is served at once, who waits in SQLite's sleeps meanwhile.
+THREADS = ThreadPoolExecutor(1 if connection.vendor == "sqlite" else 8, thread_name_prefix="devices")
 
 
 async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -20,6 +21,6 @@ def answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     try:
         return work(*arguments)
     finally:
-        for connection in connections.all(initialized_only=True):
-            if connection.vendor != "sqlite":
-                connection.close()
+        for one in connections.all(initialized_only=True):
+            if one.vendor != "sqlite":
+                one.close()

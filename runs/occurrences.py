@@ -277,18 +277,6 @@ def wait_for_device(occurrence: ScheduleOccurrence) -> bool:
     return False
 
 
-def device_online(device_id: Any, owner_id: Any) -> int:
-    """A device has come back: start what waited for it, one after the other in the order it was due."""
-    waiting = ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_DEVICE, schedule__owner_id=owner_id)
-    mine = waiting.filter(schedule__device__in=[device_id]) | waiting.filter(schedule__device=None)
-    started = 0
-    for occurrence in joined(mine).order_by("due_at", "id"):
-        rows = still_open(occurrence)
-        if rows.update(outcome=Outcome.DUE, reason="its device came online"):
-            started += 1
-    return started
-
-
 # -- settling
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
 
-from . import occurrences
+from . import occurrences, pending
 from .missed import jittered, settle_missed
 from .models import Schedule, ScheduleOccurrence
 from .models.rows import update_each
@@ -26,11 +26,9 @@ GROUP = 250  # schedules claimed in one transaction
 def tick(now: datetime | None = None) -> dict[str, int]:
     """One pass; safe to run twice at once. Returns how many of each."""
     now = now or timezone.now()
-    return {
-        "claimed": claim_due(now),
-        "started": occurrences.start_open(now),
-        "settled": occurrences.settle_started(),
-    }
+    claimed, settled = claim_due(now), occurrences.settle_started()
+    pending.release()
+    return {"claimed": claimed, "started": occurrences.start_open(now), "settled": settled}
 
 
 # -- claiming

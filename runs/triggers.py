@@ -23,6 +23,7 @@ from agents.mapping import MappingError, map_input
 from . import intake, occurrences, signing
 from .exceptions import IdempotencyMismatch
 from .models import Run, Trigger, TriggerFiring
+from .pending import release
 
 log = logging.getLogger(__name__)
 Outcome = TriggerFiring.Outcome
@@ -80,7 +81,7 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
     for trigger in live.filter(Q(device=device_id) | Q(device=None)):
         event = {"device": str(device_id), "at": now.isoformat()}
         write(trigger, f"{device_id}:{now.isoformat()}", event)
-    return occurrences.device_online(device_id, owner_id)
+    return release(owner_id)
 
 
 def tick(now: datetime | None = None) -> int:

@@ -85,10 +85,12 @@ class Device(models.Model):
             return False
         return self.last_seen > (now or timezone.now()) - silence_allowed()
 
-    def issue_credential(self) -> tuple["DeviceCredential", str]:
+    def issue_credential(self, generation: int = 1) -> tuple["DeviceCredential", str]:
         """A new credential and its secret, which is shown once and kept as a hash."""
         prefix, secret = "dc_" + secrets.token_hex(6), secrets.token_urlsafe(32)
-        row = DeviceCredential.objects.create(device=self, prefix=prefix, digest=digest_of(secret))
+        row = DeviceCredential.objects.create(
+            device=self, prefix=prefix, digest=digest_of(secret), generation=generation
+        )
         return row, f"{prefix}.{secret}"
 
     def revoke(self, *, reason: str, actor: Any = None, source: str = "") -> None:
@@ -153,14 +155,16 @@ class DeviceCredential(models.Model):
         now = timezone.now()
         if self.replaced_by is not None:
             self.replaced_by.delete()
-        successor, secret = self.device.issue_credential()
-        DeviceCredential.objects.filter(pk=successor.pk).update(generation=self.generation + 1)
+        successor, secret = self.device.issue_credential(self.generation + 1)
         self.replaced_by, self.used_at = successor, self.used_at or now
         self.save(update_fields=["replaced_by", "used_at"])
-        DeviceCredential.objects.filter(
-            device=self.device, generation__lt=self.generation - 1, replaced_by__used_at__lt=now - timedelta(days=30)
-        ).delete()
+        if self.generation % 10 == 0:
+            self.forget_ancestors(now - timedelta(days=30))
         return secret
+
+    def forget_ancestors(self, before: datetime) -> None:
+        older = DeviceCredential.objects.filter(device=self.device, generation__lt=self.generation - 1)
+        older.filter(replaced_by__used_at__lt=before).delete()
 
 
 class Pairing(models.Model):

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core import mail
 from django.db import connection
+from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.exceptions import Invalid
-from runs import occurrences, schedules
+from devices.models import Device
+from runs import pending, schedules
 from runs.models import Run, Schedule, ScheduleOccurrence, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
@@ -204,22 +206,62 @@ def test_jitter_puts_the_start_off(make_schedule, tick):
     assert schedule.occurrences.count() == 1
 
 
-def test_it_waits_for_the_device_and_starts_one_after_the_other(make_schedule, tick, worker, monkeypatch):
-    online = []
-    monkeypatch.setattr(occurrences, "device_is_online", lambda schedule: bool(online))
-    schedule = make_schedule(wait_for_device=True, overlap_policy="queue")
+@pytest.fixture
+def laptop(alice):
+    """Alice's device, which is not connected; `online(True)` connects it."""
+    device = Device.objects.create(owner=alice, name="laptop")
+
+    def online(is_there):
+        Device.objects.filter(pk=device.pk).update(socket="s" if is_there else "", last_seen=timezone.now())
+
+    device.online = online
+    return device
+
+
+def test_what_waited_for_a_device_starts_one_after_the_other(make_schedule, tick, worker, laptop):
+    first = make_schedule("first", wait_for_device=True)
+    second = make_schedule("second", wait_for_device=True, device=laptop.pk, now=START - HOUR + MINUTE)
+    third = make_schedule("third", wait_for_device=True, line="30 * * * *")
+    tick(START + MINUTE)
+    tick(START + 31 * MINUTE)
+    assert table(first) == table(second) == [("01 08:00", "waiting_device")]
+    assert "come online" in schedules.why_not(first)
+    laptop.online(True)
+    assert pending.release(laptop.owner_id) == 2, "one for this device, one for any"
+    tick(START + 32 * MINUTE, work=False)
+    assert table(first) == table(second) == [("01 08:00", "started")]
+    assert table(third) == [("01 08:30", "waiting_device")], "the first is still at work"
+    worker.work()
+    tick(START + 33 * MINUTE)
+    assert table(first) == [("01 08:00", "succeeded")]
+    tick(START + 34 * MINUTE)
+    assert table(third) == [("01 08:30", "succeeded")]
+
+
+def test_missed_times_of_one_schedule_start_one_after_the_other_too(make_schedule, tick, worker, laptop):
+    schedule = make_schedule(wait_for_device=True, overlap_policy="skip")
     tick(START)
     tick(START + HOUR)
-    assert table(schedule) == [("01 08:00", "waiting_device"), ("01 09:00", "waiting_device")]
-    assert "come online" in schedules.why_not(schedule)
-    online.append(True)
-    assert occurrences.device_online("0198c0de-0000-7000-8000-000000000001", schedule.owner_id) == 2
+    assert [outcome for _, outcome in table(schedule)] == ["waiting_device", "waiting_device"]
+    laptop.online(True)
     tick(START + HOUR + MINUTE, work=False)
-    assert table(schedule) == [("01 08:00", "started"), ("01 09:00", "waiting_overlap")]
+    assert [outcome for _, outcome in table(schedule)] == ["started", "waiting_device"]
     worker.work()
-    tick(START + HOUR + 2 * MINUTE)
-    tick(START + HOUR + 3 * MINUTE)
-    assert table(schedule) == [("01 08:00", "succeeded"), ("01 09:00", "succeeded")]
+    for minutes in range(2, 5):
+        tick(START + HOUR + minutes * MINUTE)
+    assert [outcome for _, outcome in table(schedule)] == ["succeeded", "succeeded"], "neither was left out"
+
+
+def test_a_device_that_leaves_again_keeps_the_rest_waiting(make_schedule, tick, worker, laptop):
+    schedule = make_schedule(wait_for_device=True)
+    tick(START)
+    tick(START + HOUR)
+    laptop.online(True)
+    tick(START + HOUR + MINUTE)
+    laptop.online(False)
+    for minutes in range(2, 5):
+        tick(START + HOUR + minutes * MINUTE)
+    assert [outcome for _, outcome in table(schedule)] == ["succeeded", "waiting_device"]
 
 
 def test_it_pauses_after_failures_in_a_row_and_tells_its_owner(make_schedule, tick, alice):
