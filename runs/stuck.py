@@ -2,10 +2,10 @@
 
 A turn is barren when all its calls were made before with the same arguments and the same answer; in the short answer of
 a tool that only reads numbers do not count, so a clock's answers are the same. A second barren turn in a row is warned
-of, a third is the end: that covers the same call again and again, and circles of two, three or more. What changes its arguments but gets nowhere (only
-failures, only empty answers, two agents that send each other to and fro and say nothing new) ends in its fourth turn,
-too. What may be honest work, the same call with ever new answers or two agents with ever new things to say, is given
-a little longer.
+of, a third is the end: that covers the same call again and again, and circles of two, three or more. What changes its
+arguments but gets nowhere (only failures, only empty answers, two agents that send each other to and fro and say
+nothing new) ends in its fourth turn, too. What may be honest work, the same call with ever new answers or two agents
+with ever new things to say, is given a little longer.
 """
 
 import re
