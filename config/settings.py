@@ -14,6 +14,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from config import logs
+from config.look import LOOK
 from runs.supervisor import postgres, refusals, valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -84,6 +85,8 @@ INSTALLED_APPS = [
     "runs",
     "gateway",
 ]
+
+UNFOLD = LOOK
 
 MIDDLEWARE = [
     "config.middleware.request_id",

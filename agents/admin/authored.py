@@ -10,14 +10,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+)
 
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from agents.spec import ModelParams
 
 from .fields import JsonField, LinesField, SchemaField
-from .owned import OwnedAdmin, VisibleChoices, counted
+from .owned import OwnedAdmin, VisibleChoices, counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
 OWNER_FILTERS = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
@@ -114,14 +120,24 @@ class GrantInline(VisibleChoices, TabularInline):
         return super().get_queryset(request).select_related("tool", "agent")
 
 
+def number(low: float, high: float, words: str) -> forms.FloatField:
+    """A number that may be left out."""
+    widget = UnfoldAdminDecimalFieldWidget(attrs={"step": "any"})
+    return forms.FloatField(required=False, min_value=low, max_value=high, help_text=words, widget=widget)
+
+
 class AgentForm(VersionedForm):
-    temperature = forms.FloatField(
-        required=False, min_value=0, max_value=2, help_text="0 to 2; empty: the model's own."
+    description = forms.CharField(
+        required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="What it is for, in a sentence: the router reads this.",
+    )  # fmt: skip
+    temperature = number(0, 2, "0 to 2; empty: the model's own.")
+    top_p = number(0, 1, "0 to 1")
+    presence_penalty = number(-2, 2, "−2 to 2")
+    frequency_penalty = number(-2, 2, "−2 to 2")
+    max_tokens = forms.IntegerField(
+        required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget
     )
-    top_p = forms.FloatField(required=False, min_value=0, max_value=1)
-    presence_penalty = forms.FloatField(required=False, min_value=-2, max_value=2)
-    frequency_penalty = forms.FloatField(required=False, min_value=-2, max_value=2)
-    max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000)
     capabilities = LinesField(help_text="Words for what it can do, one a line; the router matches them.")
     examples = LinesField(help_text="Messages it should get, one a line; the router compares.")
     fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one a line.")
@@ -182,7 +198,7 @@ class AgentAdmin(VersionedAdmin):
 
     @display(description="What it is for")
     def short_description(self, agent: Agent) -> str:
-        return agent.description[:80]
+        return shorten(agent.description)
 
     @display(description="Tools", ordering="tool_total")
     def tool_count(self, agent: Any) -> int:
@@ -250,7 +266,7 @@ class ToolAdmin(OwnedAdmin):
 
     @display(description="What it does")
     def short_description(self, tool: Tool) -> str:
-        return tool.description[:80]
+        return shorten(tool.description)
 
     @display(description="Grants", ordering="grant_total")
     def grant_count(self, tool: Any) -> int:

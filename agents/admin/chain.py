@@ -15,7 +15,7 @@ from agents.models import Chain, ChainStep
 
 from .authored import OWNER_FILTERS, SHARING, GrantInline
 from .fields import JsonField, LinesField, SchemaField
-from .owned import counted
+from .owned import counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
 
@@ -85,7 +85,7 @@ class ChainAdmin(VersionedAdmin):
 
     @display(description="What it does")
     def short_description(self, chain: Chain) -> str:
-        return chain.description[:80]
+        return shorten(chain.description)
 
     @display(description="Steps", ordering="step_total")
     def step_count(self, chain: Any) -> int:

@@ -114,6 +114,11 @@ def counted(model: type[Model], column: str) -> Any:
     return Coalesce(Subquery(rows.annotate(total=Count("pk")).values("total")), 0)
 
 
+def shorten(text: str, length: int = 80) -> str:
+    """The beginning of a text, for a list."""
+    return text if len(text) <= length else f"{text[: length - 1].rsplit(' ', 1)[0]}…"
+
+
 def is_row(value: Any) -> bool:
     """Unfold asks some permissions with an id in the place of the row; such a question is about the model."""
     return isinstance(value, Model)

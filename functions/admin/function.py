@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
 from agents.admin.fields import JsonField, LinesField
+from agents.admin.owned import shorten
 from agents.admin.versioned import reason_of
 from agents.diff import as_text
 from agents.exceptions import Forbidden, MusterError
@@ -194,7 +195,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
 
     @display(description="What it does")
     def short_description(self, function: StoredFunction) -> str:
-        return function.description.split("\n")[0][:80]
+        return shorten(function.description.split("\n")[0])
 
     @display(description="Tests", ordering="test_total")
     def test_count(self, function: Any) -> int:

@@ -2,9 +2,11 @@
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import Permission
 from django.urls import reverse
 
 from agents.models import Chain, Tool
+from config import look
 from runs.models import Run
 
 OURS = ("agents", "functions", "connectors", "devices", "runs", "auth")
@@ -85,3 +87,21 @@ def test_a_choice_among_many_agents_is_searched_and_finds_only_ones_own(
     assert found(charlie) == []
     refused = signed_in(charlie).post(reverse(f"admin:{name}_add"), {"agent": agent.pk})
     assert "agent" in refused.context["adminform"].form.errors
+
+
+def test_every_model_of_the_admin_stands_in_the_menu():
+    listed = {model for _, entries in look.MENU for _, _, model in entries}
+    assert listed | look.UNLISTED == {model._meta.label_lower for model in admin.site._registry}
+
+
+def test_the_menu_offers_what_a_person_may_look_at(site_admin, charlie, signed_in):
+    viewer = signed_in(charlie)
+    charlie.is_staff = True
+    charlie.save()
+    charlie.user_permissions.add(Permission.objects.get(codename="view_agent"))
+    hers = signed_in(site_admin).get(reverse("admin:index")).content.decode()
+    his = viewer.get(reverse("admin:index")).content.decode()
+    assert "Django administration" not in hers
+    assert "Route decisions" in hers
+    assert reverse("admin:agents_agent_changelist") in his
+    assert "Route decisions" not in his
