@@ -206,7 +206,6 @@ CELERY_BEAT_SCHEDULE = {
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
     "check-logins": {"task": "connectors.check_logins", "schedule": 3600.0},
 }
-OUTBOX_MEMORY_S = 2.0  # how long a process remembers that nobody listens to a person's runs
 # How many days history is kept, by kind (`prune`).
 KEEP_DAYS = {
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),

@@ -3,12 +3,14 @@
 The tick sends and starts them; neither an event without its delivery nor a delivery without its event can be left over.
 """
 
-import time
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, IntegerField, Q
 from django.utils import timezone
+
+from agents.prepared import Select
 
 from .models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 
@@ -20,7 +22,6 @@ TOLD = frozenset(
     ]
 )  # fmt: skip
 NOTICES = frozenset(["schedule.paused"])
-_heard: dict[Any, tuple[float, bool]] = {}
 
 
 def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
@@ -34,19 +35,22 @@ def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
 
 
 def is_heard(owner_id: Any) -> bool:
-    """Does this person have a webhook or a trigger on runs at all? Remembered for OUTBOX_MEMORY_S in each process."""
-    now = time.monotonic()
-    until, answer = _heard.get(owner_id, (0.0, False))
-    if now < until:
-        return answer
-    answer = (
-        Webhook.objects.filter(owner_id=owner_id, enabled=True).exists()
-        or Trigger.objects.filter(owner_id=owner_id, enabled=True, kind=Trigger.Kind.RUN_ENDED).exists()
-    )
-    if len(_heard) > 10_000:
-        _heard.clear()
-    _heard[owner_id] = (now + settings.OUTBOX_MEMORY_S, answer)
-    return answer
+    """Does this person have a webhook or a trigger on runs? Read each time: the first one made misses nothing."""
+    return HEARD.first(owner=owner_id) is not None
+
+
+HEARD = Select(
+    lambda at: (
+        get_user_model()
+        .objects.filter(
+            Exists(Webhook.objects.filter(owner_id=at.owner, enabled=True).order_by())
+            | Exists(Trigger.objects.filter(owner_id=at.owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by()),
+            pk=at.owner,
+        )
+        .values_list("pk")
+    ),
+    owner=IntegerField(),
+)
 
 
 def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:

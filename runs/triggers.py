@@ -46,7 +46,7 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
     try:
         key = signing.verify(trigger.secret, headers, body, now=time.time(), window_s=trigger.replay_window_s)
     except signing.BadSignature as error:
-        raise BadHook(str(error), code=error.code, hint="See docs/howto/triggers.md for how to sign.")
+        raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md says how to sign.")
     event = event_of(body)
     sha256 = hashlib.sha256(body).hexdigest()
     firing, is_new = write(trigger, key, event, sha256)

@@ -19,11 +19,6 @@ START = datetime(2026, 6, 1, 8, 0, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
-@pytest.fixture(autouse=True)
-def no_memory(settings):
-    settings.OUTBOX_MEMORY_S = 0
-
-
 @pytest.fixture
 def make_schedule(alice, make_agent, worker):
     """Hourly from eight o'clock on, unless told otherwise."""

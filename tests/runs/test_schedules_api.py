@@ -167,7 +167,6 @@ def test_charlie_sees_none_of_alices_triggers(alice_api, charlie_api, clerk):
 @pytest.fixture
 def webhook(alice_api, settings):
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    settings.OUTBOX_MEMORY_S = 0
     answer = alice_api.post(f"{V1}/webhooks/", {"url": "http://127.0.0.1:9/hook", "events": ["run.finished"]})
     assert answer.status_code == 201, answer.json()
     return answer.json()

@@ -13,16 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.exceptions import NotFound
-from runs import signing, triggers, webhooks
+from runs import outbox, signing, triggers, webhooks
 from runs.exceptions import IdempotencyMismatch
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def no_memory(settings):
-    settings.OUTBOX_MEMORY_S = 0
 
 
 @pytest.fixture
@@ -250,3 +245,18 @@ def test_a_stranger_is_told_nothing(sink, worker, alice, charlie, make_agent):
     Webhook.objects.create(owner=charlie, url=sink.url)
     worker.send_message(alice, "hello", make_agent("clerk"))
     assert WebhookDelivery.objects.count() == 0
+
+
+def test_the_first_webhook_hears_of_the_very_next_event(alice, worker, make_agent):
+    agent = make_agent("clerk")
+    worker.send_message(alice, "nobody listens", agent)
+    Webhook.objects.create(owner=alice, url="https://hooks.example/")
+    run = worker.send_message(alice, "hello", agent)
+    [delivery] = WebhookDelivery.objects.all()
+    assert delivery.body["run"] == str(run.pk)
+
+
+def test_where_nobody_listens_one_statement_tells_so(alice, worker, make_agent, django_assert_num_queries):
+    run = worker.send_message(alice, "hello", make_agent("clerk"))
+    with django_assert_num_queries(1):
+        outbox.put(run, [("run.started", {}), ("run.finished", {})])
