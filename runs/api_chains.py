@@ -22,7 +22,7 @@ from agents.serializers import (
     RollbackSerializer,
 )
 
-from . import chain_runs, ends, graph, intake, pictures
+from . import ends, graph, intake, pictures, retries
 from .api import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
 from .models import Run, StepRun
 from .serializers import RunSerializer
@@ -204,7 +204,7 @@ class ChainViewSet(NamedViewSet):
 
 
 class ChainRunViewSet(viewsets.GenericViewSet):
-    """What only runs of chains have: steps, a picture, a retry from the failed step."""
+    """What only runs of chains have: steps, a picture. And the retry, which for them begins at the failed step."""
 
     scope = "runs"
     serializer_class = StepRunSerializer
@@ -212,8 +212,8 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     lookup_value_converter = "uuid"
 
     def get_queryset(self) -> QuerySet[Run]:
-        rows = Run.objects.visible_to(self.request.user).filter(chain_version__isnull=False)
-        return rows.select_related(*JOINS)
+        rows = Run.objects.visible_to(self.request.user).select_related(*JOINS, "session")
+        return rows if self.action == "retry" else rows.filter(chain_version__isnull=False)
 
     @extend_schema(responses=StepRunSerializer(many=True))
     @action(detail=True, filterset_fields=None)
@@ -233,10 +233,14 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def retry(self, request: Any, pk: Any = None) -> Response:
-        """A new run that goes on from the failed step, its input edited if given; finished steps keep their outputs."""
+        """A new run instead of one that has ended.
+
+        Of a chain it goes on from the failed step, its input edited if given; finished steps keep their outputs. Of an
+        agent it answers the same message again, in the same session unless that has gone on (then in a fork of it).
+        """
         run = self.get_object()
-        body = read(RetrySerializer, request)
-        again = chain_runs.retry(run, user=request.user, step=body.get("step"), input=body.get("input"))
+        key = request.auth if isinstance(request.auth, ApiKey) else None
+        again = retries.retry(run, user=request.user, key=key, **read(RetrySerializer, request))
         return as_run(again, 202)
 
 

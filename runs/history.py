@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django.db.models import UUIDField
 
@@ -61,12 +62,15 @@ def own_messages(run: Run) -> list[Message]:
 
 
 def earlier(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
-    """The last messages before this run that fit into the budget of messages and tokens."""
+    """The last messages before this run that fit into the budget of messages and tokens.
+
+    Without those of runs that this one was started instead of (runs.retries).
+    """
     session = run.session
     assert session is not None
     rows = (
         Message.objects.filter(session_id=session.pk, seq__gt=session.summarised_to)
-        .exclude(run_id=run.pk)
+        .exclude(run_id__in=[run.pk, *ids_in(run.metadata.get("instead_of"))])
         .order_by("-seq")[: spec.context_messages]
     )
     budget = spec.context_tokens * CHARS_PER_TOKEN
@@ -78,6 +82,17 @@ def earlier(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
             break
         kept.append(shown)
     return [message for shown in reversed(kept) for message in shown]
+
+
+def ids_in(value: Any) -> list[UUID]:
+    """Metadata may hold anything: the run ids in a list."""
+    found = []
+    for one in value if isinstance(value, list) else ():
+        try:
+            found.append(UUID(str(one)))
+        except ValueError:
+            continue
+    return found
 
 
 def earlier_calls(row: Message) -> list[dict[str, Any]]:

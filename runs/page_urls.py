@@ -28,6 +28,7 @@ urlpatterns = [
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", runs.run_page, name="run"),
     path("runs/<uuid:pk>/cancel", runs.cancel, name="run-cancel"),
+    path("runs/<uuid:pk>/retry", runs.retry, name="run-retry"),
     path("runs/<uuid:pk>/again", runs.again, name="run-again"),
     path("runs/<uuid:pk>/model-calls/<uuid:call>/", runs.raw_call, name="run-raw"),
     path("sessions/", sessions.session_list, name="sessions"),

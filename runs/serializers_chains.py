@@ -172,8 +172,15 @@ class StartSerializer(serializers.Serializer):
 
 
 class RetrySerializer(serializers.Serializer):
-    step = Text(max_length=64, required=False, help_text="Go on from this step; left out: from what failed.")
-    input = serializers.JSONField(required=False, allow_null=True, help_text="Instead of the step's mapped input.")
+    step = Text(
+        max_length=64, required=False, help_text="Of a chain: go on from this step; left out: from what failed."
+    )
+    input = serializers.JSONField(
+        required=False, allow_null=True, help_text="Instead of the step's mapped input, or of the agent's input."
+    )
+    live = serializers.BooleanField(
+        required=False, help_text="Of an agent: with the version that is live now; left out: with the same version."
+    )
 
 
 class NodeSerializer(serializers.Serializer):

@@ -1,15 +1,16 @@
 """The list of runs, and the page of one run: waterfall, conversation, chain graph, live."""
 
+from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from agents.exceptions import MusterError
+from agents.exceptions import Conflict, MusterError
 from agents.models import Agent
-from runs import endings, intake, pictures
+from runs import endings, intake, pictures, retries
+from runs.history import ids_in
 from runs.models import Message, ModelCall, Run
 from runs.waterfall import waterfall
 
@@ -57,6 +58,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
+        "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
     return page(request, template, run_title(run), **context)
@@ -101,23 +103,41 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @signed_in
 def again(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The same message once more, as a new run in a new session."""
+    """The same message once more in a new session, or the same chain with the same input."""
     run = own_run(request, pk)
-    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
-    if run.agent is None or first is None:
-        messages.error(request, "Only a run that a message started can be run again from here.")
-        return redirect("page:run", pk=pk)
     try:
-        taken = intake.accept_message(user=request.user, parts=first.content, agent=run.agent.name, input=run.input)
+        fresh = start_again(request.user, run)
     except MusterError as error:
         tell(request, error)
         return redirect("page:run", pk=pk)
-    return redirect("page:run", pk=taken.run.pk)
+    return redirect("page:run", pk=fresh.pk)
+
+
+def start_again(user: Any, run: Run) -> Run:
+    if run.chain_version is not None:
+        chain = run.chain_version.chain.name
+        return intake.start_chain(user=user, chain=chain, input=run.input, metadata={"again_of": str(run.pk)})
+    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if run.agent is None or first is None:
+        raise Conflict("Only a run of a chain, or one that a message started, can be run again from here.")
+    return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input).run
+
+
+@require_POST
+@signed_in
+def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Go on from the step that failed; of an agent: the same message again in its session."""
+    try:
+        fresh = retries.retry(own_run(request, pk), user=request.user)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=fresh.pk)
 
 
 def own_run(request: HttpRequest, pk: UUID) -> Run:
     """Acting is for the run's principal: it spends their money and reaches their devices."""
-    run = Run.objects.visible_to(request.user).select_related("agent").filter(pk=pk).first()
+    run = Run.objects.visible_to(request.user).select_related(*JOINS).filter(pk=pk).first()
     if run is None:
         raise Http404("There is no such run of yours.")
     return run

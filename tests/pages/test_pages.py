@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Agent, AuditEvent, Membership
+from agents.tools import ToolResult
 from connectors.models import Connection
 from devices import pairing
 from devices.models import Device, DeviceCall, OfferedTool
@@ -136,6 +137,7 @@ def test_charlie_sees_nothing_of_alices(charlie, signed_in, make_run, alice):
     for path in (
         f"/runs/{run.pk}/cancel",
         f"/runs/{run.pk}/again",
+        f"/runs/{run.pk}/retry",
         f"/approvals/{approval.pk}/decide",
         f"/sessions/{run.session_id}/close",
     ):
@@ -395,3 +397,33 @@ def test_a_device_call_is_a_bar_of_its_own_beneath_its_tool_call(alice, signed_i
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert f'id="device-{call.pk}"' in page
     assert f"/devices/{device.pk}/" in page
+
+
+def test_a_chain_is_run_again_and_retried_from_its_page(alice, signed_in, make_chain, run_chain, worker, functions):
+    functions.answers += [ToolResult(ok=True, value=1), ToolResult.failed("no", "not today")]
+    chain = make_chain({"key": "a", "tool": "one"}, {"key": "b", "tool": "two", "needs": ["a"]})
+    run = run_chain(chain, {"n": 3})
+    browser = signed_in(alice)
+    page = browser.get(f"/runs/{run.pk}/").content.decode()
+    assert "Retry from what failed" in page and "Run again" in page and "<svg" in page
+    retried, again = (post(browser, worker, f"/runs/{run.pk}/{verb}") for verb in ("retry", "again"))
+    assert [name for name, *_ in functions.asked] == ["one", "two", "two", "one", "two"]
+    assert (retried.status, retried.metadata["retry_of"]) == ("succeeded", str(run.pk))
+    assert (again.status, again.input, again.metadata["again_of"]) == ("succeeded", {"n": 3}, str(run.pk))
+    page = browser.get(f"/runs/{again.pk}/").content.decode()
+    assert f'href="/runs/{run.pk}/"' in page and "Retry from what failed" not in page
+
+
+def post(browser, worker, path):
+    with worker.capture(execute=True):
+        answer = browser.post(path)
+    worker.work()
+    assert answer.status_code == 302, path
+    return Run.objects.get(pk=answer["Location"].strip("/").split("/")[-1])
+
+
+def test_a_message_is_retried_from_its_page(alice, signed_in, make_agent, worker):
+    run = worker.send_message(alice, "add 1 and 2", make_agent("clerk"))
+    Run.objects.filter(pk=run.pk).update(status="failed")
+    again = post(signed_in(alice), worker, f"/runs/{run.pk}/retry")
+    assert (again.session_id, again.status) == (run.session_id, "succeeded")
