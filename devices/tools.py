@@ -4,12 +4,13 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from agents.tools import ToolCall, ToolContext, ToolResult, ToolSpec
+from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolResult, ToolSpec
 from devices import records, statements
 from devices.calls import Wanted, call_device
 from devices.client.tools import TOOLS
 from devices.exceptions import DeviceFailed, DeviceOffline
 from devices.models import DeviceCall, OfferedTool
+from devices.protocol import DEADLINE
 from devices.statements import Place
 
 
@@ -23,7 +24,7 @@ class DeviceToolset:
     is_durable = True
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Raises CallPending, OutcomeUnknown and DeviceFailed."""
+        """Raises CallPending, OutcomeUnknown (never for what may be called again) and DeviceFailed."""
         wanted = Wanted(
             tool.source.get("device", tool.name),
             offer=tool.source.get("offer", ""),
@@ -35,9 +36,17 @@ class DeviceToolset:
         if not is_known and is_for_the_server(wanted, context, devices):
             return counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context))
         chosen = None if is_known else lambda: place(wanted, context, devices)
-        result = call_device(wanted, call, context, place=chosen)
+        try:
+            result = call_device(wanted, call, context, place=chosen)
+        except OutcomeUnknown:
+            if not tool.is_repeatable:
+                raise
+            return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
         result = counted(wanted, result) if result.ok else result
         return untrusted(result) if tool.untrusted else result
+
+
+AGAIN = "the device did not answer before the deadline; this tool changes nothing twice: it may be called again"
 
 
 def is_for_the_server(wanted: Wanted, context: ToolContext, devices: list[Place]) -> bool:

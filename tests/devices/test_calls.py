@@ -199,6 +199,29 @@ async def test_a_device_that_lost_its_journal_is_not_sent_the_call_again(alice, 
         assert is_unknown(await asking(alice, id=id))
 
 
+@pytest.mark.parametrize(("effect", "may_repeat"), [("read", True), ("idempotent", True), ("write", False)])
+async def test_a_deadline_is_no_riddle_for_a_tool_that_only_reads(alice, laptop, effect, may_repeat):
+    """It may be called again; of any other nobody knows. Either way the row says what is known of this one."""
+    id = str(uuid.uuid4())
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        asked = asking(alice, id=id, deadline_s=1.5, effect=effect)
+        await device.expect("tool_call")
+        await device.send(type="tool_ack", id=id)
+        assert is_pending(await asked)
+        await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=2))
+        answer = await asking(alice, id=id, deadline_s=1.5, effect=effect)
+        if may_repeat:
+            assert (answer.ok, answer.error["code"]) == (False, "deadline")
+            again = asking(alice, effect=effect)
+            await device.expect("tool_cancel")
+            await device.answer(await device.expect("tool_call"), "the second time")
+            assert (await again).value == "the second time"
+        else:
+            assert is_unknown(answer)
+    assert (await row_of(id)).state == State.UNKNOWN
+
+
 async def test_an_answer_after_the_deadline_is_kept_as_late(alice, laptop):
     id = await fallen(alice, laptop, acked=True, deadline_s=1.2)
     await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=5))

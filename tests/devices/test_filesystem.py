@@ -1,7 +1,10 @@
 import io
+import json
 import os
+import tempfile
 import threading
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -45,14 +48,50 @@ def test_a_name_that_is_no_text_is_counted_and_left_out(workspace, tmp_path):
     assert (listing["entries"], listing["skipped"]) == ([], 1)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_folder_is_counted_and_passed_over(workspace, tmp_path):
-    (tmp_path / "locked").mkdir(mode=0o000)
-    (tmp_path / "open.txt").touch()
+def test_an_unreadable_folder_is_counted_and_passed_over():
+    """Root may read everything, so it is tried by somebody who may not."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        (folder / "open.txt").touch()
+        (folder / "locked").mkdir(mode=0o000)
+        (folder / "locked.txt").touch(mode=0o000)
+        folder.chmod(0o755)
+        said = as_nobody(look_around, home)
+        assert said == {"entries": ["locked", "locked.txt", "open.txt"], "skipped": 1, "refused": ["unreadable"] * 2}
+
+
+def look_around(home: str) -> dict:
+    workspace = Workspace({"docs": Path(home)})
     listing = list_directory(workspace, recursive=True)
-    assert listing["skipped"] == 1
-    with pytest.raises(ToolRefused, match="may not read"):
-        list_directory(workspace, path="locked")
+    refused = []
+    for tool, path in ((list_directory, "locked"), (read_file_content, "locked.txt")):
+        with pytest.raises(ToolRefused, match="may not read") as refusal:
+            tool(workspace, path=path)
+        refused.append(refusal.value.code)
+    return {"entries": [e["path"] for e in listing["entries"]], "skipped": listing["skipped"], "refused": refused}
+
+
+def as_nobody(work, *arguments):
+    """What `work` returns in a child process without a right; here already where this is no root."""
+    if os.geteuid() != 0:
+        return work(*arguments)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            os.write(writing, json.dumps(work(*arguments)).encode())
+        except BaseException as error:  # a child must not return into the test runner
+            os.write(writing, json.dumps(repr(error)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = json.load(pipe)
+    os.waitpid(child, 0)
+    return said
 
 
 def test_parts_of_a_file_join_to_the_whole(workspace, tmp_path):
