@@ -26,6 +26,7 @@ BODY = [
     "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
     "min_isolation", "input_schema", "output_schema",
 ]  # fmt: skip
+TOLD = ["is_deprecated", "published_version", "refusals", "draft_sha256"]
 
 
 class RefusalSerializer(serializers.Serializer):
@@ -59,15 +60,21 @@ class FunctionSerializer(OwnedSerializer):
     input_schema = OptionalSchemaField(help_text="Left out or null: derived from the signature.")
     output_schema = OptionalSchemaField(help_text="Results are checked against it; null: anything.")
     note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Kept in the audit log.")
+    expected = Text(
+        write_only=True, required=False, allow_blank=True, max_length=64,
+        help_text="The draft_sha256 you have seen: 409 when somebody changed it since.",
+    )  # fmt: skip
     published_version = serializers.IntegerField(
         source="published.number", default=None, read_only=True, allow_null=True
     )
     refusals = serializers.SerializerMethodField(help_text="Empty: what is refused is not stored.")
-    draft_sha256 = serializers.SerializerMethodField(help_text="Of the working row; `publish` takes it as `expected`.")
+    draft_sha256 = serializers.SerializerMethodField(
+        help_text="Of the working row; changing and publishing take it as `expected`."
+    )
 
     class Meta:
         model = StoredFunction
-        fields = ["name", *BODY, "note", "is_deprecated", "published_version", "refusals", "draft_sha256", *OWNED]
+        fields = ["name", *BODY, "note", "expected", *TOLD, *OWNED]
 
     def get_refusals(self, function: StoredFunction) -> list[dict[str, Any]]:
         return []
@@ -82,10 +89,9 @@ class FunctionSerializer(OwnedSerializer):
         return self.kept(function, validated)
 
     def kept(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
-        expected, note = expectations(validated), validated.pop("note", "")
-        request = self.context["request"]
+        told = {"note": validated.pop("note", ""), "expected": validated.pop("expected", ""), **expectations(validated)}
         fill(function, validated)
-        return store.save(function, user=request.user, source=self.context["address"], note=note, **expected)
+        return store.save(function, user=self.context["request"].user, source=self.context["address"], **told)
 
 
 def expectations(validated: dict[str, Any]) -> dict[str, Any]:

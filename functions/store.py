@@ -17,12 +17,19 @@ accepted: dict[str, None] = {}
 
 
 def save(
-    function: StoredFunction, *, user: Any, source: str = "", note: str = "", **expectations: Any
+    function: StoredFunction, *, user: Any, source: str = "", note: str = "", expected: str = "", **expectations: Any
 ) -> StoredFunction:
-    """Check a working row and keep it. Raises Invalid with one detail a refusal, Forbidden for a limit raised."""
+    """Check a working row and keep it. Raises Invalid with one detail a refusal, Forbidden for a limit raised.
+
+    `expected` is the draft's sha256 that the author has seen: Conflict when it is another one by now. Without it, what
+    somebody else wrote while this was checked is still not overwritten.
+    """
     before = StoredFunction.objects.filter(pk=function.pk).first() if function.pk else None
+    seen = draft_hash(before) if before else ""
     if before:
         require_edit(before, user)
+        if expected and expected != seen:
+            raise_changed(function)
         forget_derived(function, before)
     if before is None or before.name != function.name:
         catalogue.require_free_name(function)
@@ -30,6 +37,8 @@ def save(
     refuse(checks.check(function, **expectations), "was not stored")
     try:
         with transaction.atomic():
+            if before and draft_hash(StoredFunction.objects.select_for_update().get(pk=function.pk)) != seen:
+                raise_changed(function)
             function.save()
             verb = "created" if before is None else "changed"
             record(verb, function, user, source, sha256=draft_hash(function), **({"note": note} if note else {}))
@@ -151,7 +160,7 @@ def raise_changed(function: StoredFunction) -> None:
     raise Conflict(
         f"Somebody else changed “{function}” meanwhile.",
         code="changed_meanwhile",
-        hint="Read it again, look at the difference, then publish.",
+        hint="Read it again, look at the difference, then try again.",
     )
 
 

@@ -187,6 +187,17 @@ def test_publishing_what_somebody_changed_meanwhile_is_409(alice_api):
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "changed_meanwhile")
 
 
+def test_changing_what_somebody_changed_meanwhile_is_409_and_loses_nothing(alice_api):
+    seen = alice_api.post(f"{V1}/", {"name": "add", "source": ADD}).json()["draft_sha256"]
+    first = alice_api.patch(f"{V1}/add", {"description": "Hers.", "expected": seen}, JSON)
+    assert first.status_code == 200 and "expected" not in first.json()
+    late = alice_api.patch(f"{V1}/add", {"description": "His.", "expected": seen}, JSON)
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "changed_meanwhile")
+    assert alice_api.get(f"{V1}/add").json()["description"] == "Hers."
+    again = alice_api.patch(f"{V1}/add", {"description": "His.", "expected": first.json()["draft_sha256"]}, JSON)
+    assert again.json()["description"] == "His."
+
+
 def test_what_is_in_use_is_409_with_its_users(alice, alice_api, agent):
     publish(alice)
     ToolGrant.objects.create(agent=agent, tool=Tool.objects.get(name="add"))

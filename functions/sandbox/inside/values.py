@@ -51,7 +51,7 @@ class BadResult(Exception):
 def encode(value: object) -> bytes:
     """The value as UTF-8 JSON. Raises BadResult, naming the place and what to return instead."""
     text = "".join(_chunks(_plain(value, "result", 0), 0))
-    if _NUL.search(text):
+    if "\\u0000" in text and _NUL.search(text):  # the pattern alone takes 0.1 s for a megabyte
         raise BadResult("the result contains a NUL character, which databases cannot hold: remove it")
     try:
         return text.encode()
