@@ -272,6 +272,8 @@ RATE_PER_ADDRESS = env.int(
     "MUSTER_RATE_PER_ADDRESS", default=60_000
 )  # requests a minute from one address; 0 is no limit
 
+LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)  # sign-ins a minute for one name from one address; 0: no limit
+
 # What definition files may hold, in the order in which kinds may refer to each other.
 DEFINITION_KINDS = [
     "agents.definitions.ProviderKind",

@@ -3,9 +3,12 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
+from agents.login import LoginForm
+
 from .views import (
     approvals,
     audit,
+    chains,
     connections,
     dashboard,
     devices,
@@ -18,9 +21,10 @@ from .views import (
 )
 
 app_name = "page"
+login = auth.LoginView.as_view(template_name="muster/login.html", authentication_form=LoginForm)
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
-    path("login/", auth.LoginView.as_view(template_name="muster/login.html"), name="login"),
+    path("login/", login, name="login"),
     path("logout/", auth.LogoutView.as_view(next_page="page:login"), name="logout"),
     path("start/", start.start, name="start"),
     path("playground/", playground.playground, name="playground"),
@@ -46,6 +50,8 @@ urlpatterns = [
     path("devices/<uuid:pk>/offers/<int:offer>", devices.decide, name="device-offer"),
     path("connections/", connections.connection_list, name="connections"),
     path("connections/<int:pk>/", connections.connection_page, name="connection"),
+    path("chains/", chains.chain_list, name="chains"),
+    path("chains/<str:name>/", chains.chain_page, name="chain"),
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),
     path("functions/<str:name>/", workbench.function_page, name="function"),

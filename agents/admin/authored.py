@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.http import urlencode
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
 from unfold.widgets import (
@@ -177,7 +178,8 @@ class AgentAdmin(VersionedAdmin):
     ]
     list_filter = ["enabled", ("provider", admin.RelatedOnlyFieldListFilter), *OWNER_FILTERS]
     search_fields = ["name", "description"]
-    actions_detail = ["show_versions", "duplicate"]
+    actions_detail = ["try_out", "show_versions", "duplicate"]
+    definition_kind = "agent"
     inlines = [GrantInline]
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled"]}),
@@ -195,6 +197,15 @@ class AgentAdmin(VersionedAdmin):
 
     def has_copy_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return self.has_add_permission(request)
+
+    @action(description="Try", url_path="try", permissions=["view"], icon="chat")
+    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The playground, with this agent chosen."""
+        agent = self.row_or_404(request, object_id)
+        if agent.published is None:
+            messages.warning(request, f"“{agent}” is a draft: publish it, then it can be tried.")
+            return redirect(reverse("admin:agents_agent_change", args=[agent.pk]))
+        return redirect(f"{reverse('page:playground')}?{urlencode({'agent': agent.name})}")
 
     @display(description="What it is for")
     def short_description(self, agent: Agent) -> str:

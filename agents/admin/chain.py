@@ -5,11 +5,12 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.admin import StackedInline
-from unfold.decorators import display
+from unfold.decorators import action, display
 
 from agents.models import Chain, ChainStep
 
@@ -63,6 +64,8 @@ class ChainAdmin(VersionedAdmin):
     list_filter = ["enabled", "strategy", *OWNER_FILTERS]
     search_fields = ["name", "description"]
     inlines = [StepInline, ChainGrantInline]
+    actions_detail = ["try_out", "show_versions"]
+    definition_kind = "chain"
     readonly_fields = ["picture"]
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled", "strategy", "picture"]}),
@@ -73,6 +76,11 @@ class ChainAdmin(VersionedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
+
+    @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
+    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Its page, with a form that starts a run."""
+        return redirect(reverse("page:chain", args=[self.row_or_404(request, object_id).name]))
 
     @display(description="Picture of the draft")
     def picture(self, chain: Chain) -> str:

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
+from agents import definitions
 from agents.diff import as_text, side_by_side
 from agents.exceptions import MusterError
 
@@ -38,7 +39,8 @@ class VersionedAdmin(OwnedAdmin):
 
     form = VersionedForm
     actions_detail = ["show_versions"]
-    actions = ["publish_selected"]
+    actions = ["publish_selected", "export_selected"]
+    definition_kind = ""  # its name in definition files
 
     # What a subclass may replace ----------------------------------------------------------------------------------
 
@@ -97,6 +99,15 @@ class VersionedAdmin(OwnedAdmin):
         for row in queryset:
             if self.is_editable(request, row):
                 self.publish_and_tell(request, row)
+
+    @action(description="Export as YAML", permissions=["view"])
+    def export_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse:
+        """A file that `manage.py apply_definitions` reads. Secrets are never in it."""
+        kind = definitions.kinds()[self.definition_kind]
+        text = definitions.dump(kind.read(row) for row in queryset)
+        name = f"{self.definition_kind}s.yaml" if queryset.count() > 1 else f"{queryset.first()}.yaml"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)
 
     # Versions -----------------------------------------------------------------------------------------------------
 

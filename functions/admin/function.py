@@ -166,7 +166,8 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     ]
     list_filter = ["effect", "is_deprecated", *OWNER_FILTERS]
     search_fields = ["name", "description"]
-    actions = ["publish_selected", "deprecate_selected"]
+    actions = ["publish_selected", "deprecate_selected", "export_selected"]
+    definition_kind = "function"
     actions_detail = ["show_versions", "try_out", "show_tests", "show_replay"]
     inlines = [TestInline]
     fieldsets = [

@@ -24,6 +24,7 @@ NAVIGATION = [
     [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
     [
         ("Functions", "functions", "functions"),
+        ("Chains", "chains", "chains"),
         ("Devices", "devices", "devices"),
         ("Connections", "connections", "connections"),
     ],

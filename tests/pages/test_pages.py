@@ -27,6 +27,7 @@ EMPTY = [
     "/audit/",
     "/functions/",
     "/functions/new/",
+    "/chains/",
 ]
 
 

@@ -1,6 +1,9 @@
 """What a person reads where a page cannot be had."""
 
+import secrets
+
 import pytest
+from django.contrib.auth import get_user_model
 from django.test import Client
 
 
@@ -18,3 +21,18 @@ def test_a_form_from_another_site_is_refused_in_our_own_words(alice):
     answer = browser.post("/devices/pair")
     assert answer.status_code == 403
     assert b"The page was too old" in answer.content
+
+
+@pytest.mark.parametrize("path", ["/login/", "/admin/login/"])
+def test_a_password_is_not_guessed_without_end(path, settings, client, db):
+    """The right one comes too late, and another person is in nobody's way."""
+    settings.LOGIN_TRIES = 3
+    name, other = secrets.token_hex(6), secrets.token_hex(6)
+    for person in (name, other):
+        get_user_model().objects.create_superuser(person, password="right horse")
+    tries = [client.post(path, {"username": name, "password": f"guess {number}"}) for number in range(3)]
+    assert all(b"Too many tries" not in answer.content for answer in tries)
+    late = client.post(path, {"username": name, "password": "right horse"})
+    assert late.status_code == 200
+    assert b"Too many tries" in late.content
+    assert client.post(path, {"username": other, "password": "right horse"}).status_code == 302
