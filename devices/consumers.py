@@ -16,7 +16,7 @@ from devices.models import Device, DeviceCredential
 from devices.nudges import NUDGES
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
-from devices.threads import in_thread
+from devices.threads import in_batch, in_thread
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +56,27 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Channels' own loop makes two tasks and hops to a thread for each frame; nothing here needs that."""
         self.scope, self.base_send = scope, send
-        while (message := await receive())["type"] != "websocket.disconnect":
-            if message["type"] == "websocket.connect":
-                await self.connect()
-            else:
-                await self.receive(message.get("text"))
+        await receive()  # websocket.connect
+        coming, next_message = asyncio.ensure_future(self.connect()), asyncio.ensure_future(receive())
+        await asyncio.wait([coming, next_message], return_when=asyncio.FIRST_COMPLETED)
+        if not coming.done():
+            await self.give_up(coming)
+            return
+        coming.result()
+        while (message := await next_message)["type"] != "websocket.disconnect":
+            await self.receive(message.get("text"))
+            next_message = receive()
         await self.disconnect(message.get("code", 0))
+
+    async def give_up(self, coming: asyncio.Task) -> None:
+        """The device has hung up before it was let in: where many wait, only those that still do are worth the work."""
+        coming.cancel()
+        await asyncio.wait([coming])
+        await self.disconnect(0)
 
     async def connect(self) -> None:
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
-        self.device, self.credential = await in_thread(DeviceCredential.admit, bearer(self.scope))
+        self.device, self.credential = await in_batch(DeviceCredential.admit, bearer(self.scope))
         if self.device is None:
             await self.close()
             return
@@ -79,7 +90,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         if self.device is None:
             return
         await NUDGES.remove(self)
-        await in_thread(presence.leave, self.device.pk, self.socket)
+        await in_batch(presence.leave, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """One frame; a binary one is a bad one."""
@@ -117,7 +128,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         if hello.device_id and hello.device_id != str(self.device.pk):
             await self.refuse("wrong_device", "this credential belongs to another device")
             return
-        arrival = await in_thread(presence.arrive, self.device.pk, self.socket, hello)
+        arrival = await in_batch(presence.arrive, self.device.pk, self.socket, hello)
         if arrival is None:
             await self.close(protocol.REVOKED, "this device was revoked")
             return
