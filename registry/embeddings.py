@@ -91,8 +91,8 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     """
     model = f"{provider.pk}:{provider.revision}:{model_name}"
     keys = {f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}": text for text in texts}
-    found = {key: vector for key in keys if (vector := _vectors.get(key))}
-    found |= read_kept([key for key in keys if key not in found])
+    known = _vectors.get_many(keys)
+    found = known | read_kept([key for key in keys if key not in known])
     asked = {key: text for key, text in keys.items() if key not in found}
     first = [] if passing is None else [passing]
     fresh = embed(provider, model_name, [*first, *asked.values()])
@@ -100,8 +100,8 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     made = dict(zip(asked, fresh[len(passed) :], strict=True))
     write_kept(made)
     found |= made
-    for key, vector in found.items():
-        _vectors.get_or_make(key, partial(tuple, vector))
+    for key in found.keys() - known.keys():
+        _vectors.get_or_make(key, partial(found.__getitem__, key))
     by_text = {text: found[key] for key, text in keys.items()}
     return [*passed, *(by_text[text] for text in texts)]
 
