@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+from django.db.models import IntegerField
+
 from agents.models import Agent, AgentVersion
+from agents.prepared import Select
 from agents.spec import AgentSpec
 
 from .cache import Cache
@@ -51,14 +55,22 @@ class Profile:
 _profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
 
 
+def usable(at: Any) -> Any:
+    person = SimpleNamespace(pk=at.user, is_authenticated=True)
+    rows = Agent.objects.visible_to(person).published().nearest_first(person)
+    return rows.values_list("pk", "name", "live_hash")
+
+
+USABLE = Select(usable, user=IntegerField())
+
+
 def profiles_for(user: Any) -> list[Profile]:
     """The published agents this person can use, nearest owner first where names are equal.
 
     One query when all are kept.
     """
-    rows = Agent.objects.visible_to(user).published().nearest_first(user).values_list("pk", "name", "live_hash")
     nearest: dict[str, tuple[int, str]] = {}
-    for pk, name, live_hash in rows:
+    for pk, name, live_hash in USABLE.all(user=user.pk) if user.is_authenticated else []:
         nearest.setdefault(name, (pk, live_hash))
     keys = list(nearest.values())
     found = _profiles.get_many(keys)

@@ -7,8 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from django.db.models import IntegerField
+
 from agents.exceptions import NotFound
 from agents.models import Agent
+from agents.prepared import Select
 
 from . import classifier, embeddings, matching
 from .profiles import Profile, profiles_for
@@ -195,5 +198,12 @@ def reason_for(winners: list[Profile], found: Found) -> str:
     return f"{first}; equally good: {others}; chosen by track record, then by name"
 
 
-def load(profile: Profile) -> Agent:
-    return Agent.objects.select_related("published", "provider").get(pk=profile.id)
+CHOSEN = Select(
+    lambda at: Agent.objects.select_related("published", "provider").filter(pk=at.agent)[:1], agent=IntegerField()
+)
+
+
+def load(profile: Profile) -> Agent | None:
+    """The chosen agent; None where it was deleted a moment ago."""
+    agent: Agent | None = CHOSEN.first(agent=profile.id)
+    return agent
