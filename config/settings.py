@@ -287,6 +287,7 @@ DEFINITION_KINDS = [
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
+WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)  # takes an attacking function off
 FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])  # patterns of hosts that ctx.http may be allowed
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.db import transaction
+
 from agents.exceptions import Conflict
 from agents.models import ChainStep, Tool, ToolGrant
 from agents.models.agent import tool_changed
@@ -11,9 +13,13 @@ GRACE_S = 5.0  # on top of the function's own limit: queueing and transport
 
 
 def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
-    """Make or refresh the tool that bears the function's name. Raises Conflict when another tool has the name."""
+    """Make or refresh the tool that bears the function's name. Raises Conflict when another tool has the name.
+
+    Publishing what had no live version switches its tool on again; one that a person switched off stays off.
+    """
     require_free_name(function)
     tool = tool_of(function) or Tool(kind=Tool.Kind.FUNCTION)
+    tool.enabled = tool.enabled or not StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
     spec = version.spec
     tool.name, tool.owner, tool.team = function.name, function.owner, function.team
     tool.description, tool.effect = spec["description"], spec["effect"]
@@ -41,6 +47,19 @@ def require_free_name(function: StoredFunction) -> None:
 
 def tool_of(function: StoredFunction) -> Tool | None:
     return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function.pk).first()
+
+
+@transaction.atomic
+def withdraw(function_id: int, version_id: int) -> bool:
+    """Take this version off if it is the live one: no agent and no chain calls it until a person publishes again."""
+    if not StoredFunction.objects.filter(pk=function_id, published=version_id).update(published=None):
+        return False
+    tool = Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first()
+    if tool:
+        tool.enabled = False
+        tool.save(update_fields=["enabled"])
+        tool_changed(tool)
+    return True
 
 
 def unlist_tool(function: StoredFunction) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.core.cache import cache
 from django.db import IntegrityError
 from redis import RedisError
@@ -15,7 +16,7 @@ from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent
 from agents.prepared import insert
 from agents.schema import sha256_of, validate
-from functions import sandbox, slots
+from functions import catalogue, sandbox, slots
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
@@ -161,8 +162,17 @@ def record(
     )
     keep(execution)
     if outcome.status == "violation":
-        AuditEvent.record("function.violation", execution, version=version.number, function=version.name)
+        report_violation(version, execution)
     return execution
+
+
+def report_violation(version: Ready, execution: Execution) -> None:
+    """A system call that no honest code makes also withdraws the version; a broken protocol may be a mere accident."""
+    facts: dict[str, Any] = {"version": version.number, "function": version.name}
+    AuditEvent.record("function.violation", execution, **facts)
+    is_attack = (execution.error or {}).get("type") == "SystemCall" and settings.WITHDRAW_ON_VIOLATION
+    if is_attack and version.function_id and version.id and catalogue.withdraw(version.function_id, version.id):
+        AuditEvent.record("function.withdrawn", execution, **facts)
 
 
 def keep(execution: Execution) -> None:

@@ -182,9 +182,9 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
 
 def point_to(function: StoredFunction, version: FunctionVersion) -> None:
     """Make a version the live one: the pointer, and the tool that agents see."""
+    catalogue.list_tool(function, version)
     function.published = version
     StoredFunction.objects.filter(pk=function.pk).update(published=version, updated_at=timezone.now())
-    catalogue.list_tool(function, version)
 
 
 def rollback(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
