@@ -175,15 +175,13 @@ def crowd(many: int, due: int) -> None:
     owner = get_user_model().objects.filter(is_superuser=True).first()
     chain = Chain.objects.get(name="many")
     crontab = CrontabSchedule.objects.create(minute="0", hour="3", timezone="Europe/Berlin")
-    moment = timezone.now().replace(microsecond=0) + timedelta(seconds=8)
+    later = timezone.now() + timedelta(days=1)
     common = {"owner": owner, "chain": chain, "input": {"n": []}, "crontab": crontab, "timezone": "Europe/Berlin"}
     Schedule.objects.bulk_create(
-        [
-            Schedule(name=f"s{n}", next_due_at=moment if n < due else moment + timedelta(days=1), **common)
-            for n in range(many)
-        ],
-        batch_size=1000,
+        [Schedule(name=f"s{n}", next_due_at=later, **common) for n in range(many)], batch_size=1000
     )
+    moment = timezone.now().replace(microsecond=0) + timedelta(seconds=3)
+    Schedule.objects.filter(name__in=[f"s{n}" for n in range(due)]).update(next_due_at=moment)
     stop = threading.Event()
     second = threading.Thread(target=lambda: beat(schedules, stop), daemon=True)
     second.start()

@@ -35,6 +35,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/retry", runs.retry, name="run-retry"),
     path("runs/<uuid:pk>/again", runs.again, name="run-again"),
     path("runs/<uuid:pk>/model-calls/<uuid:call>/", runs.raw_call, name="run-raw"),
+    path("chains/<int:pk>/picture.svg", runs.chain_picture, name="chain-picture"),
     path("sessions/", sessions.session_list, name="sessions"),
     path("sessions/<uuid:pk>/", sessions.session_page, name="session"),
     path("sessions/<uuid:pk>/close", sessions.close, name="session-close"),

@@ -84,10 +84,10 @@ class ChainAdmin(VersionedAdmin):
 
     @display(description="Picture of the draft")
     def picture(self, chain: Chain) -> str:
-        """The graph as the API draws it; a chain that is not saved yet has none."""
+        """The graph of the draft; a chain that is not saved yet has none."""
         if chain.pk is None:
             return "–"
-        address = reverse("chain-picture", args=[chain.name])
+        address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ from person to person
         words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
         return format_html('<img src="{}" alt="{}" style="max-width:100%;height:auto">', address, words)
 

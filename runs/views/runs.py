@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
-from agents.models import Agent
+from agents.models import Agent, Chain
 from runs import endings, intake, pictures, retries
 from runs.history import ids_in
 from runs.models import Message, ModelCall, Run
@@ -87,6 +87,17 @@ def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
     if found is None or not request.user.has_perm("runs.read_raw"):
         raise Http404("There is no such model call that you can read.")
     return page(request, "raw.html", f"Turn {found.turn}, raw", run=run, call=found)
+
+
+@signed_in
+def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
+    """The draft of a chain, for those who may see it."""
+    rows = Chain.objects.all() if request.user.is_superuser else Chain.objects.visible_to(request.user)
+    chain = rows.filter(pk=pk).first()
+    if chain is None:
+        raise Http404("There is no such chain that you can see.")
+    picture = pictures.of_draft(chain.draft_spec())
+    return HttpResponse(picture, content_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
 
 @require_POST

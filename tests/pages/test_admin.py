@@ -1,5 +1,7 @@
 """The admin of runs, chains, schedules and connections opens, for staff with their own rows alone."""
 
+import re
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission
@@ -105,3 +107,15 @@ def test_the_menu_offers_what_a_person_may_look_at(site_admin, charlie, signed_i
     assert "Route decisions" in hers
     assert reverse("admin:agents_agent_changelist") in his
     assert "Route decisions" not in his
+
+
+def test_the_page_of_a_chain_shows_its_picture(alice, charlie, site_admin, staff, signed_in, make_chain):
+    chain = make_chain({"key": "look", "tool": "lookup"}, {"key": "tell", "tool": "say", "needs": ["look"]})
+    browser = signed_in(staff(alice))
+    page = browser.get(reverse("admin:agents_chain_change", args=[chain.pk])).content.decode()
+    [address] = re.findall(r'<img src="([^"]+)" alt="look after nothing; tell after look"', page)
+    picture = browser.get(address)
+    assert (picture.status_code, picture["Content-Type"]) == (200, "image/svg+xml")
+    assert 'data-step="tell"' in picture.content.decode()
+    assert signed_in(charlie).get(address).status_code == 404
+    assert signed_in(site_admin).get(address).status_code == 200
