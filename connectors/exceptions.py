@@ -1,10 +1,12 @@
 """What can go wrong between us and a service, as the errors that the runner knows."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
-from agents.tools import ToolFailed
+from agents.tools import CallPending, ToolContext, ToolFailed
 
 from .models import Connection
 
@@ -39,6 +41,14 @@ class Throttled(ToolFailed):
         message = f"{service} takes no more requests for {seconds:.0f} seconds; try again after that."
         super().__init__(message, details={"retry_after_s": seconds})
         self.seconds = seconds
+
+
+def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
+    """A run waits as long as the service asked, by a timer and without a worker, then makes the same call again."""
+    if context.run_id is None:
+        return error
+    until = timezone.now() + timedelta(seconds=error.seconds)
+    return CallPending("timer", until=until, reference=str(error), instead=error)
 
 
 class CursorExpired(Exception):

@@ -14,7 +14,8 @@ from agents.models import Tool
 from agents.tools import OutcomeUnknown, RetryTool, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 
 from .content import cut, decode
-from .exceptions import failed
+from .exceptions import Throttled, failed, later
+from .http import retry_after
 from .mcp_tools import source_of
 from .models import Connection, RemoteTool
 from .openapi import MAX_TEXT, base_url_of, operations, read_document
@@ -67,6 +68,9 @@ class HttpToolset:
                 result = self.exchange(tool, connection, remote, call, context.user_id)
             error = "" if result.ok else str(result.error)
             return result
+        except Throttled as problem:
+            error = str(problem)
+            raise later(problem, context)
         except ToolError as problem:
             error = str(problem)
             raise
@@ -100,6 +104,8 @@ class HttpToolset:
         except httpx.HTTPError as error:
             raise broken(connection, tool, error)
         connection.mark_ok()
+        if response.status_code == 429 and (wait := retry_after(response.headers)):
+            raise Throttled(connection.name, wait)
         return result_of(response, body)
 
 

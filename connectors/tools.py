@@ -1,18 +1,16 @@
 """This app's side of the tool bargain: cloud connectors, MCP servers, HTTP operations."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db.models import Q
-from django.utils import timezone
 
 from agents import outbound
-from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 
 from .base import Connector
 from .catalog import CONNECTORS, operation_of
-from .exceptions import ReconnectNeeded, Throttled
+from .exceptions import ReconnectNeeded, Throttled, later
 from .http import Api
 from .mcp_tools import McpToolset
 from .models import Connection
@@ -40,7 +38,7 @@ class ConnectorToolset:
             try:
                 value = run(connector, method, arguments, call.id)
             except Throttled as error:
-                raise error if context.run_id is None else later(error)
+                raise later(error, context)
         return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts_of(method, value))
 
 
@@ -48,12 +46,6 @@ def run(connector: Connector, method: str, arguments: dict[str, Any], call_id: s
     if method == "fetch_new":
         arguments["call_id"] = call_id
     return getattr(connector, method)(**arguments)
-
-
-def later(error: Throttled) -> CallPending:
-    """A run waits as long as the service asked, by a timer and without a worker; then this call is made again."""
-    until = timezone.now() + timedelta(seconds=error.seconds)
-    return CallPending("timer", until=until, reference=str(error), instead=error)
 
 
 def counts_of(method: str, value: Any) -> dict[str, int]:

@@ -1,15 +1,18 @@
 """A service asks us to wait a minute: the run waits by a timer and without a worker, then goes on where it was."""
 
+import re
 from datetime import timedelta
 
 import pytest
 import time_machine
 from django.utils import timezone
 
+from agents.models import Tool
 from connectors import catalog
+from connectors.models import Connection
 from runs import endings, intake, recovery
 from runs.models import Run, StepRun
-from tests.connectors.loopback import Fault
+from tests.connectors.loopback import Fault, Loopback
 from tests.fakes import calls, says
 
 MINUTE = {"Retry-After": "60"}
@@ -133,3 +136,37 @@ def test_items_of_a_step_that_are_throttled_wait_while_the_others_go_on(
     run.refresh_from_db()
     assert run.status == "succeeded", run.error
     assert [one["subject"] for one in run.output] == [f"m{number}" for number in range(6)]
+
+
+class Till(Loopback):
+    def __init__(self):
+        super().__init__()
+        self.routes.append(("POST", re.compile("/charges"), lambda asked: {"charged": asked.json["order"]}))
+
+    def document(self):
+        order = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
+        body = {"required": True, "content": {"application/json": {"schema": order}}}
+        return {
+            "openapi": "3.1.0",
+            "info": {"title": "Till", "version": "1"},
+            "servers": [{"url": self.url}],
+            "paths": {"/charges": {"post": {"operationId": "charge", "requestBody": body}}},
+        }
+
+
+def test_an_http_operation_that_is_throttled_is_made_once_and_later(
+    alice, alice_api, make_agent, stub_provider, stub, worker
+):
+    with Till() as till:
+        connection = Connection.objects.create(owner=alice, name="till", provider="openapi")
+        imported = alice_api.post(f"/api/v1/connections/{connection.pk}/import", {"document": till.document()})
+        assert imported.status_code == 200, imported.json()
+        cashier = make_agent("cashier", provider=stub_provider, tools=[Tool.objects.get(kind="http")], timeout=600)
+        till.faults += [Fault("/charges", status=429, headers=MINUTE)]
+        stub.script(calls(("till_charge", {"body": {"order": "o1"}})), says("charged"))
+        run = worker.send_message(alice, "charge o1", cashier)
+        assert (run.status, run.waiting_for) == ("waiting", "timer")
+        later(worker, 61)
+        run.refresh_from_db()
+        assert run.status == "succeeded" and till.count("/charges") == 2
+        assert run.tool_calls.get().result["body"] == {"charged": "o1"}
