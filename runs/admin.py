@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -25,7 +26,9 @@ from runs.models import (
     TriggerFiring,
     Worker,
 )
+from runs.timing import TimingError, zone_named
 
+TIMINGS = ("crontab", "interval", "clocked")
 STATES = {
     "succeeded": "success",
     "approved": "success",
@@ -190,8 +193,32 @@ class BudgetAdmin(OwnedAdmin):
     ]
 
 
+class ScheduleForm(forms.ModelForm):
+    """One target, one timing, and a time zone that there is."""
+
+    class Meta:
+        model = Schedule
+        fields = "__all__"  # noqa: DJ007  (the admin's fieldsets choose)
+
+    def clean_timezone(self) -> str:
+        try:
+            zone_named(self.cleaned_data["timezone"])
+        except TimingError as error:
+            raise forms.ValidationError(str(error))
+        return self.cleaned_data["timezone"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        for fields, words in ((("agent", "chain"), "an agent or a chain"), (TIMINGS, "one of these three")):
+            given = [name for name in fields if cleaned.get(name)]
+            if len(given) != 1 and not any(name in self.errors for name in fields):
+                self.add_error(fields[0], f"Choose {words}." if not given else f"Choose only {words}.")
+        return cleaned
+
+
 @admin.register(Schedule)
 class ScheduleAdmin(OwnedAdmin):
+    form = ScheduleForm
     list_display = ["name", "agent", "chain", "next_due_at", "last_due_at", "enabled", "paused_reason", "owner"]
     list_filter = ["enabled", "missed_policy", "overlap_policy"]
     search_fields = ["name", "description"]

@@ -1,10 +1,10 @@
 // Turns every <textarea data-editor="python|json"> into a CodeMirror editor. The textarea stays the form's field, so the
-// page works without this file. With data-validate, what is wrong with the source is shown at its lines while typing.
+// page works without this file. With data-validate, or by an event, what is wrong is shown at its lines while typing.
 import { basicSetup, EditorView } from "codemirror";
 import { python } from "@codemirror/lang-python";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { indentUnit } from "@codemirror/language";
-import { linter, lintGutter } from "@codemirror/lint";
+import { linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { keymap } from "@codemirror/view";
 import { indentWithTab } from "@codemirror/commands";
 import { oneDark } from "@codemirror/theme-one-dark";
@@ -34,6 +34,10 @@ function enhance(area) {
   if (area.dataset.validate) extensions.push(linter((view) => refusals(area, form, view), { delay: 500 }));
   if (area.readOnly || area.disabled) extensions.push(EditorView.editable.of(false));
   const view = area.dataset.shadow ? inShadow(area, extensions) : inPage(area, extensions);
+  // A page that checks the source itself says what it found: new CustomEvent("refusals", { detail: [{line, message, …}] }).
+  area.addEventListener("refusals", (event) => {
+    view.dispatch(setDiagnostics(view.state, event.detail.map((one) => diagnostic(view.state.doc, one))));
+  });
   area.hidden = true;
   area.required = false; // a hidden field cannot be focused by the browser; the server says what is missing
 }

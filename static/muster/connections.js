@@ -1,6 +1,8 @@
 // Logins, servers and their tools: each button is one call of the API.
 import { api, tell } from "./page.js";
 
+for (const button of document.querySelectorAll("[data-server] button, [data-authorize] button")) button.disabled = false;
+
 for (const form of document.querySelectorAll("[data-server]")) {
   form.addEventListener("submit", (event) => send(event, form, async (values) => {
     const made = await api("connections/", { method: "POST", body: Object.fromEntries([...values].filter(([, value]) => value)) });

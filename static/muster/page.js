@@ -56,12 +56,17 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
+// What the server should know before it draws the next page; no script has to run before the first paint.
+function keep(name, value) {
+  document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+}
+
 function toggleTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
   const next = now === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
-  localStorage.setItem("theme", next);
+  keep("theme", next);
 }
 
 document.addEventListener("click", async (event) => {
@@ -90,5 +95,5 @@ document.addEventListener("keydown", (event) => {
 });
 // The server counts days in this zone from the next page on.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
+if (zone) keep("zone", zone);
 localise();

@@ -210,6 +210,7 @@ async function work(columns, message) {
 }
 
 if (composer) {
+  composer.querySelector("[data-send]").disabled = false; // before this script came, sending would have lost the text
   const columns = [...document.querySelectorAll(".column")].map((element) => new Column(element));
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();

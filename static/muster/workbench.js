@@ -43,6 +43,7 @@ async function check() {
 function showRefusals(refusals) {
   const items = refusals.map((one) => make("li", {}, make("strong", { textContent: one.line ? `Line ${one.line}. ` : "" }), one.message ?? "", make("span", { className: "soft", textContent: one.hint ? ` ${one.hint}` : "" })));
   document.getElementById("refusals").replaceChildren(...items);
+  source.dispatchEvent(new CustomEvent("refusals", { detail: refusals.filter((one) => one.line) }));
 }
 
 // The editor writes into the text area without an event; looking twice a second costs nothing.
@@ -113,6 +114,7 @@ async function publish() {
   } catch (error) { tell(`Not published. ${error.message}`); }
 }
 
+document.querySelector("[data-run]").disabled = false;
 document.getElementById("try-form").addEventListener("submit", (event) => { event.preventDefault(); run(); });
 document.querySelector("[data-try]").addEventListener("click", run);
 document.querySelector("[data-save]")?.addEventListener("click", async () => { wrong("source", ""); if ((await save()) === "new") location.reload(); });

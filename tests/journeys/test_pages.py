@@ -182,6 +182,7 @@ def test_a_function_is_written_refused_tried_published_and_compared(open_page, l
     editor = page.locator(".cm-content")
     editor.fill("import os\ndef shout(): return os.environ")
     page.locator("#refusals li").first.wait_for()
+    page.locator(".cm-lint-marker-error").first.wait_for()  # at its line, in the editor
     picture(page, "refused")
     editor.fill(SOURCE)
     page.locator("#argument-text").fill("hey")
@@ -239,3 +240,21 @@ def test_the_phone_has_a_menu(open_page):
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Sessions").click()
     page.wait_for_url("**/sessions/")
+
+
+def test_pages_are_useful_before_their_scripts_come(open_page, helpers, live):
+    """No script is awaited before the first paint, forms of the server work, and nothing typed is lost meanwhile."""
+    page = open_page("about:blank")
+    held = []
+    page.route("**/*.js", lambda route: held.append(route))
+    page.goto("/", wait_until="commit")
+    page.get_by_role("heading", name="Newest runs").wait_for()
+    page.get_by_role("link", name="Playground").click(no_wait_after=True)
+    page.locator("#text").fill("Hello there")
+    assert page.get_by_role("button", name="Send").is_disabled()
+    for route in held:
+        route.abort() if route.request.frame.url != page.url else route.continue_()
+    page.unroute("**/*.js")
+    page.locator("[data-send]:enabled").wait_for()
+    assert page.locator("#text").input_value() == "Hello there"
+    open_page.complaints.clear()  # what was held for the page that was left
