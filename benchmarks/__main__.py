@@ -5,6 +5,7 @@ import sys
 
 ALL = {
     "sandbox": [],
+    "functions": [],
     "registry": [],
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
