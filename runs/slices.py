@@ -35,7 +35,7 @@ from .steps import StepFailed
 Status = StepRun.Status
 SLICE_S = 0.5
 FLUSH_S = 0.2
-MOMENT_S = 0.25  # what a batch should last
+MOMENT_S = 0.5  # what a batch should last
 BATCH, UNSURE_BATCH = 64, 8  # at most; of calls that must not be made twice fewer are left in doubt by a crash
 MAY_WAIT = frozenset(["device", "agent", "builtin", "connector"])
 QUICK_S = 0.02  # a call that takes less waits for hardly anything
@@ -58,7 +58,7 @@ class Crew:
         """A batch of so many items took so long, each call of it so long."""
         self.size = max(1, min(self.most, self.size * 4, int(items * MOMENT_S / max(whole_s, 0.001))))
         if calls:
-            self.call_s = sum(calls) / len(calls)
+            self.call_s = sorted(calls)[len(calls) // 4]  # the quicker ones: the others also waited for other threads
 
     @property
     def is_quick(self) -> bool:
