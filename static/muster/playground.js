@@ -235,11 +235,12 @@ if (composer) {
 function showSnippets(column) {
   const name = column.agent.value.trim();
   const path = `/api/v1/${name ? `agents/${name}/` : ""}messages`;
-  const message = text.value.trim() || column.stream.querySelector(".say.user:last-of-type")?.textContent || "Hello";
+  const message = text.value.trim() || [...column.stream.querySelectorAll(".say.user")].at(-1)?.textContent || "Hello";
   const body = JSON.stringify({ message });
   document.getElementById("snippet-curl").textContent = `curl ${location.origin}${path} \\\n  -H "Authorization: Bearer $MUSTER_KEY" -H "Content-Type: application/json" \\\n  -d '${body.replaceAll("'", "'\\''")}'`;
   document.getElementById("snippet-python").textContent = `import os\nimport httpx\n\nanswer = httpx.post(\n    "${location.origin}${path}",\n    headers={"Authorization": f"Bearer {os.environ['MUSTER_KEY']}"},\n    json={"message": ${JSON.stringify(message)}},\n    timeout=90,\n)\nanswer.raise_for_status()\nprint(answer.json()["reply"]["text"])`;
   const socket = `${location.origin.replace(/^http/, "ws")}/ws/sessions/${column.session ?? "SESSION"}/`;
-  document.getElementById("snippet-websocket").textContent = `import asyncio, json, os\nimport websockets\n\nasync def main():\n    headers = {"Authorization": f"Bearer {os.environ['MUSTER_KEY']}"}\n    async with websockets.connect("${socket}", additional_headers=headers) as socket:\n        await socket.send(json.dumps({"type": "message", "text": ${JSON.stringify(message)}}))\n        async for frame in socket:\n            event = json.loads(frame)\n            print(event["type"], event.get("data"))\n            if event["type"] == "run.finished":\n                break\n\nasyncio.run(main())`;
+  const first = column.session ? "" : "# Say something here first: then this holds the id of the conversation.\n";
+  document.getElementById("snippet-websocket").textContent = `${first}import asyncio, json, os\nimport websockets\n\nasync def main():\n    headers = {"Authorization": f"Bearer {os.environ['MUSTER_KEY']}"}\n    async with websockets.connect("${socket}", additional_headers=headers) as socket:\n        await socket.send(json.dumps({"type": "message", "text": ${JSON.stringify(message)}}))\n        async for frame in socket:\n            event = json.loads(frame)\n            print(event["type"], event.get("data"))\n            if event["type"] == "run.finished":\n                break\n\nasyncio.run(main())`;
   document.getElementById("snippets").showModal();
 }

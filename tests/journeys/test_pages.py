@@ -1,7 +1,10 @@
 """What people do on the pages, in a real browser, against a whole Muster."""
 
 import gzip
+import os
 import secrets
+import subprocess
+import sys
 
 import pytest
 
@@ -106,7 +109,7 @@ def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
     page.get_by_role("heading", name="Newest runs").wait_for()
 
 
-def test_a_conversation_shows_calls_in_place_and_branches(open_page, helpers):
+def test_a_conversation_shows_calls_in_place_and_branches(open_page, helpers, live):
     page = open_page("/playground/?agent=money-helper")
     page.fill("#text", LOAN)
     page.keyboard.press("Enter")
@@ -127,6 +130,12 @@ def test_a_conversation_shows_calls_in_place_and_branches(open_page, helpers):
     page.locator(".say.user").wait_for()
     page.get_by_role("button", name="Copy as code").click()
     page.locator("#snippet-curl", has_text="curl http://").wait_for()
+    for language, command in (("curl", ["sh"]), ("python", [sys.executable]), ("websocket", [sys.executable])):
+        code = page.locator(f"#snippet-{language}").text_content()
+        ran = subprocess.run(
+            command, input=code, env={**os.environ, "MUSTER_KEY": live.key}, capture_output=True, text=True
+        )
+        assert "1977" in ran.stdout, (language, code, ran.stdout, ran.stderr)
     assert serious(page) == []
     page.keyboard.press("Escape")
 
