@@ -317,6 +317,8 @@ MCP_COMMANDS = env.list("MUSTER_MCP_COMMANDS", default=[])
 MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)  # a model server silent for so long is asked again
 MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the second attempt; doubles for the third
 
+OFFLINE_SCRIPT = env.str("MUSTER_OFFLINE_SCRIPT", default="")  # a file of what the offline provider says by heart
+
 # The router: "provider:model" of a site provider, or empty. Without either it matches capabilities and words.
 ROUTER_MODEL = env.str("MUSTER_ROUTER_MODEL", default="")
 # "provider:model" of one with an OpenAI-compatible /embeddings, or empty.

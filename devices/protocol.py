@@ -221,8 +221,9 @@ FROM_SERVER: dict[str, type] = {
 
 def encode(frame: Frame) -> str:
     """One frame as text. Raises BadFrame (too_large, not_json) for what the other side would refuse."""
+    kind: Any = type(frame)
     body = {"type": frame.type}
-    for name, default in parts(type(frame)):
+    for name, default in parts(kind):
         value = getattr(frame, name)
         if value != default or name == "attempt":
             body[name] = plain(value) if isinstance(value, tuple) else value

@@ -10,6 +10,7 @@ from agents.addresses import url_refusal
 from agents.models import Provider
 from agents.spec import ModelParams
 
+from . import offline_script
 from .cache import Cache
 from .chat import ChatModel
 from .exceptions import CannotBuild
@@ -46,7 +47,12 @@ def make_model(provider: Provider, params: ModelParams) -> ChatModel:
 
 
 def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
-    return OfflineModel()
+    if settings.OFFLINE_SCRIPT:
+        try:
+            offline_script.lines(settings.OFFLINE_SCRIPT)
+        except (OSError, ValueError) as error:
+            raise CannotBuild("bad_script", f"The offline provider's script cannot be read: {error}")
+    return OfflineModel(settings.OFFLINE_SCRIPT)
 
 
 def make_openai(provider: Provider, params: ModelParams) -> ChatModel:

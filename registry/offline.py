@@ -12,6 +12,7 @@ from typing import Any
 
 from agents.tools import ToolSpec
 
+from . import offline_script
 from .arguments import Finder
 from .chat import Answer, ModelToolCall, Question, text_of
 from .words import words_of
@@ -22,17 +23,33 @@ SAYS_SO = "(offline provider: no language model)"
 
 
 class OfflineModel:
-    """Implements ChatModel without asking anybody."""
+    """Implements ChatModel without asking anybody. `script` is a file of what it says by heart (offline_script.py)."""
+
+    def __init__(self, script: str = "") -> None:
+        self.script = script
 
     def ask(self, question: Question) -> Answer:
         question.watch.check()
         asked, results = last_exchange(question.messages)
-        answer = self._reply(question, asked, results)
+        answer = self._recite(question, len(results)) or self._reply(question, asked, results)
         if question.on_delta:
             for piece in re.findall(r"\S+\s*", answer.text):
                 question.on_delta(piece)
         read = sum(len(text_of(message.get("content") or "")) for message in question.messages) // 4
         return replace(answer, input_tokens=read, output_tokens=max(1, len(answer.text) // 4), finish="stop")
+
+    def _recite(self, question: Question, answered: int) -> Answer | None:
+        if not self.script:
+            return None
+        line = offline_script.find(self.script, question.messages, answered, {tool.name for tool in question.tools})
+        if line is None:
+            return None
+        salt = len(question.messages)
+        calls = [
+            ModelToolCall(f"offline_{salt}_{number}", one["tool"], one.get("arguments", {}))
+            for number, one in enumerate(line.call)
+        ]
+        return Answer(line.say, tuple(calls))
 
     def _reply(self, question: Question, asked: str, results: list[tuple[str, JSON]]) -> Answer:
         if not results and (calls := wanted_calls(asked, question.tools, len(question.messages))):

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from registry import llms, offline_script
+from registry.exceptions import CannotBuild
 from registry.factory import live_agent
 from tests.live_agents import user
 
@@ -135,3 +137,27 @@ def test_it_streams_to_a_listener(live):
     heard = []
     reply = live.reply(user("Hello there"), tool_names=(), on_delta=heard.append)
     assert "".join(heard) == reply.text
+
+
+def test_a_script_says_what_it_was_told_and_calls_only_what_is_offered(tmp_path):
+    script = tmp_path / "script.yaml"
+    script.write_text(
+        "- {when: [milk, shop], answered: 0, call: [{tool: buy, arguments: {what: milk}}]}\n"
+        "- {when: milk, say: There is none.}\n"
+    )
+    asked = [{"role": "user", "content": "Is there milk in the shop?"}]
+    line = offline_script.find(str(script), asked, 0, {"buy"})
+    assert line.call == ({"tool": "buy", "arguments": {"what": "milk"}},)
+    assert offline_script.find(str(script), asked, 0, {"sell"}).say == "There is none."
+    assert offline_script.find(str(script), asked, 1, {"buy"}).say == "There is none."
+    assert offline_script.find(str(script), [{"role": "user", "content": "Bread?"}], 0, {"buy"}) is None
+
+
+@pytest.mark.parametrize("text", ["just words", "- say: nothing to wait for", "- [", ""])
+def test_what_is_no_script_is_said_when_the_agent_is_built(make_agent, settings, tmp_path, text):
+    (tmp_path / "script.yaml").write_text(text)
+    settings.OFFLINE_SCRIPT = str(tmp_path / "script.yaml")
+    agent = make_agent("clerk")
+    agent.provider.kind = "offline"
+    with pytest.raises(CannotBuild, match="script"):
+        llms.make_offline(agent.provider, None)

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 
 from agents.exceptions import Invalid
+from agents.tools import ToolResult
 from devices.models import Device
 from runs import pending, schedules
 from runs.models import Run, Schedule, ScheduleOccurrence, WebhookDelivery
@@ -312,6 +313,30 @@ def test_a_chain_is_scheduled_like_an_agent(make_schedule, make_chain, tick, fun
     tick(START + MINUTE)
     assert table(schedule) == [("01 08:00", "succeeded")]
     assert functions.asked[0][1] == {"x": 1}
+
+
+def test_a_chain_is_told_when_its_last_run_began_that_did_not_fail(make_schedule, make_chain, tick, functions):
+    """A run that ended in part moves it as well; one that failed leaves it, so that what it left out comes again."""
+    asks = {"type": "object", "properties": {"numbers": {"type": "array"}, "last_run_at": {"type": ["string", "null"]}}}
+    each = {"key": "each", "tool": "one", "for_each": "input.numbers", "input": {"n": "item"}, "on_error": "continue"}
+    chain = make_chain({"key": "gate", "tool": "gate"}, {**each, "needs": ["gate"]}, input_schema=asks)
+    make_schedule(agent=None, chain=chain, input={"numbers": [1, 2]})
+    good, bad = ToolResult(ok=True, value=1), ToolResult.failed("broken", "it broke")
+    for hour, answers in enumerate([[good, good, good], [bad], [good, good, bad], [good, good, good]]):
+        functions.answers += answers
+        tick(START + hour * HOUR)
+    tick(START + 3 * HOUR + MINUTE)
+    runs = list(Run.objects.filter(trigger="schedule").order_by("created_at"))
+    assert [run.status for run in runs] == ["succeeded", "failed", "partial", "succeeded"]
+    first, third = runs[0].created_at.isoformat(), runs[2].created_at.isoformat()
+    assert [run.input.get("last_run_at") for run in runs] == [None, first, first, third]
+
+
+def test_a_chain_that_does_not_ask_is_not_told(make_schedule, make_chain, tick, functions):
+    make_schedule(agent=None, chain=make_chain({"key": "a", "tool": "one"}), input={"x": 1})
+    for hour in range(2):
+        tick(START + hour * HOUR)
+    assert [run.input for run in Run.objects.filter(trigger="schedule")] == [{"x": 1}, {"x": 1}]
 
 
 def test_a_target_that_is_no_longer_shared_is_refused(make_schedule, tick, bob, charlie):
