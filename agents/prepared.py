@@ -28,7 +28,8 @@ def cursor_of_kept() -> Any:
 
     connection.ensure_connection()
     with connection.wrap_database_errors:
-        return connection._prepare_cursor(ServerBindingCursor(connection.connection))
+        made: Any = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]
+        return connection._prepare_cursor(made)  # type: ignore[attr-defined]
 
 
 class Slot(models.Value):

@@ -80,9 +80,10 @@ def process(*command: str, **environment: str) -> Iterator[subprocess.Popen]:
 
 
 @contextmanager
-def stub() -> Iterator[str]:
+def stub(*, silent_s: float = 0.0) -> Iterator[str]:
+    """An OpenAI server that calls the first tool, then answers, each after `silent_s`."""
     port = free_port()
-    with process(sys.executable, "-m", "tests.fakes", "--port", str(port)):
+    with process(sys.executable, "-m", "tests.fakes", "--port", str(port), "--silent", str(silent_s)):
         wait_for(port)
         yield f"http://127.0.0.1:{port}/v1"
 

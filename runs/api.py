@@ -222,7 +222,7 @@ def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
 
 def event_stream(run_id: Any, after: int) -> StreamingHttpResponse:
     """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
-    content = stream.as_sse(stream.follow(run_id, after=after))
+    content = stream.as_sse(stream.in_batches(run_id, after=after))
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 

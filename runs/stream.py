@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
+from django.db.models import IntegerField, UUIDField
+
+from agents.prepared import Select
+from devices.threads import in_thread
 
 from . import events
 from .models import RunEvent
 
 HEARTBEAT_S = 15.0
 BATCH = 500
-QUEUE_LIMIT = 2000  # messages a slow reader may be behind before it has to read rows again
 
 
 @asynccontextmanager
@@ -50,46 +52,59 @@ async def listening(*groups: str) -> AsyncIterator[Any]:
 
 
 async def follow(run_id: Any, *, after: int = 0, deltas: bool = True) -> AsyncIterator[dict[str, Any] | None]:
-    """Events of a run from `after` on, until run.finished. None is a heartbeat: nothing happened for a while.
+    """Events of a run from `after` on, until run.finished. None is a heartbeat: nothing happened for a while."""
+    async for batch in in_batches(run_id, after=after, deltas=deltas):
+        for event in batch:
+            yield event
+        if not batch:
+            yield None
+
+
+async def in_batches(run_id: Any, *, after: int = 0, deltas: bool = True) -> AsyncIterator[list[dict[str, Any]]]:
+    """The same, by as many as are at hand; an empty batch is a heartbeat.
 
     Subscribes before it reads the rows, so nothing falls between; what comes twice is known by its number.
     """
     groups = [events.group_of(run_id)] + ([events.deltas_of(run_id)] if deltas else [])
     async with listening(*groups) as next_message:
         seen = after
-        async for event in stored(run_id, after):
-            seen = event["seq"]
-            yield event
-            if event["type"] == "run.finished":
+        async for batch in stored(run_id, after):
+            seen = batch[-1]["seq"]
+            yield batch
+            if is_last(batch):
                 return
         shown = {"turn": 0, "length": 0}
-        if deltas and (late := await asyncio.to_thread(events.text_so_far, run_id)):
+        if deltas and (late := await in_thread(events.text_so_far, run_id)):
             shown = {"turn": late["turn"], "length": len(late["text"])}
-            yield delta(run_id, late["turn"], 0, late["text"])
+            yield [delta(run_id, late["turn"], 0, late["text"])]
         while True:
             message = await next_message(HEARTBEAT_S)
             if message is None:
-                async for event in stored(run_id, seen):  # a broker that was away loses messages, rows do not
-                    seen = event["seq"]
-                    yield event
-                    if event["type"] == "run.finished":
+                async for batch in stored(run_id, seen):  # a broker that was away loses messages, rows do not
+                    seen = batch[-1]["seq"]
+                    yield batch
+                    if is_last(batch):
                         return
-                yield None
+                yield []
                 continue
             event = message["event"]
             if event["seq"] is None:
                 if piece := unseen_part(event, shown):
-                    yield piece
+                    yield [piece]
                 continue
             if event["seq"] <= seen:
                 continue
             if event["seq"] > seen + 1:
-                async for missed in stored(run_id, seen, below=event["seq"]):
-                    yield missed
+                async for batch in stored(run_id, seen, below=event["seq"]):
+                    yield batch
             seen = event["seq"]
-            yield event
-            if event["type"] == "run.finished":
+            yield [event]
+            if is_last([event]):
                 return
+
+
+def is_last(batch: list[dict[str, Any]]) -> bool:
+    return batch[-1]["type"] == "run.finished"
 
 
 def unseen_part(event: dict[str, Any], shown: dict[str, int]) -> dict[str, Any] | None:
@@ -115,31 +130,46 @@ def delta(run_id: Any, turn: int, offset: int, text: str) -> dict[str, Any]:
     }
 
 
-async def stored(run_id: Any, after: int, *, below: int | None = None) -> AsyncIterator[dict[str, Any]]:
-    """Stored events in batches."""
+async def stored(run_id: Any, after: int, *, below: int | None = None) -> AsyncIterator[list[dict[str, Any]]]:
+    """Stored events, up to `BATCH` at a time, never none."""
     while True:
-        batch = await database_sync_to_async(read_batch)(run_id, after, below)
-        for event in batch:
-            yield event
+        batch = await in_thread(read_batch, run_id, after, below)
+        if batch:
+            yield batch
         if len(batch) < BATCH:
             return
         after = batch[-1]["seq"]
 
 
 def read_batch(run_id: Any, after: int, below: int | None) -> list[dict[str, Any]]:
-    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=after)
-    if below is not None:
-        rows = rows.filter(seq__lt=below)
-    return [events.as_json(row) for row in rows.order_by("seq")[:BATCH]]
+    rows = STORED.all(run=run_id, after=after, below=2**31 - 1 if below is None else below)
+    run = str(run_id)
+    return [
+        {"run": run, "seq": seq, "type": type, "at": events.rfc3339(at), "data": data} for seq, type, at, data in rows
+    ]
 
 
-async def as_sse(source: AsyncIterator[dict[str, Any] | None]) -> AsyncIterator[str]:
-    """Server-sent events; `id:` is the event number, which deltas do not carry."""
+STORED = Select(
+    lambda at: (
+        RunEvent.objects.filter(run_id=at.run, seq__gt=at.after, seq__lt=at.below)
+        .order_by("seq")
+        .values_list("seq", "type", "at", "data")[:BATCH]
+    ),
+    run=UUIDField(),
+    after=IntegerField(),
+    below=IntegerField(),
+)
+
+
+async def as_sse(source: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[str]:
+    """Server-sent events of batches, each batch written at once."""
     yield "retry: 1000\n\n"
-    async for event in source:
-        if event is None:
-            yield ": still here\n\n"
-            continue
-        number = f"id: {event['seq']}\n" if event["seq"] is not None else ""
-        shown = {key: value for key, value in event.items() if key != "run" and value is not None}
-        yield f"{number}event: {event['type']}\ndata: {json.dumps(shown, ensure_ascii=False, default=str)}\n\n"
+    async for batch in source:
+        yield "".join(frame(event) for event in batch) or ": still here\n\n"
+
+
+def frame(event: dict[str, Any]) -> str:
+    """One server-sent event; `id:` is the event number, which deltas do not carry."""
+    number = f"id: {event['seq']}\n" if event["seq"] is not None else ""
+    shown = {key: value for key, value in event.items() if key != "run" and value is not None}
+    return f"{number}event: {event['type']}\ndata: {json.dumps(shown, ensure_ascii=False, default=str)}\n\n"

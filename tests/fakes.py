@@ -12,7 +12,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 JSON = Any
@@ -298,7 +298,10 @@ def embed(text: str, size: int = 256) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8159)
-    stub = StubOpenAI(port=parser.parse_args().port)
+    parser.add_argument("--silent", type=float, default=0.0, help="seconds before each answer")
+    options = parser.parse_args()
+    stub = StubOpenAI(port=options.port)
+    stub.otherwise = lambda body: replace(use_first_tool(body), silent_s=options.silent)
     stub.requests = stub.headers = Forgetful()  # a benchmark must not fill the memory
     asyncio.run(stub.serve())
 

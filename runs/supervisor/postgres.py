@@ -97,6 +97,7 @@ def command(cluster: Cluster) -> Callable[[], None]:
         "unix_socket_directories": str(cluster.sockets),
         "unix_socket_permissions": "0700",
         "max_connections": "200",
+        "jit": "off",  # compiling a query of a few rows takes longer than answering it
         "log_min_messages": "warning",
         "log_checkpoints": "off",
     } | cluster.options

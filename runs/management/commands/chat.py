@@ -69,7 +69,7 @@ class Command(BaseCommand):
         if broadcast.is_reachable():
             work = threading.Thread(target=execute, args=(str(taken.run.pk),))
             work.start()
-            asyncio.run(self.show(stream.follow(taken.run.pk)))
+            asyncio.run(self.show(stream.in_batches(taken.run.pk)))
             work.join()
         else:  # nothing is served here: do the work first, then tell what happened
             runner.execute(str(taken.run.pk))
@@ -78,9 +78,9 @@ class Command(BaseCommand):
 
     async def show(self, source: AsyncIterator[Any]) -> None:
         wrote = 0
-        async for event in source:
-            data = (event or {}).get("data", {})
-            match (event or {}).get("type"):
+        async for event in flattened(source):
+            data = event["data"]
+            match event["type"]:
                 case "message.delta":
                     wrote += len(data["text"])
                     self.stdout.write(data["text"], ending="")
@@ -106,3 +106,9 @@ def execute(run_id: str) -> None:
         runner.execute(run_id)
     finally:
         connections.close_all()
+
+
+async def flattened(batches: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
+    async for batch in batches:
+        for event in batch:
+            yield event

@@ -1,0 +1,216 @@
+"""Runs that are many, slow, waiting, watched or old. `python -m benchmarks.runs [--db postgres] [part …]`.
+
+slow-model   64 callers of a model that takes 0.3 s, beside the bare app
+slow-runs    200 messages at once to a model that takes 2 s, on one worker
+waiting      500 runs that wait for an approval, and what a message takes beside them
+watchers     1,000 event streams of one run
+replay       10,000 stored events over one stream
+history      a message before and after 100,000 stored runs
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from benchmarks.load import measure
+from benchmarks.message import BODY, bare, made, muster, stub
+
+SLOW_MODEL_S, SLOW_RUN_S = 0.3, 2.0
+
+
+class Installation:
+    """A fresh Muster with the agent “adder” behind a stub that answers after `silent_s`."""
+
+    def __init__(self, db: str, base: str, key: str, pid: int, folder: Path) -> None:
+        self.db, self.base, self.key, self.pid, self.folder = db, base, key, pid, folder
+        self.headers = {"Authorization": f"Bearer {key}"}
+        self.messages = f"{base}/api/v1/agents/adder/messages"
+
+    def api(self) -> httpx.Client:
+        return httpx.Client(base_url=f"{self.base}/api/v1", headers=self.headers, timeout=120, trust_env=False)
+
+    def program(self, name: str) -> psutil.Process:
+        """Its “web” or “worker” process."""
+        word = {"web": "muster web", "worker": "[celeryd"}[name]
+        found = [one for one in psutil.Process(self.pid).children(recursive=True) if word in " ".join(one.cmdline())]
+        return found[0]
+
+    def figures(self, callers: int, count: int) -> Any:
+        return measure(
+            lambda client: client.post(self.messages, json=BODY, headers=self.headers),
+            callers=callers, count=count, pids=(self.pid,), check=lambda answer: "42" in answer.json()["reply"]["text"],
+        )  # fmt: skip
+
+
+@contextmanager
+def installation(db: str, *, silent_s: float = 0.0) -> Iterator[tuple[Installation, str]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as folder,
+        stub(silent_s=silent_s) as stub_url,
+        muster(Path(folder), db, stub_url) as (base, key, pid),
+    ):
+        yield Installation(db, base, key, pid, Path(folder) / "data"), stub_url
+
+
+def slow_model(db: str) -> None:
+    with installation(db, silent_s=SLOW_MODEL_S) as (ours, stub_url), bare(stub_url) as (floor, pid):
+        theirs = measure(
+            lambda client: client.post(f"{floor}/messages", json=BODY),
+            callers=64, count=640, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
+        )  # fmt: skip
+        mine = ours.figures(64, 640)
+        print(f"bare            {theirs}\nmuster {db:8} {mine}", flush=True)
+
+
+def slow_runs(db: str) -> None:
+    """The ideal is two turns of the model; a pool of few threads would take many times that."""
+    with installation(db, silent_s=SLOW_RUN_S) as (ours, _):
+        began = time.perf_counter()
+        mine = ours.figures(200, 200)
+        took, ideal = time.perf_counter() - began, 2 * SLOW_RUN_S
+        print(f"{mine}\n200 runs took {took:.1f} s, {took / ideal:.2f} x the ideal of {ideal:.0f} s", flush=True)
+
+
+def waiting(db: str) -> None:
+    with installation(db) as (ours, _), ours.api() as api:
+        before = ours.figures(4, 100)
+        grant(api, "ask")
+        worker = ours.program("worker")
+        for _ in range(500):
+            made(api.post("/agents/adder/messages", json={**BODY, "wait": 0}))
+        until = time.monotonic() + 120
+        while (count := waiting_runs(api)) < 500 and time.monotonic() < until:
+            time.sleep(1)
+        idle = cpu_share(worker, 5)
+        grant(api, "allow")
+        after = ours.figures(4, 100)
+        print(f"before {before}\nbeside {after}")
+        print(f"{count} runs wait; the worker has {worker.num_threads()} threads and uses {idle:.1f} % CPU", flush=True)
+
+
+def grant(api: httpx.Client, mode: str) -> None:
+    made(api.put("/agents/adder/grants", json=[{"tool": "add", "mode": mode}]))
+
+
+def waiting_runs(api: httpx.Client) -> int:
+    """All pages of the list."""
+    count, page = 0, "/runs/?status=waiting&limit=100"
+    while page:
+        answer = made(api.get(page))
+        count, page = count + len(answer["results"]), answer["next"]
+    return count
+
+
+def cpu_share(process: psutil.Process, seconds: float) -> float:
+    process.cpu_percent()
+    time.sleep(seconds)
+    return process.cpu_percent()
+
+
+def watchers(db: str, count: int = 1000) -> None:
+    """They watch a run that waits for an approval, until it is cancelled."""
+    with installation(db) as (ours, _), ours.api() as api:
+        grant(api, "ask")
+        run = made(api.post("/agents/adder/messages", json={**BODY, "wait": 0}))["run"]["id"]
+        web = ours.program("web")
+        before = web.memory_info().rss
+        ends, asked, held = asyncio.run(watch(ours, run, count, web))
+        last = max(ends, default=asked) - asked
+        print(f"{len(ends):,} of {count:,} streams saw the end, the last {last * 1000:.0f} ms after the cancel")
+        print(f"web: {(held - before) / count / 1024:.0f} kB a watcher", flush=True)
+
+
+async def watch(ours: Installation, run: str, count: int, web: psutil.Process) -> tuple[list[float], float, int]:
+    """(when each stream saw the end, when it was cancelled, bytes held by the web server while all watch)."""
+    ends: list[float] = []
+    watching = asyncio.Semaphore(0)
+
+    async def one(client: httpx.AsyncClient) -> None:
+        async with client.stream("GET", f"{ours.base}/api/v1/runs/{run}/stream", headers=ours.headers) as stream:
+            async for line in stream.aiter_lines():
+                if line == "event: run.waiting":
+                    watching.release()
+                if line == "event: run.finished":
+                    ends.append(time.perf_counter())
+
+    limits = httpx.Limits(max_connections=count + 1)
+    async with httpx.AsyncClient(timeout=120, limits=limits, trust_env=False) as client:
+        tasks = [asyncio.create_task(one(client)) for _ in range(count)]
+        for _ in range(count):
+            await watching.acquire()
+        held = web.memory_info().rss
+        asked = time.perf_counter()
+        (await client.post(f"{ours.base}/api/v1/runs/{run}/cancel", json={}, headers=ours.headers)).raise_for_status()
+        await asyncio.gather(*tasks)
+    return ends, asked, held
+
+
+def replay(db: str, count: int = 10_000) -> None:
+    with installation(db) as (ours, _), ours.api() as api:
+        run = made(api.post("/agents/adder/messages", json=BODY))["run"]["id"]
+        in_database(ours, f"benchmarks.stored.add_events({run!r}, {count})")
+        times = [timed_replay(ours, run, count) for _ in range(5)]
+        print(f"{count:,} events replayed: {', '.join(f'{one * 1000:.0f}' for one in times)} ms", flush=True)
+
+
+def timed_replay(ours: Installation, run: str, count: int) -> float:
+    began, seen = time.perf_counter(), 0
+    with httpx.stream(
+        "GET", f"{ours.base}/api/v1/runs/{run}/stream", headers=ours.headers, timeout=60, trust_env=False
+    ) as stream:
+        for chunk in stream.iter_raw():
+            seen += chunk.count(b"\nevent: ") + chunk.startswith(b"event: ")
+    assert seen >= count, f"only {seen} of {count} events came"
+    return time.perf_counter() - began
+
+
+def history(db: str, count: int = 100_000) -> None:
+    """Two blocks before, two after, so that a busy moment of the machine is seen as such."""
+    with installation(db) as (ours, _):
+        before = [ours.figures(1, 100) for _ in range(3)]
+        in_database(ours, f"benchmarks.stored.add_runs({count})")
+        after = [ours.figures(1, 100) for _ in range(3)]
+        cpu = [statistics.median(one.cpu_ms for one in block) for block in (before, after)]
+        p50 = [statistics.median(one.p50 for one in block) for block in (before, after)]
+        print(f"empty   p50 {p50[0]:.1f} ms  CPU {cpu[0]:.1f} ms\n{count:,} p50 {p50[1]:.1f} ms  CPU {cpu[1]:.1f} ms")
+        print(f"after {count:,} runs: p50 x {p50[1] / p50[0]:.3f}, CPU x {cpu[1] / cpu[0]:.3f}", flush=True)
+
+
+def in_database(ours: Installation, call: str) -> None:
+    """Run `benchmarks.stored.<call>` in a process that has this installation's settings."""
+    import subprocess
+    import sys
+
+    environment = {**os.environ, "MUSTER_DATA_DIR": str(ours.folder), "DB": "postgres" if ours.db == "postgres" else ""}
+    code = f"import benchmarks.stored\n{call}"
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+PARTS = {
+    "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "watchers": watchers, "replay": replay,
+    "history": history,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--db", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
+    options = parser.parse_args()
+    for name in options.parts or PARTS:
+        print(f"\n-- {name} on {options.db}", flush=True)
+        PARTS[name](options.db)
+
+
+if __name__ == "__main__":
+    main()
