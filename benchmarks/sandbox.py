@@ -63,7 +63,7 @@ Row = tuple[str, str, str, str]
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--rounds", type=int, default=150)
+    arguments.add_argument("--rounds", type=int, default=100)
     arguments.add_argument("--no-write", action="store_true")
     options = arguments.parse_args()
     text = measure(options.rounds)
