@@ -27,7 +27,7 @@ PAGES = {
     "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
     "functions": "/functions/", "function-new": "/functions/new/",
     "function": "/functions/add_to_date/",
-    "audit": "/audit/",
+    "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
     "devices": "/devices/", "connections": "/connections/",
 }  # fmt: skip
 
