@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .definitions import Definition, check_schemas, read_grants, set_columns, without_defaults, write_grants
+from .agent_definitions import read_grants, write_grants
+from .definitions import Definition, check_schemas, set_columns, without_defaults
 from .exceptions import Invalid
 from .models import AuditEvent, Chain
 

@@ -276,10 +276,10 @@ LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)  # sign-ins a minute for
 
 # What definition files may hold, in the order in which kinds may refer to each other.
 DEFINITION_KINDS = [
-    "agents.definitions.ProviderKind",
+    "agents.agent_definitions.ProviderKind",
     "functions.definitions.FunctionKind",
-    "agents.definitions.ToolKind",
-    "agents.definitions.AgentKind",
+    "agents.agent_definitions.ToolKind",
+    "agents.agent_definitions.AgentKind",
     "agents.chain_definitions.ChainKind",
 ]
 

@@ -17,7 +17,7 @@ from agents.mapping import MappingError
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 
-from . import calls, endings, events, fanout, queue, scopes, slices, step_calls, step_children, steps
+from . import call_rows, endings, events, fanout, queue, scopes, slices, step_calls, step_children, steps
 from .exceptions import RunEnded, RunWaits
 from .leases import Lease, worker_name
 from .models import Approval, Run, StepRun
@@ -121,7 +121,7 @@ class Walk:
             return step_calls.settle_call(self.run, step, row, row.call)
         if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
             return False
-        if calls.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
+        if call_rows.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
             return False
         self.guarded(step, row, lambda: step_calls.resume_call(self.run, self.spec, step, row, self.lease))
         row.refresh_from_db(fields=["status"])

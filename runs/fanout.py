@@ -18,7 +18,7 @@ from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
 
 from . import endings, events, queue, step_children, steps
-from .calls import waits_for_time
+from .call_rows import waits_for_time
 from .models import Approval, Run, StepRun, ToolCallRecord
 from .models.rows import insert_each
 from .plan import ENDED

@@ -14,7 +14,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import OutcomeUnknown, ToolResult, ToolSpec
 from registry import factory
 
-from . import calls, events, steps
+from . import call_rows, calls, events, steps
 from .calls import Desk
 from .models import Run, StepRun, ToolCallRecord
 from .models.rows import update_each
@@ -71,7 +71,7 @@ class HeldDesk(Desk):
         unknown = not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code
         known = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
         outcome = ToolCallRecord.Outcome.UNKNOWN if unknown else known
-        calls.close(record, outcome, result=result.value, error=result.error, printed=result.printed)
+        call_rows.close(record, outcome, result=result.value, error=result.error, printed=result.printed)
         record.untrusted = result.untrusted
         record.details = {**record.details, **result.details}
         self.results.append(record)
@@ -85,7 +85,7 @@ class HeldDesk(Desk):
         if self.run.has_untrusted and not run.has_untrusted:
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk).update(has_untrusted=True)
-        return [("tool.finished", calls.finished_data(record)) for record in self.results]
+        return [("tool.finished", call_rows.finished_data(record)) for record in self.results]
 
 
 class AlreadyTaken(Exception):
