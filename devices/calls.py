@@ -246,17 +246,22 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
 # -- calls on their way -----------------------------------------------------------------------------------------------
 
 
-@transaction.atomic
 def claim_unanswered(device_ids: Iterable[Any], now: datetime) -> list[tuple[Any, str]]:
     """(device, frame) of calls these connected devices have not acknowledged: the nudge was lost on its way.
 
-    Harmless to repeat: a device answers a known id from its journal.
+    Harmless to repeat: a device answers a known id from its journal. Looks first and locks only what it found: mostly
+    there is nothing, and then nobody waits for a writer.
     """
-    before = now - timedelta(seconds=CLAIM_S)
-    mine = Q(device__in=list(device_ids))
+    before, here = now - timedelta(seconds=CLAIM_S), set(device_ids)
     lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
-    rows = list(DeviceCall.objects.open().filter(mine & lost, cancel_requested_at=None).select_for_update()[:500])
-    return [(row.device_id, hand_over(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now]
+    open_ones = DeviceCall.objects.open().filter(lost, cancel_requested_at=None)
+    online = open_ones.filter(device__socket__gt="").order_by().values_list("pk", "device_id")
+    mine = [pk for pk, device in online if device in here][:500]
+    if not mine:
+        return []
+    with transaction.atomic():
+        rows = list(open_ones.filter(pk__in=mine).select_for_update())
+        return [(row.device_id, hand_over(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now]
 
 
 def hand_over(row: DeviceCall, now: datetime) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -80,8 +81,8 @@ class Sweeper:
 def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any]]:
     now = timezone.now()
     presence.sweep(now)
-    revoked = Device.objects.filter(pk__in=device_ids, revoked_at__isnull=False).values_list("pk", flat=True)
-    return calls.claim_unanswered(device_ids, now), list(revoked)
+    lately = Device.objects.filter(revoked_at__gt=now - timedelta(hours=1)).order_by().values_list("pk", flat=True)
+    return calls.claim_unanswered(device_ids, now), [pk for pk in lately if pk in set(device_ids)]
 
 
 SWEEPER = Sweeper()

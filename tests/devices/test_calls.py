@@ -205,12 +205,12 @@ async def test_a_deadline_is_no_riddle_for_a_tool_that_only_reads(alice, laptop,
     id = str(uuid.uuid4())
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello()
-        asked = asking(alice, id=id, deadline_s=1.5, effect=effect)
+        asked = asking(alice, id=id, deadline_s=4.0, effect=effect)
         await device.expect("tool_call")
         await device.send(type="tool_ack", id=id)
         assert is_pending(await asked)
-        await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=2))
-        answer = await asking(alice, id=id, deadline_s=1.5, effect=effect)
+        await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=5))
+        answer = await asking(alice, id=id, deadline_s=4.0, effect=effect)
         if may_repeat:
             assert (answer.ok, answer.error["code"]) == (False, "deadline")
             again = asking(alice, effect=effect)
@@ -223,7 +223,7 @@ async def test_a_deadline_is_no_riddle_for_a_tool_that_only_reads(alice, laptop,
 
 
 async def test_an_answer_after_the_deadline_is_kept_as_late(alice, laptop):
-    id = await fallen(alice, laptop, acked=True, deadline_s=1.2)
+    id = await fallen(alice, laptop, acked=True, deadline_s=4.0)
     await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=5))
     assert is_unknown(await asking(alice, id=id))
     async with ScriptedDevice(laptop[1]) as device:

@@ -1,6 +1,7 @@
 """kill -9 of each part at each state of a call: none lost, none run twice, no run hung. Real processes throughout."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
-from tests.live import Live, data_directory, database_of, wait_for
+from tests.live import ROOT, Live, data_directory, database_of, free_port, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SLOW = Path(__file__).with_name("slow_server.py")
@@ -171,6 +172,73 @@ def test_a_flapping_network_loses_nothing_and_doubles_nothing(muster, laptop, tm
             assert [len(titles(machine, text)) for text in texts] == [1] * len(texts)
         finally:
             machine.stop()
+
+
+# -- two web servers --------------------------------------------------------------------------------------------------
+
+
+class SecondServer:
+    """Another web server over the same data: what a second machine behind a load balancer is."""
+
+    def __init__(self, live: Live) -> None:
+        self.port = free_port()
+        known = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+        endpoint = f"tcp:port={self.port}:interface=127.0.0.1"
+        options = ["-v", "0", "--websocket_timeout", "-1", "-e", endpoint, "config.asgi:application"]
+        own = {"MUSTER_DATA_DIR": str(live.data_dir), "DEBUG": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "daphne", *options],
+            cwd=ROOT, env=known | live.environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        wait_for(lambda: patiently(lambda: httpx.get(f"http://127.0.0.1:{self.port}/healthz")), within=120)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def two_servers(muster, laptop, tmp_path):
+    """The device is connected to the second one, through a proxy that can be turned to the first."""
+    laptop.stop()
+    wait_for(lambda: not laptop.is_online(), within=60)
+    second = SecondServer(muster)
+    with FlappingProxy(second.port) as proxy:
+        machine = Machine(tmp_path, proxy.url, muster.http, name=f"roaming-{second.port}").start()
+        yield machine, second, proxy
+        machine.stop()
+        second.stop()
+    muster.http.post(f"/api/v1/devices/{machine.id}/revoke", json={})
+
+
+@pytest.mark.parametrize("state", ["sent", "waiting"])
+def test_the_server_that_holds_the_socket_is_killed_and_the_device_goes_to_the_other(muster, two_servers, state):
+    """The run's worker and the other server never knew the first one. `sent`: within the hold; `waiting`: after it."""
+    machine, second, proxy = two_servers
+    text = f"create_task title roam-{state}-{time.time_ns()}"
+    machine.freeze()
+    run = send(muster, "task-maker", text)
+    wait_for(lambda: call_of(muster, machine, run, "sent"), within=40)
+    if state == "waiting":
+        wait_for(lambda: waiting(muster, run), within=40)
+    second.process.kill()
+    proxy.target = muster.port
+    machine.thaw()
+    assert ended(muster, run)["status"] == "succeeded"
+    assert len(titles(machine, text)) == 1
+    assert call_of(muster, machine, run, "done")
+
+
+def test_calls_flow_while_the_device_goes_to_and_fro_between_two_servers(muster, two_servers):
+    machine, second, proxy = two_servers
+    texts = [f"create_task title fro-{number}-{time.time_ns()}" for number in range(6)]
+    runs = []
+    for number, text in enumerate(texts):
+        runs.append(send(muster, "task-waiter", text))
+        proxy.target = muster.port if number % 2 else second.port
+        proxy.loop.call_soon_threadsafe(proxy.drop_all)
+    assert [ended(muster, run)["status"] for run in runs] == ["succeeded"] * len(runs)
+    assert [len(titles(machine, text)) for text in texts] == [1] * len(texts)
 
 
 def test_a_client_ends_cleanly_when_told_to(muster, laptop):
