@@ -19,8 +19,8 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.spec import AgentSpec
 
-from . import endings, events
-from .exceptions import RunFinished
+from . import budgets, endings, events
+from .exceptions import RunEnded, RunFinished
 from .models import Run
 
 LEASE_S = (5, 60, 3600)  # shortest, usual, longest
@@ -54,11 +54,24 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
     run.save(update_fields=["deadline"])
 
 
-@transaction.atomic
 def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
     """Take a prepared run. Of two claims one wins (a conditional update decides). Raises NotClaimable, RunFinished."""
+    end_if_overdrawn(run)
     if run.is_done:
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    return take(run, executor=executor, lease_s=lease_s)
+
+
+def end_if_overdrawn(run: Run) -> None:
+    """What an executor spends is known when it hands in, so budgets are asked when it begins and as it goes on."""
+    try:
+        budgets.Watch(run).require()
+    except RunEnded as end:
+        endings.finish(run, end.status, error={"code": end.code, "message": str(end)})
+
+
+@transaction.atomic
+def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
     if run.trigger != Run.Trigger.EXTERNAL:
         raise NotClaimable(f"Run {run.pk} is executed here.", hint='Only runs prepared with trigger "external" are.')
     token, now = secrets.token_urlsafe(24), timezone.now()
@@ -80,9 +93,15 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
     return Claim(run, token)
 
 
-@transaction.atomic
 def heartbeat(run: Run, token: str, *, lease_s: float | None = None, note: str = "") -> Run:
     """Still at work; `run.cancel_requested_at` tells the claimant to stop. Raises ClaimLost, RunFinished."""
+    if held(run, token).exists():
+        end_if_overdrawn(run)
+    return prolong(run, token, lease_s=lease_s, note=note)
+
+
+@transaction.atomic
+def prolong(run: Run, token: str, *, lease_s: float | None, note: str) -> Run:
     until = timezone.now() + lease_of(lease_s)
     if not held(run, token).update(lease_expires_at=until):
         raise lost(run)

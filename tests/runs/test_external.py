@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from runs import endings, recovery
-from runs.models import Run
+from runs.models import Budget, Run
 
 pytestmark = pytest.mark.django_db
 SCHEMA = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
@@ -114,6 +114,22 @@ def test_a_run_that_is_executed_here_cannot_be_claimed(worker, alice, alice_api,
     run = worker.send_message(alice, "Hello", make_agent())
     Run.objects.filter(pk=run.pk).update(status="queued")
     assert claim(alice_api, run).json()["error"]["code"] == "not_claimable"
+
+
+def test_a_used_up_budget_ends_it_before_it_is_claimed(prepared, alice, alice_api):
+    Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)
+    assert claim(alice_api, prepared).json()["error"]["code"] == "run_finished"
+    prepared.refresh_from_db()
+    assert (prepared.status, prepared.error["code"]) == ("failed", "budget_exhausted")
+
+
+def test_a_budget_used_up_meanwhile_stops_the_executor(prepared, alice, alice_api):
+    token = claim(alice_api, prepared).json()["claim"]
+    Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)
+    assert beat(alice_api, prepared, "somebody-elses").json()["error"]["code"] == "claim_lost"
+    assert beat(alice_api, prepared, token).json()["error"]["code"] == "run_finished"
+    prepared.refresh_from_db()
+    assert prepared.error["code"] == "budget_exhausted"
 
 
 def test_charlie_sees_none_of_it(prepared, alice_api, charlie_api):
