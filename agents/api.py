@@ -95,6 +95,7 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
     def perform_update(self, serializer: Any) -> None:
         with refusals(self.model._meta.verbose_name):
             row = serializer.save()
+            serializer.partial = False  # it would leave out of the answer what has a default
             self.audit("changed", row, fields=sorted(serializer.validated_data))
             self.changed(row)
 

@@ -6,6 +6,7 @@ from typing import Any
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.response import Response
 
+ANY_OR_NULL = [{}, {"type": "null"}]
 LOCK = threading.Lock()
 made: dict[str, Any] = {}
 
@@ -19,3 +20,11 @@ class SchemaView(SpectacularAPIView):
                 made["schema"] = super()._get_schema_response(request).data
         headers = {"Content-Disposition": f'inline; filename="{self._get_filename(request, "v1")}"'}
         return Response(made["schema"], headers=headers)
+
+
+def any_value(result: Any, **_: Any) -> Any:
+    """A nullable JSON field is any value: “one of anything or null” would refuse null, which is both."""
+    if isinstance(result, dict):
+        kept = {key: value for key, value in result.items() if not (key == "oneOf" and value == ANY_OR_NULL)}
+        return {key: any_value(value) for key, value in kept.items()}
+    return [any_value(one) for one in result] if isinstance(result, list) else result

@@ -18,6 +18,6 @@ urlpatterns = [
     path("api/v1/", include("connectors.urls")),
     path("api/v1/", include("devices.urls")),
     path("api/v1/", include("runs.urls")),
-    re_path(r"^api/v1/(?P<rest>.*)$", other_spelling),
+    re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("", include("runs.page_urls")),
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from agents.models import Tool
 from agents.serializers import OWNED, AnyField, OwnedSerializer, PublishSerializer
 from agents.strict import (
     Choice,
@@ -20,7 +21,6 @@ from functions import store
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
 
 LARGEST = 2**31 - 1
-EFFECTS = ["read", "idempotent", "write", "sends_out", "destructive"]
 BODY = [
     "source", "description", "entry", "allowed_imports", "allowed_hosts", "secrets", "timeout", "memory_limit",
     "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
@@ -53,7 +53,7 @@ class FunctionSerializer(OwnedSerializer):
     memory_limit = Whole(required=False, min_value=16, max_value=LARGEST, help_text="MB.")
     cache_ttl = Whole(required=False, min_value=0, max_value=LARGEST, help_text="Seconds a pure result is kept.")
     max_concurrency = Whole(required=False, min_value=0, max_value=1000, help_text="Calls at once; 0: no limit.")
-    effect = Choice(required=False, choices=EFFECTS)
+    effect = Choice(required=False, choices=Tool.Effect.choices)
     allowed_imports = Words(required=False, each=64)
     allowed_hosts = Words(required=False, each=253)
     secrets = Words(required=False, each=64, help_text="Names of secrets that ctx.http may send.")

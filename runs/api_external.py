@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -169,9 +169,10 @@ class WorkerSerializer(serializers.ModelSerializer):
         model = Worker
         fields = ["name", "started_at", "seen_at", "runs", "loaded", "others"]
 
-    def get_loaded(self, worker: Worker) -> LoadedSerializer:
+    @extend_schema_field(LoadedSerializer(many=True))
+    def get_loaded(self, worker: Worker) -> list[dict[str, Any]]:
         known = self.context["known"]
-        return [known[key] for key in worker.loaded if key in known]  # type: ignore[return-value]
+        return [known[key] for key in worker.loaded if key in known]
 
     def get_others(self, worker: Worker) -> int:
         return sum(1 for key in worker.loaded if key not in self.context["known"])

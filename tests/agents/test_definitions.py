@@ -4,7 +4,7 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from agents import definitions
+from agents import agent_definitions, definitions
 from agents.management.commands.init_db import STARTERS
 from agents.models import Agent, Provider, Starter, Tool, ToolGrant
 from functions import store
@@ -187,7 +187,7 @@ def test_drafts_teams_and_what_is_live_come_back(folder, tmp_path, alice, team):
 def test_the_live_version_of_an_agent_comes_back_beside_its_draft(folder, tmp_path, alice):
     call_command("apply_definitions", str(folder), user="alice", verbosity=0)
     agent = Agent.objects.get()
-    assert "live" not in definitions.AgentKind().read(agent)
+    assert "live" not in agent_definitions.AgentKind().read(agent)
     agent.system_prompt, agent.timeout, agent.model_params = "Unfinished.", 60, {"temperature": 0.5}
     agent.save()
     agent.grants.all().delete()
