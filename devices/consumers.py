@@ -11,12 +11,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from agents.exceptions import MusterError
+from agents.threads import in_thread
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
 from devices.nudges import NUDGES
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
-from devices.threads import in_batch, in_thread
+from devices.threads import in_batch
 
 log = logging.getLogger(__name__)
 

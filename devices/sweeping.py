@@ -10,9 +10,9 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
+from agents.threads import in_thread
 from devices import calls, presence, protocol
 from devices.models import Device
-from devices.threads import in_thread
 
 log = logging.getLogger(__name__)
 SWEEP_S = 3.0

@@ -1,4 +1,4 @@
-"""Where a device's socket asks the database. Channels has one thread for that, which people's sockets share.
+"""Where many devices' sockets ask the database at once.
 
 `in_batch` is for what only reads and writes rows: all that waits shares one transaction where the database is SQLite,
 which has one writer. Five hundred devices that come back would else take turns in sleeping for it.
@@ -8,17 +8,14 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError, close_old_connections, connection, connections, transaction
+from django.db import DatabaseError, connection, transaction
+
+from agents.threads import Work, answer, in_thread
 
 MAX_BATCH = 32
-THREADS = ThreadPoolExecutor(8, thread_name_prefix="devices")
-
-Work = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +70,6 @@ async def in_batch(work: Work, *arguments: Any) -> Any:
     if connection.vendor == "sqlite":
         return await BATCHES.ask(work, *arguments)
     return await in_thread(work, *arguments)
-
-
-async def in_thread(work: Work, *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(THREADS, answer, work, *arguments)
-
-
-def answer(work: Work, *arguments: Any) -> Any:
-    """With a live connection, which PostgreSQL's pool gets back."""
-    close_old_connections()
-    try:
-        return work(*arguments)
-    finally:
-        for one in connections.all(initialized_only=True):
-            if one.vendor != "sqlite":
-                one.close()
 
 
 def together(jobs: list[Job]) -> None:

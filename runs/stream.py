@@ -10,7 +10,7 @@ from channels.layers import get_channel_layer
 from django.db.models import IntegerField, UUIDField
 
 from agents.prepared import Select
-from devices.threads import in_thread
+from agents.threads import in_thread
 
 from . import events
 from .models import RunEvent
