@@ -161,6 +161,7 @@ def database() -> dict[str, Any]:
 
 def sqlite(known: dict[str, Any]) -> dict[str, Any]:
     return known | {
+        "ENGINE": "config.sqlite",
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",  # deferred writers collide: 72 % "database is locked" under four of them
             "timeout": 20,
