@@ -217,7 +217,7 @@ KEEP_DAYS = {
     "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
 }
 # A run mostly waits for models and devices, so threads are many; they are made as they are needed.
-WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=128)
+WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
 WORKER_QUEUES = ["runs", "default"]
 
 AUTH_PASSWORD_VALIDATORS = [
