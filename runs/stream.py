@@ -1,11 +1,11 @@
 """Follow one run: what is stored after a cursor, then what happens, without gap or double."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 from channels.layers import get_channel_layer
 from django.db.models import IntegerField, UUIDField
 
@@ -172,4 +172,4 @@ def frame(event: dict[str, Any]) -> str:
     """One server-sent event; `id:` is the event number, which deltas do not carry."""
     number = f"id: {event['seq']}\n" if event["seq"] is not None else ""
     shown = {key: value for key, value in event.items() if key != "run" and value is not None}
-    return f"{number}event: {event['type']}\ndata: {json.dumps(shown, ensure_ascii=False, default=str)}\n\n"
+    return f"{number}event: {event['type']}\ndata: {orjson.dumps(shown, default=str).decode()}\n\n"
