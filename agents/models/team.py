@@ -138,7 +138,8 @@ class OwnedQuerySet(models.QuerySet):
 
     def named(self, user: Any, name: str) -> Any:
         """The row this name means to this person (own → team → site). Raises NotFound."""
-        if user.is_authenticated and (row := self.statement_by_name().first(user=user.pk, name=name)):
+        may_be_one = user.is_authenticated and "\0" not in name  # PostgreSQL takes no NUL in a text
+        if may_be_one and (row := self.statement_by_name().first(user=user.pk, name=name)):
             return row
         raise NotFound(f"There is no {self.model._meta.verbose_name} “{name}” that you can see.")
 

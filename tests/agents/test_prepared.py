@@ -81,6 +81,8 @@ def test_a_name_means_the_nearest_row_that_this_person_sees(alice, bob, charlie,
         Agent.objects.exclude(owner=None).named(charlie, "one")
     with pytest.raises(NotFound):
         Agent.objects.named(AnonymousUser(), "one")
+    with pytest.raises(NotFound):
+        Agent.objects.named(alice, "one\0")
 
 
 def test_what_is_inserted_is_what_save_would_have_written(alice, provider):
