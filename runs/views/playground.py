@@ -20,7 +20,8 @@ def playground(request: HttpRequest) -> HttpResponse:
     agents = Agent.objects.visible_to(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
     session = find(request)
-    name = request.GET.get("agent", "")[:64] or (session.agent.name if session and session.agent else "")
+    asked = request.GET.get("agent", "").replace("\0", "")[:64]  # PostgreSQL takes no NUL in a text
+    name = asked or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
     chosen = Agent.objects.visible_to(request.user).published().filter(name=name).only("examples").first()

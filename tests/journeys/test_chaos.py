@@ -132,7 +132,7 @@ def test_whatever_is_killed_no_run_is_lost_none_is_stuck_and_nothing_is_done_twi
             within=max(until - time.monotonic(), 1),
         )
     assert len(set(runs.values())) == RUNS
-    assert {run["status"] for run in ended.values()} == {"succeeded"}
+    assert [run["error"] for run in ended.values() if run["status"] != "succeeded"] == []
     assert len(till.charged) == len(set(till.charged)), "an order was charged twice"
     for order in runs:
         if order not in till.charged:  # killed before it was sent: then the run says that it does not know
