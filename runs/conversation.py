@@ -170,8 +170,11 @@ class Conversation:
         return "model.finished", {**told, **figures, "cost": str(cost)}
 
     def spent(self) -> dict[str, Any]:
+        """What a turn changes in the run's row. Who gets a turn done is not what makes workers vanish."""
         run = self.run
+        run.crashes = 0
         return {
+            "crashes": 0,
             "turns": run.turns,
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,

@@ -15,7 +15,7 @@ from .models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
 Status = Run.Status
-MAX_CRASHES = 3
+MAX_CRASHES = 3  # workers that vanish with a run before it gets a turn done
 
 
 def execute(run_id: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from agents.tools import CallPending, ToolFailed, ToolResult
-from runs import approvals, endings, recovery
+from runs import approvals, endings, intake, recovery
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
 from tests.fakes import calls, fails, says
 
@@ -178,7 +178,7 @@ def test_a_crash_in_a_call_with_effect_makes_its_outcome_unknown(worker, alice, 
     recovery.tick()
     worker.work()
     run.refresh_from_db()
-    assert run.status == "succeeded" and run.crashes == 1
+    assert run.status == "succeeded" and "run.recovered" in types_of(run)
     assert run.tool_calls.get().outcome == "unknown"
     assert len(functions.asked) == 1
     assert "run.recovered" in types_of(run)
@@ -304,3 +304,15 @@ def test_a_run_past_its_deadline_expires(worker, alice, agent, stub, functions):
     recovery.tick()
     run.refresh_from_db()
     assert (run.status, run.error["code"]) == ("expired", "deadline")
+
+
+@pytest.mark.parametrize(("crashes", "ending"), [(3, ("succeeded", 0)), (4, ("failed", 4))])
+def test_workers_that_vanish_before_a_turn_is_done_are_counted(worker, alice, agent, stub, functions, crashes, ending):
+    stub.script(calls(("add", {"a": 1, "b": 2})), says("done"))
+    with worker.capture(execute=True):
+        run = intake.accept_message(user=alice, text="go", agent=agent).run
+    Run.objects.filter(pk=run.pk).update(crashes=crashes)
+    worker.work()
+    run.refresh_from_db()
+    assert (run.status, run.crashes) == ending
+    assert run.error is None or run.error["code"] == "worker_lost"
