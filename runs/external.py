@@ -56,7 +56,11 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
 
 def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
     """Take a prepared run. Of two claims one wins (a conditional update decides). Raises NotClaimable, RunFinished."""
-    end_if_overdrawn(run)
+    if run.trigger != Run.Trigger.EXTERNAL:
+        raise NotClaimable(f"Run {run.pk} is executed here.", hint='Only runs prepared with trigger "external" are.')
+    release_if_vanished(run, timezone.now())
+    if run.status == Status.QUEUED:
+        end_if_overdrawn(run)
     if run.is_done:
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
     return take(run, executor=executor, lease_s=lease_s)
@@ -72,10 +76,7 @@ def end_if_overdrawn(run: Run) -> None:
 
 @transaction.atomic
 def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
-    if run.trigger != Run.Trigger.EXTERNAL:
-        raise NotClaimable(f"Run {run.pk} is executed here.", hint='Only runs prepared with trigger "external" are.')
     token, now = secrets.token_urlsafe(24), timezone.now()
-    release_if_vanished(run, now)
     won = Run.objects.filter(pk=run.pk, status=Status.QUEUED, after=None).update(
         claimed_from=F("status"),
         status=Status.RUNNING,

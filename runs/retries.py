@@ -30,11 +30,7 @@ def retry(
         input=run.input if input is None else input,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
-        metadata={
-            **run.metadata,
-            "retry_of": str(run.pk),
-            "instead_of": [*run.metadata.get("instead_of", []), str(run.pk)],
-        },
+        metadata=linked(run),
         key=key,
     ).run
 

@@ -24,6 +24,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.live",
     "tests.journeys.browser",
     "tests.connectors.accounts",
+    "tests.pages.finished",
 )
 children: list[int] = []
 

@@ -1,10 +1,12 @@
 """Talk to an agent and watch what it does."""
 
 import json
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
+from agents.exceptions import NotFound
 from agents.models import Agent
 from runs.models import Session
 
@@ -20,16 +22,23 @@ def playground(request: HttpRequest) -> HttpResponse:
     agents = Agent.objects.visible_to(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
     session = find(request)
-    asked = request.GET.get("agent", "").replace("\0", "")[:64]  # PostgreSQL takes no NUL in a text
+    asked = request.GET.get("agent", "")[:64]
     name = asked or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
-    chosen = Agent.objects.visible_to(request.user).published().filter(name=name).only("examples").first()
     said = list(session.messages.order_by("-seq")[:SHOWN])[::-1] if session else []
     return page(
         request, "playground.html", "Playground", agents=offered, agent=name, session=session, said=said,
-        compare=bool(request.GET.get("compare")), examples=chosen.examples[:3] if chosen else [],
+        compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
     )  # fmt: skip
+
+
+def examples_of(user: Any, name: str) -> list[str]:
+    """What to try first with the agent that this name means; nothing where there is none."""
+    try:
+        return Agent.objects.published().named(user, name).examples[:3]
+    except NotFound:
+        return []
 
 
 def find(request: HttpRequest) -> Session | None:

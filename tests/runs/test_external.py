@@ -123,6 +123,23 @@ def test_a_used_up_budget_ends_it_before_it_is_claimed(prepared, alice, alice_ap
     assert (prepared.status, prepared.error["code"]) == ("failed", "budget_exhausted")
 
 
+def test_a_claim_ends_no_run_that_is_executed_here(worker, alice, alice_api, make_agent):
+    run = worker.send_message(alice, "Hello", make_agent())
+    Run.objects.filter(pk=run.pk).update(status="queued")
+    Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)
+    assert claim(alice_api, run).json()["error"]["code"] == "not_claimable"
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_claim_ends_no_run_that_another_holds(prepared, alice, alice_api):
+    claim(alice_api, prepared)
+    Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)
+    assert claim(alice_api, prepared).json()["error"]["code"] == "not_claimable"
+    prepared.refresh_from_db()
+    assert prepared.status == "running"
+
+
 def test_a_budget_used_up_meanwhile_stops_the_executor(prepared, alice, alice_api):
     token = claim(alice_api, prepared).json()["claim"]
     Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)

@@ -52,6 +52,13 @@ def test_a_retry_of_a_retry_is_told_of_neither(alice_api, worker, failed, stub):
     assert told(stub) == [("user", "What is due?")]
 
 
+def test_metadata_that_only_looks_like_a_link_does_no_harm(alice_api, worker, failed, stub):
+    Run.objects.filter(pk=failed.pk).update(metadata={"instead_of": "of the old report", "kept": 1})
+    stub.script(says("Nothing."))
+    again = retry(alice_api, worker, failed)
+    assert again.metadata == {"kept": 1, "retry_of": str(failed.pk), "instead_of": [str(failed.pk)]}
+
+
 def test_it_takes_the_live_version_when_asked(alice_api, worker, failed, stub, agent):
     agent.system_prompt = "You are right."
     agent.save()
