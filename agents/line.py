@@ -21,7 +21,11 @@ class Line:
         self.own = threading.local()
 
     def ask(self, *commands: Command) -> list[Any]:
-        """Replies in order, one round trip. A connection that broke while idle is made anew. Raises RedisError."""
+        """Replies in order, one round trip. Raises RedisError.
+
+        A connection that broke while idle is made anew and the commands are sent once more: whoever asks must be fine
+        with a command that is done twice, as the break may have come between the server's doing and its reply.
+        """
         if (kept := self.kept()) is not None:
             try:
                 return exchange(kept, commands)

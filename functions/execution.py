@@ -14,7 +14,7 @@ from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent
-from agents.prepared import insert
+from agents.rows import insert
 from agents.schema import sha256_of, validate
 from functions import catalogue, sandbox, slots
 from functions.host import Host

@@ -16,6 +16,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from agents.api import kept, read
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.models import ApiKey
 from agents.models.key import DECIDE
@@ -36,8 +37,6 @@ from .serializers import (
     SendSerializer,
     SessionSerializer,
     ToolCallSerializer,
-    read_message,
-    run_json,
 )
 
 DEFAULT_WAIT_S = 60.0
@@ -92,7 +91,7 @@ class MessagesView(APIView):
         return self.process(request, name)
 
     def process(self, request: Any, name: str | None) -> Any:
-        body = read_message(request.data)
+        body = read(SendSerializer, request)
         if wants_stream(request):
             return streamed(self.accept(request, body, name), request)
         if "respond-async" in request.headers.get("Prefer", ""):
@@ -124,11 +123,13 @@ class MessagesView(APIView):
 
     def accepted(self, taken: intake.Accepted) -> Response:
         taken.run.refresh_from_db()
-        return Response({"run": run_json(taken.run), "session": str(taken.session.pk)}, status=202)
+        return Response(
+            {"run": kept(RunSerializer).to_representation(taken.run), "session": str(taken.session.pk)}, status=202
+        )
 
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": run_json(as_ended(taken.run, ended)),
+            "run": kept(RunSerializer).to_representation(as_ended(taken.run, ended)),
             "session": str(taken.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
@@ -180,7 +181,7 @@ class RouteView(APIView):
 
     @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
     def post(self, request: Any) -> Response:
-        body = read_message(request.data)
+        body = read(SendSerializer, request)
         message = body["message"]
         parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
         session_agent = None

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents import strict
+from agents.api import read
 from agents.exceptions import Invalid
 from agents.models import Agent
 
@@ -208,9 +209,3 @@ class FiguresView(APIView):
         total, parts = track_records.over_time(runs, window)
         series = [{"at": at, **track_records.as_json(figure)} for at, figure in parts]
         return Response({"agent": agent.name, "window": window, **track_records.as_json(total), "series": series})
-
-
-def read(serializer: type[serializers.Serializer], request: Any) -> dict[str, Any]:
-    body = serializer(data=request.data)
-    body.is_valid(raise_exception=True)
-    return body.validated_data

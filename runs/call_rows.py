@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
-from agents.tools import ToolError, ToolResult, ToolSpec
+from agents.tools import OutcomeUnknown, ToolError, ToolResult, ToolSpec
 
 from . import events
 from .history import result_text
@@ -42,6 +42,16 @@ def close(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
         record.wall_ms = (record.finished_at - record.started_at).total_seconds() * 1000
     for name, value in fields.items():
         setattr(record, name, value)
+
+
+def answer(record: ToolCallRecord, result: ToolResult) -> None:
+    """What the tool said becomes the row's end; an outcome that nobody knows is told apart from a failure."""
+    outcome = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
+    if not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code:
+        outcome = ToolCallRecord.Outcome.UNKNOWN
+    close(record, outcome, result=result.value, error=result.error, printed=result.printed)
+    record.untrusted = result.untrusted
+    record.details = {**record.details, **result.details}
 
 
 def argument_problems(tool: ToolSpec | None, requested: Any) -> list[dict[str, Any]]:

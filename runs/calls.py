@@ -16,7 +16,8 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.models import ToolGrant
-from agents.prepared import Select, insert, write
+from agents.prepared import Select
+from agents.rows import insert, write
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -31,6 +32,7 @@ from registry import toolsets
 
 from . import children, delegation, events, policy
 from .call_rows import (
+    answer,
     approval_data,
     argument_problems,
     called_data,
@@ -265,13 +267,7 @@ class Desk:
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         """Write the result and tell of it; counts and the untrusted mark go to the run."""
-        if not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code:
-            outcome = Outcome.UNKNOWN
-        else:
-            outcome = Outcome.OK if result.ok else Outcome.FAILED
-        close(record, outcome, result=result.value, error=result.error, printed=result.printed)
-        record.untrusted = result.untrusted
-        record.details = {**record.details, **result.details}
+        answer(record, result)
         with transaction.atomic():
             write(record, SETTLED)
             if result.untrusted and not self.run.has_untrusted:

@@ -11,12 +11,12 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
 from agents.models import ChainVersion
+from agents.rows import insert_each
 from agents.spec import ChainSpec
 
 from . import events, queue
 from .exceptions import BrokenInput
 from .models import Run, RunEvent, StepRun
-from .models.rows import insert_each
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED)
 

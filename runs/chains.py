@@ -69,7 +69,6 @@ class Walk:
                 self.finish(made)
                 return
             if not self.apply(made):
-                self.put_down()
                 raise RunWaits(*self.waits_for())
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
-from agents.prepared import insert
+from agents.rows import insert
 from registry import factory, router
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
@@ -147,6 +147,7 @@ class Conversation:
         """The model's answer as a row; its event is for the caller to record in the same transaction."""
         run = self.run
         run.turns += 1
+        run.crashes = 0  # who gets a turn done is not what makes workers vanish
         cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
         run.input_tokens += reply.input_tokens
         run.output_tokens += reply.output_tokens
@@ -170,11 +171,10 @@ class Conversation:
         return "model.finished", {**told, **figures, "cost": str(cost)}
 
     def spent(self) -> dict[str, Any]:
-        """What a turn changes in the run's row. Who gets a turn done is not what makes workers vanish."""
+        """What a turn changes in the run's row."""
         run = self.run
-        run.crashes = 0
         return {
-            "crashes": 0,
+            "crashes": run.crashes,
             "turns": run.turns,
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,

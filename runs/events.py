@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import broadcast
-from agents.prepared import insert
+from agents.rows import insert
 
 from . import outbox
 from .models import EventPayload, Run, RunEvent

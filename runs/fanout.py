@@ -14,13 +14,13 @@ from django.db.models import Count, F, Min, Q
 from django.utils import timezone
 
 from agents.mapping import MappingError, items_of
+from agents.rows import insert_each
 from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
 
 from . import endings, events, queue, step_children, steps
 from .call_rows import waits_for_time
 from .models import Approval, Run, StepRun, ToolCallRecord
-from .models.rows import insert_each
 from .plan import ENDED
 from .steps import StepFailed
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents import schema
 from agents.exceptions import Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
-from agents.prepared import insert
+from agents.rows import insert, insert_each
 from agents.spec import AgentSpec
 
 from . import chain_runs, endings, events, queue
@@ -25,7 +25,6 @@ from .exceptions import (
     SessionClosed,
 )
 from .models import Message, Run, RunEvent, RunFile, Session
-from .models.rows import insert_each
 from .models.session import text_of
 
 PART_TYPES = ("text", "image", "file")

@@ -100,8 +100,8 @@ class Keeper:
             except RuntimeError as error:  # the process is being taken down, or is a test without a database
                 log.debug("Leases were not renewed: %s", error)
             finally:
-                for connection in connections.all(initialized_only=True):
-                    connection.close()
+                for opened in connections.all(initialized_only=True):
+                    opened.close()
 
     def renew(self) -> None:
         """Extend what is held; notice what was lost or cancelled meanwhile."""

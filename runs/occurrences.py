@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from agents.exceptions import Invalid, MusterError
 from agents.models import AuditEvent
+from agents.rows import update_each
 from devices import presence
 
 from . import chain_runs, endings, intake, outbox
 from .missed import on_overlap
 from .models import Run, Schedule, ScheduleOccurrence
-from .models.rows import update_each
 
 log = logging.getLogger(__name__)
 Outcome = ScheduleOccurrence.Outcome

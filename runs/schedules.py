@@ -11,11 +11,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
+from agents.rows import update_each
 
 from . import occurrences, pending
 from .missed import jittered, settle_missed
 from .models import Schedule, ScheduleOccurrence
-from .models.rows import update_each
 from .timing import Missed, TimingError, come_due, next_due, upcoming
 
 Outcome = ScheduleOccurrence.Outcome

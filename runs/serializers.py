@@ -55,14 +55,6 @@ class SendSerializer(serializers.Serializer):
     )
 
 
-SEND = SendSerializer()
-
-
-def read_message(data: Any) -> dict[str, Any]:
-    """The checked body. Raises ValidationError. Fields are made once: one serializer reads every request."""
-    return SEND.run_validation(data)
-
-
 class UsageSerializer(serializers.Serializer):
     input_tokens = serializers.IntegerField()
     output_tokens = serializers.IntegerField()
@@ -119,14 +111,6 @@ class RunSerializer(serializers.ModelSerializer):
 
     def get_urls(self, run: Run) -> RunUrlsSerializer:
         return urls_of(run)  # type: ignore[return-value]
-
-
-RUN = RunSerializer()
-
-
-def run_json(run: Run) -> dict[str, Any]:
-    """What `RunSerializer(run).data` gives; its fields are made once, as most of its time went into them."""
-    return RUN.to_representation(run)
 
 
 def urls_of(run: Run) -> dict[str, str]:

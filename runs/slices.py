@@ -20,13 +20,13 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from agents.rows import update_each
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 
 from . import events, queue, step_calls, step_leases, steps
 from .fanout import count, counted, item_scope, items, items_for, limit_of, recount
 from .models import Run, StepRun, ToolCallRecord
-from .models.rows import update_each
 from .plan import may_retry
 from .step_calls import HeldDesk, Request, error_of, settle_call
 from .step_leases import StepLease

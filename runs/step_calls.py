@@ -9,15 +9,14 @@ from django.db import transaction
 from django.utils.dateparse import parse_datetime
 
 from agents.models import Tool
-from agents.prepared import insert
+from agents.rows import insert, update_each
 from agents.spec import ChainSpec, StepSpec
-from agents.tools import OutcomeUnknown, ToolResult, ToolSpec
+from agents.tools import ToolResult, ToolSpec
 from registry import factory
 
 from . import call_rows, calls, events, steps
 from .calls import Desk
 from .models import Run, StepRun, ToolCallRecord
-from .models.rows import update_each
 from .plan import may_retry
 from .steps import StepFailed
 
@@ -68,12 +67,7 @@ class HeldDesk(Desk):
         if record.parent_call_id is not None:
             super().settle(record, result)  # a function's callback stands for itself
             return
-        unknown = not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code
-        known = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
-        outcome = ToolCallRecord.Outcome.UNKNOWN if unknown else known
-        call_rows.close(record, outcome, result=result.value, error=result.error, printed=result.printed)
-        record.untrusted = result.untrusted
-        record.details = {**record.details, **result.details}
+        call_rows.answer(record, result)
         self.results.append(record)
         self.run.has_untrusted = self.run.has_untrusted or result.untrusted
         if result.counts:

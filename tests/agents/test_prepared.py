@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.db import IntegrityError, connection, models, transaction
+from django.db import connection, models
 from django.utils import timezone
 
 from agents.exceptions import NotFound
 from agents.models import Agent, Provider, Team
 from agents.models.team import Membership
-from agents.prepared import Select, Update, insert, write
+from agents.prepared import Select, Update
 from runs.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -83,29 +83,3 @@ def test_a_name_means_the_nearest_row_that_this_person_sees(alice, bob, charlie,
         Agent.objects.named(AnonymousUser(), "one")
     with pytest.raises(NotFound):
         Agent.objects.named(alice, "one\0")
-
-
-def test_what_is_inserted_is_what_save_would_have_written(alice, provider):
-    rows = [Agent(owner=alice, name=name, provider=provider, capabilities=["a"]) for name in ("one", "two")]
-    insert(*rows)
-    saved = Agent.objects.create(owner=alice, name="three", provider=provider, capabilities=["a"])
-    for row in rows:
-        found = Agent.objects.get(pk=row.pk)
-        assert not row._state.adding and found.created_at == row.created_at
-        left = {field.attname for field in Agent._meta.concrete_fields} - {"id", "name", "created_at", "updated_at"}
-        assert {name: getattr(found, name) for name in left} == {name: getattr(saved, name) for name in left}
-    insert()  # nothing to insert is no mistake
-
-
-def test_a_row_that_is_there_already_is_refused(alice, provider):
-    insert(Agent(owner=alice, name="one", provider=provider))
-    with pytest.raises(IntegrityError), transaction.atomic():
-        insert(Agent(owner=alice, name="one", provider=provider))
-
-
-def test_only_the_named_columns_are_written(alice, provider):
-    agent = Agent.objects.create(owner=alice, name="one", provider=provider)
-    agent.capabilities, agent.description = ["mul"], "not written"
-    write(agent, ("capabilities", "updated_at"))
-    found = Agent.objects.get(pk=agent.pk)
-    assert (found.capabilities, found.description) == (["mul"], "") and found.updated_at > found.created_at
