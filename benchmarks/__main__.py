@@ -10,6 +10,7 @@ ALL = {
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
     "routing": [],
+    "circles": [],
     "connectors": [],
 }
 

@@ -19,6 +19,7 @@ from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
 from . import budgets, endings, events, history, stuck, summary, track_records
+from .answers import Step
 from .calls import COMPLETE, Desk
 from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from .leases import Lease, release_connection
@@ -99,7 +100,9 @@ class Conversation:
             self.desk.resume(last)
         self.stop_or_wait(last)
         self.messages += history.turns(self.run)
-        if not last and self.run.turns:
+        if last:
+            self.look_for_circles()
+        elif self.run.turns:
             self.recover_reply()
 
     def recover_reply(self) -> None:
@@ -232,14 +235,13 @@ class Conversation:
         """A run that goes round in circles is told once, then stopped."""
         if self.run.turns < stuck.FIRST_CHECK:
             return
-        verdict = stuck.check(
-            [stuck.Step.of(record) for record in self.records], was_warned=bool(self.run.policy.get("warned"))
-        )
+        steps = [Step.of(record) for record in self.records]
+        verdict = stuck.check(steps, was_warned=bool(self.run.policy.get("warned")))
         if verdict is None:
             return
         if verdict.stop:
             raise RunEnded(Status.FAILED, "stuck", verdict.reason)
-        self.run.policy = {**self.run.policy, "warned": True}
+        self.run.policy = {**self.run.policy, "warned": {"turn": self.run.turns, "reason": verdict.reason}}
         self.lease.write(policy=self.run.policy)
         events.record(self.run, "stuck.warned", {"reason": verdict.reason})
         self.messages.append({"role": "user", "content": verdict.reason})

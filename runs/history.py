@@ -123,12 +123,15 @@ def turns(run: Run) -> list[dict[str, Any]]:
     records: dict[int, list[ToolCallRecord]] = {}
     for record in ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id"):
         records.setdefault(record.turn, []).append(record)
+    warned = run.policy.get("warned") or {}
     shown: list[dict[str, Any]] = []
     for call in ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id"):
         response = call.response or {}
         shown += turn_messages(response.get("text", ""), records.get(call.turn, []))
         if note := response.get("note"):
             shown.append({"role": "user", "content": note})
+        if warned.get("turn") == call.turn:
+            shown.append({"role": "user", "content": warned["reason"]})
     return shown
 
 

@@ -3,11 +3,12 @@
 from collections import deque
 
 import pytest
+from django.db import connection
 
 from agents.tools import ToolResult
 from registry import toolsets
 from runs import chains, intake, queue, runner
-from runs.models import Run
+from runs.models import Run, RunEvent
 
 DATABASES = {"db", "transactional_db"}
 
@@ -41,6 +42,19 @@ class InlineWorker:
             taken = intake.accept_message(user=user, text=text, agent=agent, **more)
         self.work()
         return Run.objects.get(pk=taken.run.pk)
+
+
+@pytest.fixture(autouse=True)
+def no_honest_run_is_suspected(request):
+    """Every test's runs are honest work but those of a test that is marked `circles`: no warning, so no stop either."""
+    uses_database = request.node.get_closest_marker("django_db") or DATABASES & set(request.fixturenames)
+    if request.node.get_closest_marker("circles") or not uses_database:
+        yield
+        return
+    request.getfixturevalue("db")  # so that its end comes after ours
+    yield
+    if not connection.needs_rollback:
+        assert list(RunEvent.objects.filter(type="stuck.warned").values_list("run", "data")) == []
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.models import Tool
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs import approvals, endings, intake, recovery
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
@@ -270,6 +271,35 @@ def test_a_run_that_repeats_itself_is_warned_then_stopped(worker, alice, agent, 
     run = worker.send_message(alice, "loop", agent)
     assert (run.status, run.error["code"]) == ("failed", "stuck")
     assert "stuck.warned" in types_of(run) and run.turns == 4
+
+
+@pytest.mark.circles
+def test_agents_that_send_each_other_to_and_fro_are_stopped_though_the_run_waits_for_each(
+    worker, alice, make_agent, stub_provider, stub
+):
+    asked = [make_agent(name, provider=stub_provider) for name in ("ann", "ben")]
+    tools = [Tool.objects.get(kind="agent", source={"agent": agent.pk}) for agent in asked]
+    boss = make_agent("boss", provider=stub_provider, tools=tools)
+    for turn in range(8):
+        stub.script(calls((("ann", "ben")[turn % 2], {"task": "Refund it"})), says(f"Ask {('ben', 'ann')[turn % 2]}."))
+    run = worker.send_message(alice, "Refund it", boss)
+    assert (run.status, run.error["code"], run.turns) == ("failed", "stuck", 4)
+    assert types_of(run).count("stuck.warned") == 1
+
+
+@pytest.mark.circles
+def test_a_run_that_waits_still_knows_that_it_was_warned(worker, alice, agent, stub, functions):
+    look = calls(("add", {"a": 1, "b": 2}))
+    stub.script(look, look, look, calls(("add", {"a": 3, "b": 4})), says("done"))
+    functions.answers.extend([ToolResult(ok=True, value={"sum": 3})] * 3 + [CallPending("timer", until=timezone.now())])
+    run = worker.send_message(alice, "add", agent)
+    with worker.capture(execute=True):
+        endings.wake(run.pk)
+    worker.work()
+    run.refresh_from_db()
+    assert run.status == "succeeded"
+    told = [message["content"] for message in stub.requests[-1]["messages"] if message["role"] == "user"]
+    assert [text for text in told if "circles" in text] == [run.policy["warned"]["reason"]]
 
 
 def test_a_message_behind_a_busy_one_follows_it(worker, alice, agent, stub, functions):

@@ -6,7 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from runs.stuck import Step, check
+from benchmarks import circles
+from runs.answers import Step
+from runs.stuck import check
 
 
 def step(turn, name="find", arguments="{}", answer='"x"', **more):
@@ -49,10 +51,21 @@ def test_several_same_calls_at_once_count_as_one_turn():
     assert play(lambda turn: [step(turn), step(turn), step(turn)]) == (3, 4)
 
 
-@pytest.mark.parametrize("period", [2, 3])
-def test_a_circle_is_stopped_in_the_fourth_turn_at_the_latest_after_it_closed(period):
+@pytest.mark.parametrize("period", [2, 3, 5])
+def test_a_circle_is_warned_of_when_it_closes_and_stopped_in_the_next_turn(period):
     warned, stopped = play(lambda turn: [step(turn, name=f"tool-{turn % period}")])
-    assert warned == period + 2 and stopped == period + 3
+    assert warned == period + 1 and stopped == period + 2
+
+
+@pytest.mark.parametrize("case", circles.cases("planted"), ids=lambda case: case["name"])
+def test_each_planted_circle_is_warned_of_and_stopped_in_time(case):
+    warned, stopped = circles.play(circles.planted_turns(case))
+    assert warned < stopped <= case.get("latest", circles.LATEST)
+
+
+@pytest.mark.parametrize("case", circles.cases("honest"), ids=lambda case: case["name"])
+def test_no_honest_run_is_stopped(case):
+    assert circles.play(circles.honest_turns(case))[1] is None
 
 
 def test_failing_in_the_same_way_is_stopped_whatever_the_arguments():
@@ -60,8 +73,13 @@ def test_failing_in_the_same_way_is_stopped_whatever_the_arguments():
     assert play(lambda turn: [step(turn, arguments=f'{{"n":{turn}}}', **failure)]) == (3, 4)
 
 
-def test_finding_nothing_is_stopped_whatever_was_sought():
-    assert play(lambda turn: [step(turn, arguments=f'{{"q":{turn}}}', answer="[]")]) == (3, 4)
+def test_finding_nothing_is_stopped_when_the_same_was_sought_in_other_words():
+    extra = ["", "old", "my", "all", "any"]
+    assert play(lambda turn: [step(turn, arguments=f'{{"q":"{extra[turn]} invoice May"}}', answer="[]")]) == (3, 4)
+
+
+def test_finding_nothing_about_one_thing_after_another_is_an_answer():
+    assert play(lambda turn: [step(turn, arguments=f'{{"day":{turn}}}', answer="[]")]) == (None, None)
 
 
 def test_two_agents_sending_each_other_to_and_fro_are_stopped():
