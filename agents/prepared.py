@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]
 from django.db.models.sql import UpdateQuery
 
@@ -20,16 +20,22 @@ Row = Sequence[Any]
 Made = TypeVar("Made")
 
 
-def cursor_of_kept() -> Any:
+def database() -> Any:
+    """This thread's connection itself: `django.db.connection` looks it up anew for each attribute, which a row with
+    fifteen fields asks for sixty times."""
+    return connections[DEFAULT_DB_ALIAS]
+
+
+def cursor_of_kept(db: Any) -> Any:
     """A cursor for statements that come again and again: PostgreSQL parses and plans each once a connection."""
-    if connection.vendor != "postgresql":
-        return connection.cursor()
+    if db.vendor != "postgresql":
+        return db.cursor()
     from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which SQLite does without
 
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        made: Any = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]
-        return connection._prepare_cursor(made)  # type: ignore[attr-defined]
+    db.ensure_connection()
+    with db.wrap_database_errors:
+        made: Any = ServerBindingCursor(db.connection)  # type: ignore[call-arg]
+        return db._prepare_cursor(made)
 
 
 class Slot(models.Value):
@@ -38,8 +44,8 @@ class Slot(models.Value):
     def as_sql(self, compiler: Any, connection: Any) -> Any:
         return "%s", [self]
 
-    def bind(self, values: dict[str, Any]) -> Any:
-        return self.output_field.get_db_prep_value(values[self.value], connection)
+    def bind(self, values: dict[str, Any], db: Any) -> Any:
+        return self.output_field.get_db_prep_value(values[self.value], db)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Compiled:
     sql: str
     parameters: tuple[Any, ...]
 
-    def bind(self, values: dict[str, Any]) -> list[Any]:
-        return [one.bind(values) if isinstance(one, Slot) else one for one in self.parameters]
+    def bind(self, values: dict[str, Any], db: Any) -> list[Any]:
+        return [one.bind(values, db) if isinstance(one, Slot) else one for one in self.parameters]
 
 
 class Statement(Generic[Made]):
@@ -61,12 +67,12 @@ class Statement(Generic[Made]):
         self.slots = SimpleNamespace(**{name: Slot(name, field) for name, field in slots.items()})
         self.kept: dict[str, Made] = {}  # by the kind of database, whose SQL it is
 
-    def compiled(self) -> Made:
-        if (kept := self.kept.get(connection.vendor)) is None:
-            kept = self.kept[connection.vendor] = self.compile()
+    def compiled(self, db: Any) -> Made:
+        if (kept := self.kept.get(db.vendor)) is None:
+            kept = self.kept[db.vendor] = self.compile(db)
         return kept
 
-    def compile(self) -> Made:
+    def compile(self, db: Any) -> Made:
         raise NotImplementedError
 
 
@@ -78,11 +84,11 @@ class Reader:
     converters: tuple[tuple[int, tuple[Callable, ...], Any], ...]
     build: Callable[[Row], Any]
 
-    def read(self, row: Row) -> Any:
+    def read(self, row: Row, db: Any) -> Any:
         values = list(row)
         for place, steps, expression in self.converters:
             for step in steps:
-                values[place] = step(values[place], expression, connection)
+                values[place] = step(values[place], expression, db)
         return self.build(values)
 
 
@@ -90,19 +96,20 @@ class Select(Statement[Reader]):
     """A query of one shape; `make(slots)` gives its QuerySet: of models, with what it joins, or a values_list."""
 
     def all(self, **values: Any) -> list[Any]:
-        reader = self.compiled()
-        with cursor_of_kept() as cursor:
-            cursor.execute(reader.query.sql, reader.query.bind(values))
+        db = database()
+        reader = self.compiled(db)
+        with cursor_of_kept(db) as cursor:
+            cursor.execute(reader.query.sql, reader.query.bind(values, db))
             rows = cursor.fetchall()
-        return [reader.read(row) for row in rows]
+        return [reader.read(row, db) for row in rows]
 
     def first(self, **values: Any) -> Any | None:
         """The first row, or None. The query itself says how many it wants."""
         return next(iter(self.all(**values)), None)
 
-    def compile(self) -> Reader:
+    def compile(self, db: Any) -> Reader:
         queryset: Any = self.make(self.slots)
-        compiler = queryset.query.get_compiler(using=connection.alias)
+        compiler = queryset.query.get_compiler(using=db.alias)
         sql, parameters = compiler.as_sql()
         expressions = [column[0] for column in compiler.select[: compiler.col_count]]
         converters = compiler.get_converters(expressions).items()
@@ -118,7 +125,7 @@ def builder(compiler: Any) -> Callable[[Row], models.Model]:
     places = compiler.klass_info["select_fields"]
     first, last = places[0], places[-1] + 1
     names = [column[0].target.attname for column in compiler.select[first:last]]
-    model, alias = compiler.klass_info["model"], connection.alias
+    model, alias = compiler.klass_info["model"], compiler.using
     populators = get_related_populators(compiler.klass_info, compiler.select, alias)  # type: ignore[call-arg]
 
     def build(row: Row) -> models.Model:
@@ -135,14 +142,15 @@ class Update(Statement[Compiled]):
 
     def run(self, **values: Any) -> int:
         """How many rows were changed."""
-        compiled = self.compiled()
-        with cursor_of_kept() as cursor:
-            cursor.execute(compiled.sql, compiled.bind(values))
+        db = database()
+        compiled = self.compiled(db)
+        with cursor_of_kept(db) as cursor:
+            cursor.execute(compiled.sql, compiled.bind(values, db))
             return cursor.rowcount
 
-    def compile(self) -> Compiled:
+    def compile(self, db: Any) -> Compiled:
         queryset, changes = self.make(self.slots)
         query = queryset.query.chain(UpdateQuery)
         query.add_update_values(changes)
-        sql, parameters = query.get_compiler(using=connection.alias).as_sql()
+        sql, parameters = query.get_compiler(using=db.alias).as_sql()
         return Compiled(sql, tuple(parameters))

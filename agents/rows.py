@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.db import connection, models
+from django.db import models
 
-from .prepared import cursor_of_kept
+from .prepared import cursor_of_kept, database
 
 PARAMETERS = 30_000  # in one statement: SQLite takes 32,766, PostgreSQL 65,535
 
@@ -30,20 +30,21 @@ def insert(*rows: models.Model) -> None:
     by the database are set. Raises IntegrityError."""
     if not rows:
         return
-    made = insert_of(type(rows[0]), connection.vendor)
+    db = database()
+    made = insert_of(type(rows[0]), db.vendor)
     at_once = max(1, PARAMETERS // len(made.fields))
     for start in range(0, len(rows), at_once):
-        insert_few(made, rows[start : start + at_once])
+        insert_few(made, rows[start : start + at_once], db)
 
 
-def insert_few(made: Insert, rows: Sequence[models.Model]) -> None:
-    values = [value for row in rows for value in values_of(made.fields, row, add=True)]
-    with cursor_of_kept() as cursor:
+def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
+    values = [value for row in rows for value in values_of(made.fields, row, db, add=True)]
+    with cursor_of_kept(db) as cursor:
         cursor.execute(f"{made.head} {', '.join([made.places] * len(rows))}{made.tail}", values)
         keys = cursor.fetchall() if made.tail else ()
     for row, (key,) in zip(rows, keys, strict=False):
         row.pk = key
-    mark_stored(rows)
+    mark_stored(rows, db)
 
 
 def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None = None) -> None:
@@ -51,18 +52,19 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
     the rest is taken from the first of them."""
     if not rows:
         return
-    made = insert_of(type(rows[0]), connection.vendor)
+    db = database()
+    made = insert_of(type(rows[0]), db.vendor)
     places = [(place, field) for place, field in enumerate(made.fields) if varying is None or field.name in varying]
-    common = values_of(made.fields, rows[0], add=True)
+    common = values_of(made.fields, rows[0], db, add=True)
     values = [common]
     for row in rows[1:]:
         mine = common.copy()
         for place, field in places:
-            [mine[place]] = values_of((field,), row, add=True)
+            [mine[place]] = values_of((field,), row, db, add=True)
         values.append(mine)
-    with cursor_of_kept() as cursor:
+    with cursor_of_kept(db) as cursor:
         cursor.executemany(f"{made.head} {made.places}", values)
-    mark_stored(rows)
+    mark_stored(rows, db)
 
 
 def write(row: models.Model, names: tuple[str, ...]) -> None:
@@ -74,13 +76,11 @@ def update_each(rows: Sequence[models.Model], names: Sequence[str], *, where: di
     """Write these fields of rows that are there, each only while `where` (a value a field) holds. How many it did."""
     if not rows:
         return 0
-    where = where or {}
-    sql, changed, tested = update_of(type(rows[0]), tuple(names), tuple(where), connection.vendor)
-    conditions = [
-        field.get_db_prep_save(value, connection) for field, value in zip(tested, where.values(), strict=True)
-    ]
-    values = [[*values_of(changed, row, add=False), *conditions] for row in rows]
-    with cursor_of_kept() as cursor:
+    db, where = database(), where or {}
+    sql, changed, tested = update_of(type(rows[0]), tuple(names), tuple(where), db.vendor)
+    conditions = [field.get_db_prep_save(value, db) for field, value in zip(tested, where.values(), strict=True)]
+    values = [[*values_of(changed, row, db, add=False), *conditions] for row in rows]
+    with cursor_of_kept(db) as cursor:
         if len(values) == 1:
             cursor.execute(sql, values[0])
         else:
@@ -93,7 +93,7 @@ def update_each(rows: Sequence[models.Model], names: Sequence[str], *, where: di
 
 @cache
 def insert_of(model: type[models.Model], vendor: str) -> Insert:
-    quote, meta = connection.ops.quote_name, model._meta
+    quote, meta = database().ops.quote_name, model._meta
     is_made_there = isinstance(meta.pk, models.AutoField)
     fields = tuple(field for field in meta.concrete_fields if not (is_made_there and field.primary_key))
     return Insert(
@@ -109,7 +109,7 @@ def update_of(
     model: type[models.Model], names: tuple[str, ...], tested: tuple[str, ...], vendor: str
 ) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
     """The statement, the fields it sets followed by the key, and the fields it tests."""
-    quote, meta = connection.ops.quote_name, model._meta
+    quote, meta = database().ops.quote_name, model._meta
     changed: tuple[Any, ...] = tuple(meta.get_field(name) for name in names)
     conditions: tuple[Any, ...] = tuple(meta.get_field(name) for name in tested)
     sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
@@ -118,10 +118,10 @@ def update_of(
     return sql, (*changed, meta.pk), conditions
 
 
-def values_of(fields: Sequence[models.Field], row: models.Model, *, add: bool) -> list[Any]:
-    return [field.get_db_prep_save(field.pre_save(row, add), connection) for field in fields]
+def values_of(fields: Sequence[models.Field], row: models.Model, db: Any, *, add: bool) -> list[Any]:
+    return [field.get_db_prep_save(field.pre_save(row, add), db) for field in fields]
 
 
-def mark_stored(rows: Sequence[models.Model]) -> None:
+def mark_stored(rows: Sequence[models.Model], db: Any) -> None:
     for row in rows:
-        row._state.adding, row._state.db = False, connection.alias
+        row._state.adding, row._state.db = False, db.alias

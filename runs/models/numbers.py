@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.db import connection, models
+from django.db import models
 
-from agents.prepared import cursor_of_kept
+from agents.prepared import cursor_of_kept, database
 
 
 def take_numbers(
@@ -20,15 +20,16 @@ def take_numbers(
 
     `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in the same statement.
     """
-    quote = connection.ops.quote_name
+    db = database()
+    quote = db.ops.quote_name
     key = model._meta.pk
     assert key is not None and key.column is not None
     sets, set_parameters = [f"{quote(column)} = {quote(column)} + %s"], [count]
     for name, value in (values or {}).items():
         field: Any = model._meta.get_field(name)
         sets.append(f"{quote(field.column)} = %s")
-        set_parameters.append(field.get_db_prep_save(value, connection))
-    tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, connection)]
+        set_parameters.append(field.get_db_prep_save(value, db))
+    tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, db)]
     for name, value in (where or {}).items():
         options = value if isinstance(value, tuple) else (value,)
         tests.append(f"{quote(name)} IN ({', '.join(['%s'] * len(options))})")
@@ -37,7 +38,7 @@ def take_numbers(
         f"UPDATE {quote(model._meta.db_table)} SET {', '.join(sets)} "  # noqa: S608
         f"WHERE {' AND '.join(tests)} RETURNING {quote(column)}"
     )
-    with cursor_of_kept() as cursor:
+    with cursor_of_kept(db) as cursor:
         cursor.execute(sql, [*set_parameters, *test_parameters])
         row = cursor.fetchone()
     return row[0] if row else None
