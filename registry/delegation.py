@@ -5,7 +5,7 @@ from typing import Any
 
 from . import matching
 from .profiles import Profile, profiles_for
-from .router import SHOWN, Candidate, Figure, Route, TrackRecord, load
+from .router import SHOWN, Candidate, Figure, Route, TrackRecord, route_to
 
 
 def for_capability(
@@ -32,7 +32,7 @@ def for_capability(
         key=lambda one: (-one.score, one.agent),
     )
     chosen = next(profile for profile in profiles if profile.name == scored[0].agent)
-    return Route(load(chosen), "capability", scored[:SHOWN], scored[0].reason)
+    return route_to(chosen, "capability", scored[:SHOWN], scored[0].reason)
 
 
 def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]) -> list[tuple[Profile, float, str]]:

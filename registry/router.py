@@ -4,7 +4,7 @@ Named → the session's → capability → classifier → embeddings → words �
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from django.db.models import IntegerField
@@ -17,6 +17,8 @@ from . import classifier, embeddings, matching
 from .profiles import Profile, profiles_for
 
 SHOWN = 5  # candidates that a decision keeps
+WORDS = 6  # shared words that a reason names
+REASON = 500  # characters of a reason that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class Route:
     method: str
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """{"agent": its name or None, "method", "reason", "candidates": [{"agent", "score", "reason"}]}."""
+        return {
+            "agent": self.agent.name if self.agent else None,
+            "method": self.method,
+            "reason": self.reason,
+            "candidates": [asdict(one) for one in self.candidates],
+        }
 
 
 class Figure(Protocol):
@@ -71,8 +82,9 @@ def route(
     if not profiles:
         return Route(None, "nobody", reason="There is no published agent that you can use.")
     decision = decide(profiles, text, user=user, track_record=track_record, methods=methods)
-    agent = load(decision.profile) if decision.profile else None
-    return Route(agent, decision.method, decision.candidates, decision.reason)
+    if decision.profile is None:
+        return Route(None, decision.method, decision.candidates, decision.reason)
+    return route_to(decision.profile, decision.method, decision.candidates, decision.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +138,8 @@ def by_capability(profiles: Sequence[Profile], text: str, user: Any) -> Found | 
     shown = [Candidate(profile.name, 1.0, f"can do “{capability}”") for profile, capability in winners]
     if len({profile.id for profile, _ in winners}) > 1:
         winners = matching.sharpest(winners, profiles, text)
-    return Found([profile for profile, _ in winners], shown, shown[0].reason if shown else "")
+    able = {profile.id: profile for profile, _ in winners}  # once, however many of its capabilities fit
+    return Found(list(able.values()), shown, shown[0].reason if shown else "")
 
 
 def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
@@ -152,7 +165,7 @@ def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
     """The agent whose description shares the most telling words, if it stands out."""
     ranked = matching.ranked(profiles, text)
     shown = [
-        Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words)}")
+        Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words[:WORDS])}"[:REASON])
         for one in ranked[:SHOWN]
     ]
     is_sure = bool(ranked) and ranked[0].confidence >= matching.SURE
@@ -199,11 +212,14 @@ def reason_for(winners: list[Profile], found: Found) -> str:
 
 
 CHOSEN = Select(
-    lambda at: Agent.objects.select_related("published", "provider").filter(pk=at.agent)[:1], agent=IntegerField()
+    lambda at: Agent.objects.select_related("published", "provider").published().filter(pk=at.agent)[:1],
+    agent=IntegerField(),
 )
 
 
-def load(profile: Profile) -> Agent | None:
-    """The chosen agent; None where it was deleted a moment ago."""
-    agent: Agent | None = CHOSEN.first(agent=profile.id)
-    return agent
+def route_to(profile: Profile, method: str, candidates: list[Candidate], reason: str) -> Route:
+    """The chosen agent; nobody where it was deleted or switched off a moment ago."""
+    agent = CHOSEN.first(agent=profile.id)
+    if agent is None:
+        return Route(None, "nobody", candidates, f"“{profile.name}” was chosen, and is gone or switched off since.")
+    return Route(agent, method, candidates, reason[:REASON])

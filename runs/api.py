@@ -20,10 +20,10 @@ from agents.api import kept, read
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.models import ApiKey
 from agents.models.key import DECIDE
-from registry import router
 
-from . import approvals, endings, ends, intake, stream, track_records
-from .models import Approval, Run, RunEvent, Session, ToolCallRecord
+from . import approvals, endings, ends, intake, routing, stream
+from .filters import RunFilter, SessionFilter
+from .models import Approval, RouteDecision, Run, RunEvent, Session, ToolCallRecord
 from .serializers import (
     AcceptedSerializer,
     AnswerSerializer,
@@ -163,13 +163,8 @@ class RoutedMessagesView(MessagesView):
 
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
         response = super().answered(taken, ended)
-        if route := getattr(Run.objects.select_related("route__agent").get(pk=taken.run.pk), "route", None):
-            response.data["route"] = {
-                "agent": route.agent.name if route.agent else None,
-                "method": route.method,
-                "reason": route.reason,
-                "candidates": route.candidates,
-            }
+        if route := RouteDecision.objects.select_related("agent").filter(run=taken.run).first():
+            response.data["route"] = route.as_json()
         return response
 
 
@@ -187,12 +182,8 @@ class RouteView(APIView):
         session_agent = None
         if body.get("session"):
             session_agent = find_session(request.user, body["session"]).agent
-        route = router.route(
-            request.user, intake.text_of(parts), session_agent=session_agent, track_record=track_records.lately
-        )
-        candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
-        name = route.agent.name if route.agent else None
-        return Response({"agent": name, "method": route.method, "reason": route.reason, "candidates": candidates})
+        route = routing.choose(request.user, intake.text_of(parts), session_agent=session_agent)
+        return Response(route.as_json())
 
 
 def wants_stream(request: Any) -> bool:
@@ -239,14 +230,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     scope = "runs"
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
-    filterset_fields = {
-        "status": ["exact", "in"],
-        "trigger": ["exact"],
-        "session": ["exact"],
-        "parent": ["exact"],
-        "agent__name": ["exact"],
-        "created_at": ["gte", "lt"],
-    }
+    filterset_class = RunFilter
     queryset = Run.objects.none()
 
     def get_queryset(self) -> QuerySet[Run]:
@@ -301,7 +285,7 @@ class SessionViewSet(
     scope = "sessions"
     serializer_class = SessionSerializer
     http_method_names = ["get", "patch", "delete", "head", "options"]
-    filterset_fields = {"status": ["exact"], "agent__name": ["exact"], "parent": ["exact"]}
+    filterset_class = SessionFilter
     queryset = Session.objects.none()
 
     def get_queryset(self) -> QuerySet[Session]:

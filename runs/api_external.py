@@ -77,15 +77,6 @@ class BeatSerializer(serializers.Serializer):
 class PreparedRunViewSet(RunViewSet):
     """The list of runs, running now and before, and the place where runs for outside executors are prepared."""
 
-    def get_queryset(self) -> QuerySet[Run]:
-        runs = super().get_queryset()
-        worker = self.request.query_params.get("worker", "").replace("\0", "")
-        return runs.filter(lease_owner=worker) if worker else runs
-
-    @extend_schema(parameters=[OpenApiParameter("worker", str, description="Held by this worker now.")])
-    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        return super().list(request, *args, **kwargs)
-
     @extend_schema(
         operation_id="runs_prepare",
         request=PrepareSerializer,

@@ -15,6 +15,7 @@ from agents.api import Audited, NamedViewSet, refusals
 from agents.exceptions import NotFound, TooLarge
 
 from . import schedules, triggers, webhooks
+from .filters import ScheduleFilter
 from .models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from .models.trigger import new_secret
 from .serializers_schedules import (
@@ -54,13 +55,13 @@ class ScheduleViewSet(NamedViewSet):
     scope = "schedules"
     queryset = Schedule.objects.none()
     serializer_class = ScheduleSerializer
-    filterset_fields = ["enabled", "agent__name", "chain__name"]
+    filterset_class = ScheduleFilter
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("agent", "chain", "crontab", "interval", "clocked")
 
     @extend_schema(responses=OccurrenceSerializer(many=True))
-    @action(detail=True, filterset_fields=None)
+    @action(detail=True, filterset_class=None)
     def occurrences(self, request: Any, name: str) -> Response:
         """Due times, newest first: started, succeeded, missed, skipped, refused …, and why."""
         self.page_ordering = ("-due_at", "-id")
@@ -68,7 +69,7 @@ class ScheduleViewSet(NamedViewSet):
         return self.get_paginated_response(OccurrenceSerializer(self.paginate_queryset(rows), many=True).data)
 
     @extend_schema(responses=PreviewSerializer, parameters=[COUNT])
-    @action(detail=True, pagination_class=None, filterset_fields=None)
+    @action(detail=True, pagination_class=None, filterset_class=None)
     def preview(self, request: Any, name: str) -> Response:
         """The next due times, in UTC and in the schedule's zone."""
         schedule = self.get_object()
@@ -81,7 +82,7 @@ class ScheduleViewSet(NamedViewSet):
         return Response(PreviewSerializer({"timezone": schedule.timezone, "due": due}).data)
 
     @extend_schema(request=None, responses={202: OccurrenceSerializer})
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def run_now(self, request: Any, name: str) -> Response:
         """Start it once, by hand, beside its due times."""
         schedule = self.get_object()
@@ -90,7 +91,7 @@ class ScheduleViewSet(NamedViewSet):
         return Response(OccurrenceSerializer(occurrence).data, status=202)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def pause(self, request: Any, name: str) -> Response:
         """Start nothing until it is resumed."""
         schedule = schedules.set_enabled(self.get_object(), False, reason=f"paused by {request.user}")
@@ -98,7 +99,7 @@ class ScheduleViewSet(NamedViewSet):
         return Response(self.get_serializer(schedule).data)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def resume(self, request: Any, name: str) -> Response:
         """Go on with the next due time; what was left out stays out."""
         schedule = schedules.set_enabled(self.get_object(), True)

@@ -14,16 +14,16 @@ from django.utils.dateparse import parse_datetime
 
 from agents import schema
 from agents.rows import insert
-from registry import factory, router
+from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 
-from . import budgets, endings, events, history, stuck, summary, track_records
+from . import budgets, endings, events, history, routing, stuck, summary
 from .answers import Step
 from .calls import COMPLETE, Desk
 from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from .leases import Lease, release_connection
-from .models import ModelCall, RouteDecision, Run, ToolCallRecord
+from .models import ModelCall, Run, ToolCallRecord
 from .replies import json_of
 
 Status = Run.Status
@@ -58,16 +58,8 @@ class Conversation:
         run = self.run
         message = history.own_messages(run)[0]
         session_agent = run.session.agent if run.session else None
-        route = router.route(
-            run.principal, message.text, session_agent=session_agent, track_record=track_records.lately
-        )
-        candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
-        RouteDecision.objects.create(
-            run=run, agent=route.agent, method=route.method, reason=route.reason, candidates=candidates
-        )
-        name = route.agent.name if route.agent else None
-        told = {"agent": name, "method": route.method, "reason": route.reason, "candidates": candidates}
-        events.record(run, "run.routed", told)
+        route = routing.choose(run.principal, message.text, session_agent=session_agent)
+        routing.record(run, route)
         if route.agent is None:
             raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
         run.agent, run.version = route.agent, route.agent.published

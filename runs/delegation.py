@@ -28,10 +28,10 @@ def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
     route = delegation.for_capability(
         run.principal, capability, task, excluding=busy, track_record=track_records.lately
     )
-    candidates = [{"agent": one.agent, "score": one.score, "reason": one.reason} for one in route.candidates]
     if route.agent is None:
         raise ToolFailed(f"Nobody can take this: {route.reason}", code="nobody_fits")
-    choice = {"capability": capability, "agent": route.agent.name, "reason": route.reason, "candidates": candidates}
+    told = route.as_json()
+    choice = {"capability": capability} | {name: told[name] for name in ("agent", "reason", "candidates")}
     call.details = {**call.details, "delegated": choice}
     call.save(update_fields=["details"])
     events.record(run, "child.chosen", {"id": str(call.pk), **choice})

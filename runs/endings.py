@@ -1,6 +1,7 @@
 """How a run stops working: it ends, it waits, it is cancelled, it wakes. Every ending goes through here."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
@@ -101,7 +102,11 @@ def reply_json(text: str) -> dict[str, Any]:
 
 
 def usage_of(run: Run) -> dict[str, Any]:
-    return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens, "cost": str(run.cost)}
+    return {
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": f"{Decimal(run.cost).normalize():f}",
+    }
 
 
 def counts_of(run: Run) -> dict[str, int]:

@@ -10,7 +10,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolFailed
 from registry import router
 
-from . import chain_runs, children, steps
+from . import chain_runs, children, routing, steps
 from .models import Run, StepRun
 from .steps import StepFailed
 
@@ -36,7 +36,7 @@ def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: 
 
 
 def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any]) -> Any:
-    agent, version = agent_of(run, step, given)
+    agent, version, route = agent_of(run, step, given)
     rest = {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")}
     policy = {
         "step": step.key,
@@ -46,17 +46,24 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
     }
-    return lambda: children.start_child(
-        run,
-        agent,
-        text=message_of(given),
-        input=rest or None,
-        version=version,
-        policy=policy,
-        sources=given.get("sources"),
-        timeout_s=step.timeout_s,
-        trigger=Run.Trigger.CHAIN,
-    )
+
+    def start() -> Run:
+        child = children.start_child(
+            run,
+            agent,
+            text=message_of(given),
+            input=rest or None,
+            version=version,
+            policy=policy,
+            sources=given.get("sources"),
+            timeout_s=step.timeout_s,
+            trigger=Run.Trigger.CHAIN,
+        )
+        if route:
+            routing.record(child, route)
+        return child
+
+    return start
 
 
 def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:
@@ -72,13 +79,13 @@ def message_of(given: dict[str, Any]) -> str:
     return message if isinstance(message, str) else schema.canonical_json(message)
 
 
-def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any]:
-    """The agent of this step and the version to run; the principal must be able to see it."""
+def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
+    """The agent of this step, the version to run, and the router's reasons; the principal must be able to see it."""
     if step.target_kind == "router":
-        route = router.route(run.principal, message_of(given))
+        route = routing.choose(run.principal, message_of(given))
         if route.agent is None:
-            raise StepFailed("nobody_fits", route.reason or "no agent fits this message")
-        return route.agent, route.agent.published
+            raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
+        return route.agent, route.agent.published, route
     agent = (
         Agent.objects.select_related("published", "provider")
         .visible_to(run.principal)
@@ -92,7 +99,7 @@ def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, An
         version = agent.versions.filter(number=step.target_version).first()
     if version is None or not agent.enabled:
         raise StepFailed("not_published", f"Agent “{agent.name}” has no published version, or is switched off.")
-    return agent, version
+    return agent, version, None
 
 
 def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:

@@ -29,6 +29,10 @@ class RouteDecision(models.Model):
     def __str__(self) -> str:
         return f"{self.run_id} → {self.agent} ({self.method})"
 
+    def as_json(self) -> dict[str, Any]:
+        name = self.agent.name if self.agent else None
+        return {"agent": name, "method": self.method, "reason": self.reason, "candidates": self.candidates}
+
 
 class Worker(models.Model):
     """A worker process and what it has loaded."""

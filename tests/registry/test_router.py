@@ -101,6 +101,32 @@ def test_of_two_equally_good_the_better_record_wins(alice, make_agent):
     assert found.agent == two and "equally good: one" in found.reason
 
 
+def test_an_agent_that_fits_twice_is_not_its_own_rival(alice, make_agent):
+    make_agent("cook", capabilities=["recipes", "menus"])
+    found = router.route(alice, "recipes and menus please")
+    assert found.agent.name == "cook" and "equally good" not in found.reason
+
+
+def test_an_agent_that_goes_while_it_is_chosen_gets_nothing(alice, crew):
+    def switch_off(ids):
+        Agent.objects.filter(pk__in=ids).update(enabled=False)
+        return {}
+
+    make = Agent.objects.get(name="clerk")
+    make.capabilities = ["recipes"]
+    make.save()
+    make.publish()
+    found = router.route(alice, "two recipes please", track_record=switch_off)
+    assert (found.agent, found.method) == (None, "nobody") and "switched off since" in found.reason
+
+
+def test_a_reason_stays_short_however_much_a_message_shares(alice, make_agent):
+    words = [f"word{letter}{other}" for letter in "abcdefghijklmnop" for other in "abcdefghijklmnop"]
+    make_agent("talker", description=" ".join(words))
+    found = router.route(alice, " ".join(words))
+    assert found.agent.name == "talker" and len(found.reason) <= 100
+
+
 def test_a_change_of_description_is_seen_at_once(alice, crew):
     cook = crew["cook"]
     cook.capabilities = ["woodwork"]

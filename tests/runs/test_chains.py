@@ -76,6 +76,18 @@ def test_a_router_runs_the_first_that_fits(make_chain, run_chain, functions):
     assert step_rows(run) == {"billing": "succeeded", "rest": "skipped"}
 
 
+def test_a_step_for_whoever_fits_keeps_whom_the_router_picked_and_why(make_chain, run_chain, make_agent):
+    make_agent("cook", capabilities=["recipes"])
+    chain = make_chain({"key": "ask", "target_kind": "router", "input": {"message": "input.text"}})
+    run = run_chain(chain, {"text": "Two recipes, please"})
+    assert run.status == "succeeded"
+    route = run.children.get().route
+    assert (route.agent.name, route.method, route.candidates[0]["agent"]) == ("cook", "capability", "cook")
+    assert run.children.get().events.get(type="run.routed").data == route.as_json()
+    run = run_chain(chain, {"text": "zzz"})
+    assert run.error["code"] == "nobody_fits" and not run.children.exists()
+
+
 def test_a_mapping_to_nothing_fails_the_step_and_says_what_is_there(make_chain, run_chain, functions):
     functions.answers += [answer({"mails": []})]
     chain = make_chain(

@@ -50,7 +50,7 @@ def test_an_executor_claims_works_and_hands_in(prepared, alice_api):
     usage = {"input_tokens": 100, "output_tokens": 20, "cost": "0.01"}
     done = finish(alice_api, prepared, claimed["claim"], reply="Tidied.", output={"files": 3}, usage=usage)
     assert done.status_code == 200 and done.json()["status"] == "succeeded"
-    assert done.json()["usage"] == {"input_tokens": 100, "output_tokens": 20, "cost": "0.01000000"}
+    assert done.json()["usage"] == {"input_tokens": 100, "output_tokens": 20, "cost": "0.01"}
     prepared.refresh_from_db()
     assert prepared.output == {"files": 3} and prepared.messages.last().text == "Tidied."
     types = list(prepared.events.values_list("type", flat=True))

@@ -83,5 +83,11 @@ def test_a_silent_worker_is_forgotten(db):
 def test_running_now_can_be_filtered(alice, alice_api, make_agent, ended):
     run = ended(make_agent("helper"), "running")
     Run.objects.filter(pk=run.pk).update(lease_owner="host:1")
-    for query, count in (("worker=host:1", 1), ("worker=host:2", 0), ("status=running", 1), ("agent__name=helper", 1)):
+    for query, count in (
+        ("worker=host:1", 1),
+        ("worker=host:2", 0),
+        ("status=running", 1),
+        ("agent=helper", 1),
+        ("agent=ghost", 0),
+    ):
         assert len(alice_api.get(f"/api/v1/runs/?{query}").json()["results"]) == count

@@ -1,0 +1,37 @@
+"""What lists of runs and sessions can be narrowed to."""
+
+from django_filters import rest_framework as filters
+
+from .models import Run, Schedule, Session
+
+
+class RunFilter(filters.FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    worker = filters.CharFilter("lease_owner", help_text="Held by this worker now.")
+
+    class Meta:
+        model = Run
+        fields = {
+            "status": ["exact", "in"],
+            "trigger": ["exact"],
+            "session": ["exact"],
+            "parent": ["exact"],
+            "created_at": ["gte", "lt"],
+        }
+
+
+class SessionFilter(filters.FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+
+    class Meta:
+        model = Session
+        fields = ["status", "parent"]
+
+
+class ScheduleFilter(filters.FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    chain = filters.CharFilter("chain__name", help_text="A chain's name.")
+
+    class Meta:
+        model = Schedule
+        fields = ["enabled"]
