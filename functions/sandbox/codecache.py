@@ -20,8 +20,7 @@ class Compiled:
     refusals: tuple[Refusal, ...] = ()
     bytecode: bytes = b""
     profile: str = "core"
-    is_async: bool = False
-    takes_ctx: bool = False
+    order: bytes = b""  # what a child is told of it: JSON without braces
 
 
 class CodeCache:
@@ -54,7 +53,7 @@ class CodeCache:
 Key = tuple[str, str, tuple[str, ...], bool, str]
 
 
-def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any]) -> Key:
+def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: Any) -> Key:
     """The source itself and all else that the compiler is told. A string remembers its hash: no digest for each call.
 
     Bytecode and policy have one version in a process, and the cache lives no longer than that.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import wire
 from .callbacks import Callbacks
 from .ending import Ending, Usage
-from .forkserver import Child, ForkServer, select_readable
+from .forkserver import Child, ForkServer, select_readable, select_writable
 from .limits import GRACE_S, Limits
 from .outcome import FunctionError, Outcome, Status
 
@@ -28,48 +28,62 @@ _KINDS: dict[str, Status] = {
 
 
 class Conversation:
-    """Talks with one child until it has replied, died, or been killed."""
+    """Talks with one child: one call, or one after another, until it has died or been killed."""
 
-    def __init__(self, child: Child, limits: Limits, callbacks: Callbacks, server: ForkServer) -> None:
+    def __init__(self, child: Child, limits: Limits, server: ForkServer) -> None:
         self._child = child
-        self._facts: dict[str, Any] = {"isolation": server.isolation, "layers": server.layers}
+        self._isolation, self._layers = server.isolation, server.layers
         self.ending = Ending(child)
         self._limits = limits
-        self._callbacks = callbacks
         self._frames = wire.Frames(
             child.sock,
             largest_reply=(limits.output_kb + limits.printed_kb * 8 + 64) * 1024,
             largest_call=limits.call_kb * 1024,
         )
+        self._poller = select.poll()
+        self._poller.register(child.sock, select.POLLIN)
+        self._wakeup: int | None = None  # answers that threads have ready
+        self.has_gone = False  # it took nothing more: a job that was sent last has not begun
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
 
-    def run(self, bytecode: bytes, order: bytes, *, keep: bool = False) -> Outcome:
-        """Send the job, and say how it ended. The child has ended too, unless it is kept."""
-        job = wire.job_frame(bytecode, order)
+    def run(
+        self, job: bytes, callbacks: Callbacks, *, keep: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> Outcome:
+        """Send the job, and say how it ended. The child has ended too, unless it is kept.
+
+        meanwhile: what the host can do while the child works.
+        """
+        self._callbacks = callbacks
         began = time.monotonic()
         self._deadline = began + self._limits.timeout_s + GRACE_S
-        reply = self._exchange(job)
+        reply = self._exchange(job, meanwhile)
         wall_ms = round((time.monotonic() - began) * 1000, 3)
         if reply is None:
             return self._without_reply(wall_ms)
         if not keep:
             self._child.kill()  # it is ending by itself, unless what it said was forged
-        figures = {"wall_ms": wall_ms, "calls": self._callbacks.count, "ending": None if keep else self.ending}
-        return _from_reply(reply, figures | self._facts)
+        return self._from_reply(reply, wall_ms, None if keep else self.ending)
 
     def cancel(self) -> None:
         """From another thread: end the call now."""
         self._killed_for = "cancelled"
         self._child.kill()
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a kept child may be given another job: nobody killed it, and it said nothing that was not asked."""
+        return self._killed_for is None and not self._frames.buffer
+
     # The exchange of frames
 
-    def _exchange(self, job: bytes) -> dict[str, Any] | None:
+    def _exchange(self, job: bytes, meanwhile: Callable[[], None] | None) -> dict[str, Any] | None:
         try:
             if not self._send(job):
                 return None
+            if meanwhile is not None:
+                meanwhile()
             return self._listen()
         except wire.HostileFrame as error:
             self._kill("violation", str(error))
@@ -79,41 +93,42 @@ class Conversation:
         """Whether all of it went out in time; mostly at once, in one system call."""
         try:
             sent = self._send_now(frame)
-            if sent < len(frame):
-                self._child.sock.settimeout(max(self._deadline - time.monotonic(), 0.001))
-                self._child.sock.sendall(memoryview(frame)[sent:])
-        except TimeoutError:
-            self._kill("timeout")
-            return False
+            while sent < len(frame):
+                if not select_writable(self._child.sock, self._deadline - time.monotonic()):
+                    self._kill("timeout")
+                    return False
+                sent += self._send_now(memoryview(frame)[sent:])
         except OSError:
-            return False  # it died before the frame arrived; its ending says how
+            self.has_gone = True  # it died before the frame arrived; its ending says how
+            return False
         return True
 
-    def _send_now(self, frame: bytes) -> int:
+    def _send_now(self, frame: bytes | memoryview) -> int:
         try:
-            return self._child.sock.send(frame, socket.MSG_DONTWAIT)
+            return os.write(self._child.sock, frame)
         except BlockingIOError:
             return 0
 
     def _listen(self) -> dict[str, Any] | None:
-        poller = select.poll()
-        poller.register(self._child.sock, select.POLLIN)
-        while True:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not (events := poller.poll(left * 1000)):
-                self._kill("timeout")
-                return None
-            for descriptor, _ in events:
-                if descriptor == self._callbacks.wakeup:
-                    self._answer(self._callbacks.finished())
-                    continue
-                reply = self._read()
-                if self._callbacks.wakeup is not None:
-                    poller.register(self._callbacks.wakeup, select.POLLIN)
-                if reply is not None:
-                    return reply
-                if self._frames.ended:
+        try:
+            while True:
+                left = self._deadline - time.monotonic()
+                if left <= 0 or not (events := self._poller.poll(left * 1000)):
+                    self._kill("timeout")
                     return None
+                for descriptor, _ in events:
+                    if descriptor == self._wakeup:
+                        self._answer(self._callbacks.finished())
+                        continue
+                    reply = self._read()
+                    if reply is not None:
+                        return reply
+                    if self._frames.ended:
+                        return None
+        finally:
+            if self._wakeup is not None:
+                self._poller.unregister(self._wakeup)
+                self._wakeup = None
 
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
@@ -123,8 +138,14 @@ class Conversation:
             if kind == wire.NOTICE:
                 self._callbacks.notice(message)
             else:
-                self._answer(self._callbacks.serve(message))
+                self._serve(message)
         return None
+
+    def _serve(self, message: Any) -> None:
+        self._answer(self._callbacks.serve(message))
+        if self._callbacks.wakeup is not None and self._wakeup is None:
+            self._wakeup = self._callbacks.wakeup
+            self._poller.register(self._wakeup, select.POLLIN)
 
     def _answer(self, answers: bytes | None) -> None:
         if answers is not None:
@@ -143,7 +164,13 @@ class Conversation:
         usage = self.ending.usage()
         status, error = self._how(usage)
         return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending,
-                       **self._facts)  # fmt: skip
+                       isolation=self._isolation, layers=self._layers)  # fmt: skip
+
+    def _from_reply(self, reply: dict[str, Any], wall_ms: float, ending: Ending | None) -> Outcome:
+        status: Status = "ok" if reply["ok"] else _KINDS[reply["kind"]]
+        result, error = (reply.get("result"), None) if reply["ok"] else (None, _error(reply))
+        return Outcome(status, result, error, reply["printed"], reply.get("cut") is True, wall_ms, self._isolation,
+                       self._layers, (), self._callbacks.count, ending)  # fmt: skip
 
     def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
         """Did we kill it; if not, which signal or exit code; near the memory limit a crash is a memory breach."""
@@ -197,14 +224,10 @@ def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
     return reply
 
 
-def _from_reply(reply: dict[str, Any], figures: dict[str, Any]) -> Outcome:
-    figures |= {"printed": reply["printed"], "printed_cut": reply.get("cut") is True}
-    if reply["ok"]:
-        return Outcome(status="ok", result=reply.get("result"), **figures)
+def _error(reply: dict[str, Any]) -> FunctionError:
     told = reply["error"]
     message = told["message"] or _SAID.get(reply["kind"], "")
-    error = FunctionError(told["type"][:200], message, told["line"] or None)
-    return Outcome(status=_KINDS[reply["kind"]], error=error, **figures)
+    return FunctionError(told["type"][:200], message, told["line"] or None)
 
 
 _SAID = {

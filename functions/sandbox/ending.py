@@ -31,6 +31,11 @@ class Ending:
         self._usage: Usage | None = None
         self._lock = threading.Lock()
 
+    def is_in(self) -> bool:
+        """Whether usage() would not have to wait."""
+        child = self._child
+        return child is None or select_readable(child.report, 0)
+
     def usage(self) -> Usage | None:
         """The figures; None when the zygote died before it could report."""
         with self._lock:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _START_S = 20.0
-_DESCRIPTORS = array.array("i", [0, 0, 0]).itemsize * 3
+_ANCILLARY_BYTES = socket.CMSG_SPACE(array.array("i", [0, 0, 0]).itemsize * 3)
+_RECEIVE_FLAGS = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 _START = "import sys; sys.path[:0] = {paths!r}; from inside.zygote import main; main(sys.argv[1:])"
 
 
@@ -31,9 +32,10 @@ class NoChild(Exception):
 
 @dataclass(slots=True)
 class Child:
-    """One locked-down process waiting for a job: its socket, the zygote's report on its end, a handle to kill it."""
+    """One locked-down process waiting for a job, as three descriptors: its socket (which never blocks), the zygote's
+    report on its end, a handle to kill it."""
 
-    sock: socket.socket
+    sock: int
     report: int
     pidfd: int
 
@@ -46,7 +48,7 @@ class Child:
 
     def close(self) -> None:
         """Let go of the three descriptors. A child that still waits for a job then ends by itself."""
-        self.sock.close()
+        os.close(self.sock)
         os.close(self.report)
         os.close(self.pidfd)
 
@@ -61,7 +63,7 @@ class ForkServer:
         self.running = 0
         self._ordered = 0  # children asked for and not yet taken
         self._lock = threading.Lock()
-        self._retired = False
+        self._retired = self.is_closed = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = _launch(theirs, profile, without)
@@ -87,10 +89,14 @@ class ForkServer:
         return self._process.poll() is None
 
     def order(self, spares: int) -> None:
-        """Have children made, a moment from now, until so many are ready or on their way."""
+        """Once half of them are gone, have children made, a moment from now, until so many are ready or on their way.
+
+        Several in a row, so that most calls are followed by no fork at all.
+        """
+        if self._ordered > spares // 2:
+            return
         with self._lock:
-            missing = spares - self._ordered
-            for _ in range(max(missing, 0)):
+            for _ in range(spares - self._ordered):
                 self._send_order(b"L")
 
     def take(self, timeout_s: float) -> Child:
@@ -100,11 +106,13 @@ class ForkServer:
             if self._ordered < 0:
                 self._send_order(b"S")
             self.taken += 1
-        if not select_readable(self._control.fileno(), timeout_s):
-            with self._lock:
-                self._ordered += 1
-            raise NoChild("no child process became ready in time")
-        return self._receive()
+        deadline = time.monotonic() + timeout_s
+        while (child := self._receive()) is None:  # another thread may have been faster
+            if not select_readable(self._control.fileno(), deadline - time.monotonic()):
+                with self._lock:
+                    self._ordered += 1
+                raise NoChild("no child process became ready in time")
+        return child
 
     def _send_order(self, order: bytes) -> None:
         try:
@@ -113,11 +121,12 @@ class ForkServer:
             raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
         self._ordered += 1
 
-    def _receive(self) -> Child:
+    def _receive(self) -> Child | None:
+        """A child that is ready, or None. Raises NoChild, SandboxUnavailable."""
         try:
-            message, ancillary, _, _ = self._control.recvmsg(
-                256, socket.CMSG_SPACE(_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
-            )
+            message, ancillary, _, _ = self._control.recvmsg(256, _ANCILLARY_BYTES, _RECEIVE_FLAGS)
+        except BlockingIOError:
+            return None
         except OSError as error:
             raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
         if not message:
@@ -126,7 +135,7 @@ class ForkServer:
             raise NoChild(f"the kernel refused another process: {message[1:].decode(errors='replace')}")
         descriptors = array.array("i")
         descriptors.frombytes(ancillary[0][2])
-        return Child(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2])
+        return Child(*descriptors)
 
     def enter(self) -> None:
         """A call begins on one of its children."""
@@ -161,6 +170,7 @@ class ForkServer:
         self._control.close()
 
     def _end(self) -> None:
+        self.is_closed = True
         self._control.close()  # the zygote sees it and takes all its children along
         try:
             self._process.wait(2)
@@ -171,8 +181,17 @@ class ForkServer:
 
 def select_readable(descriptor: int, timeout_s: float) -> bool:
     """Whether there is something to read within the time."""
+    return _select(descriptor, select.POLLIN, timeout_s)
+
+
+def select_writable(descriptor: int, timeout_s: float) -> bool:
+    """Whether more can be written within the time."""
+    return _select(descriptor, select.POLLOUT, timeout_s)
+
+
+def _select(descriptor: int, event: int, timeout_s: float) -> bool:
     poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
+    poller.register(descriptor, event)
     return bool(poller.poll(max(timeout_s, 0) * 1000))
 
 

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 
 from .codecache import Compiled
+from .conversation import Conversation
 from .forkserver import Child, ForkServer
 from .limits import Limits
 
 _MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 16
 
-Key = tuple[str, Compiled, Limits]  # whose run, which function, how limited
+Key = tuple[str, str | None, Compiled, Limits]  # which run, for whom, which function, how limited
 
 
-@dataclass(slots=True)
 class KeptChild:
-    """A child that has done at least one job of this key."""
+    """A child that serves the calls of one key."""
 
-    key: Key
-    server: ForkServer
-    child: Child
-    born: float = field(default_factory=time.monotonic)
-    calls: int = 0
+    __slots__ = ("key", "server", "child", "conversation", "born", "calls")
+
+    def __init__(self, key: Key, server: ForkServer, child: Child) -> None:
+        self.key = key
+        self.server = server
+        self.child = child
+        self.conversation = Conversation(child, key[-1], server)
+        self.born = time.monotonic()
+        self.calls = 0
 
     @property
-    def is_spent(self) -> bool:
-        """Whether it has served long enough."""
-        return self.calls >= _MAX_CALLS or time.monotonic() - self.born > _MAX_AGE_S
+    def is_old(self) -> bool:
+        """Whether it may have ended by itself, or will soon."""
+        return time.monotonic() - self.born > _MAX_AGE_S
 
     def end(self) -> None:
         """Kill it and let go."""
@@ -46,6 +49,13 @@ class KeptChildren:
 
     def take(self, key: Key) -> KeptChild | None:
         """An idle child of this key, if there is one."""
+        while (found := self._pop(key)) is not None:
+            if not found.is_old and not found.server.is_closed:
+                return found
+            found.end()
+        return None
+
+    def _pop(self, key: Key) -> KeptChild | None:
         with self._lock:
             for place in range(len(self._idle) - 1, -1, -1):
                 if self._idle[place].key == key:
@@ -54,13 +64,16 @@ class KeptChildren:
 
     def put(self, kept: KeptChild) -> None:
         """Keep it for the next call, or end it; never more than a few in all, and none past its time."""
+        if kept.calls >= _MAX_CALLS or kept.server.is_closed or not kept.conversation.can_go_on:
+            kept.end()
+            return
         ending: list[KeptChild] = []
         with self._lock:
-            (ending if kept.is_spent else self._idle).append(kept)
-            while len(self._idle) > _MAX_KEPT or (self._idle and self._idle[0].is_spent):
+            self._idle.append(kept)
+            while len(self._idle) > _MAX_KEPT or (len(self._idle) > 1 and self._idle[0].is_old):
                 ending.append(self._idle.pop(0))
-        for spent in ending:
-            spent.end()
+        for old in ending:
+            old.end()
 
     def release(self, reuse: str | None = None) -> None:
         """End those of one run, or all."""

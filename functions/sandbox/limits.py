@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
 POLICY_VERSION = 1  # part of every cached compilation; raise it when the language layer changes
@@ -22,10 +23,16 @@ class Limits:
     max_calls: int = 1000
     call_kb: int = 256
     max_depth: int = 64
+    order: bytes = field(init=False, repr=False, compare=False)  # what a child is told of them: JSON without braces
 
     def __post_init__(self) -> None:
         if self.timeout_s <= 0 or self.memory_mb <= 0 or self.output_kb <= 0:
             raise ValueError("limits must be positive")
+        order = {
+            "timeout_s": self.timeout_s, "cpu_s": self.cpu_seconds, "memory_bytes": self.memory_mb << 20,
+            "output_bytes": self.output_kb << 10, "printed_chars": self.printed_kb << 10,
+        }  # fmt: skip
+        object.__setattr__(self, "order", json.dumps(order)[1:-1].encode())
 
     @property
     def cpu_seconds(self) -> int:

@@ -19,7 +19,7 @@ from .ending import Ending
 from .forkserver import Child, ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
 from .limits import Limits
-from .orders import BadArguments, compile_order, run_order
+from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
 from .slots import Slots
 
@@ -74,8 +74,7 @@ class Pool:
         Raises SandboxUnavailable where nothing can be compiled (see `manage.py doctor`), NoChild when it is too busy.
         """
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
-        imports = tuple(sorted(set(allowed_imports)))
-        return list(self._compile(source, entry, imports, safe_mode, expect).refusals)
+        return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect).refusals)
 
     def execute(
         self, source: str, arguments: Mapping[str, Any] | None = None, *, entry: str = "main",
@@ -91,18 +90,16 @@ class Pool:
         reuse: a run's id; calls of the same source with the same limits and id share one process (see release).
         owner: whoever it is for; one owner never gets more than half of what runs at once.
         """
-        limits = limits or Limits()
-        imports = tuple(sorted(set(allowed_imports)))
+        limits = limits or _USUAL_LIMITS
         try:
-            compiled = self._compile(source, entry, imports, safe_mode, {})
+            compiled = self._compile(source, entry, _sorted(allowed_imports), safe_mode, None)
             if compiled.refusals:
                 return _refused(compiled.refusals)
-            kept = None if reuse is None else (reuse, compiled, limits)
-            order = run_order(compiled, entry, imports, safe_mode, limits, arguments, context, keep=kept is not None)
+            order = call_order(arguments, context, limits)
             call = _Call(compiled, order, limits, Callbacks(grants, host, limits), min_isolation, cancellation)
             self._slots.take(self._queue_s, owner)
             try:
-                return self._call_kept(kept, call) if kept else self._call(call)
+                return self._call(call) if reuse is None else self._call_kept((reuse, owner, compiled, limits), call)
             finally:
                 self._slots.give_back(owner)
         except BadArguments as error:
@@ -134,19 +131,19 @@ class Pool:
     # Compiling
 
     def _compile(
-        self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any]
+        self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any] | None
     ) -> Compiled:
         key = cache_key(source, entry, imports, safe_mode, expect)
         known = self._cache.get(key)
         if known is None:
-            question = {"source": source, "entry": entry, "imports": imports, "safe_mode": safe_mode, "expect": expect}
-            known = self._compile_in_child(question)
+            question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
+            known = self._compile_in_child(question, {"source": source, "expect": expect})
             self._cache.put(key, known)
         return known
 
-    def _compile_in_child(self, question: dict[str, Any]) -> Compiled:
+    def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any]) -> Compiled:
         try:
-            order = compile_order(question, _COMPILE_LIMITS)
+            order = encoded(question | more)
         except BadArguments as error:
             return Compiled(refusals=(_whole("syntax", f"cannot be read: {error}", "Send the source as text."),))
         call = _Call(_COMPILER, order, _COMPILE_LIMITS, Callbacks(None, None, _COMPILE_LIMITS), "reduced", None)
@@ -160,51 +157,66 @@ class Pool:
         if outcome.status != "ok":
             hint = "Split the source into smaller functions."
             return Compiled(refusals=(_whole("compile-limit", f"compiling it took too much ({outcome.status})", hint),))
-        return _compiled(outcome.result)
+        return _compiled(outcome.result, question)
 
     # Calling
 
     def _call(self, call: _Call) -> Outcome:
         server, child = self._take(call.compiled.profile)
-        conversation = Conversation(child, call.limits, call.callbacks, server)
+        conversation, outcome = Conversation(child, call.limits, server), None
+        job = first_job(call.compiled, call.limits, call.order, keep=False)
         try:
-            outcome = self._too_little(server, call) or self._converse(conversation, call)
+            outcome = self._too_little(server, call) or self._converse(
+                conversation, call, job, meanwhile=self._read_endings
+            )
         finally:
+            if outcome is None or outcome.ending is None:
+                child.kill()
             self._unread.append(conversation.ending)
             server.leave()
         self._refill(server)
-        self._read_endings()
         return outcome
 
     def _call_kept(self, key: Key, call: _Call) -> Outcome:
         kept = self._kept.take(key)
-        if kept is None or kept.is_spent:
-            if kept is not None:
-                kept.end()
+        is_new = kept is None
+        if kept is None:
             kept = KeptChild(key, *self._take(call.compiled.profile))
-            refusal = self._too_little(kept.server, call)
-            if refusal is not None:
-                kept.end()
-                return refusal
-        is_first, kept.calls = kept.calls == 0, kept.calls + 1
-        conversation = Conversation(kept.child, call.limits, call.callbacks, kept.server)
-        outcome = self._converse(conversation, call, keep=True, is_first=is_first)
-        if outcome.status in ("ok", "error") and outcome.ending is None:
+        refusal = self._too_little(kept.server, call)
+        if refusal is not None:
+            kept.end()
+            return refusal
+        job = first_job(call.compiled, call.limits, call.order, keep=True) if is_new else next_job(call.order)
+        outcome = self._converse_with(kept, call, job)
+        if is_new:
+            self._refill(kept.server)
+        elif kept.conversation.has_gone:
+            return self._call_kept(key, call)  # it died while it was idle
+        return outcome
+
+    def _converse_with(self, kept: KeptChild, call: _Call, job: bytes) -> Outcome:
+        kept.calls += 1
+        try:
+            outcome = self._converse(kept.conversation, call, job, keep=True)
+        except BaseException:
+            kept.end()
+            raise
+        if outcome.ending is not None:
+            kept.server.leave()
+        elif outcome.status in ("ok", "error"):
             self._kept.put(kept)
         else:
-            kept.end() if outcome.ending is None else kept.server.leave()
-        if is_first:
-            self._refill(kept.server)
+            kept.end()
         return outcome
 
     def _converse(
-        self, conversation: Conversation, call: _Call, *, keep: bool = False, is_first: bool = True
-    ) -> Outcome:
+        self, conversation: Conversation, call: _Call, job: bytes, *, keep: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Outcome:  # fmt: skip
         if call.cancellation is not None:
             call.cancellation.attach(conversation.cancel)
         try:
-            bytecode = call.compiled.bytecode if is_first else b""
-            return conversation.run(bytecode, call.order, keep=keep)
+            return conversation.run(job, call.callbacks, keep=keep, meanwhile=meanwhile)
         finally:
             if call.cancellation is not None:
                 call.cancellation.attach(None)
@@ -222,9 +234,13 @@ class Pool:
         """Take in the reports that nobody has asked for, so that their descriptors do not pile up."""
         while len(self._unread) > _UNREAD_ENDINGS:
             try:
-                self._unread.popleft().usage()
+                ending = self._unread.popleft()
             except IndexError:
                 return  # another thread was faster
+            if not ending.is_in():
+                self._unread.append(ending)  # a caller waits: look again another time
+                return
+            ending.usage()
 
     # Fork servers
 
@@ -303,10 +319,15 @@ class _Call:
         self.cancellation = cancellation
 
 
-_COMPILER = Compiled(profile="compiler")
+_COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
+_USUAL_LIMITS = Limits()
 
 
-def _compiled(reply: Any) -> Compiled:
+def _sorted(imports: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(imports))) if imports else ()
+
+
+def _compiled(reply: Any, question: dict[str, Any]) -> Compiled:
     """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
     try:
         refusals = tuple(_refusal(row) for row in reply["refusals"])
@@ -318,7 +339,9 @@ def _compiled(reply: Any) -> Compiled:
             refusals=(_whole("compile-limit", "the compiler's answer was not one", "Simplify the source."),)
         )
     profile = "extended" if reply.get("profile") == "extended" else "core"
-    return Compiled((), bytecode, profile, reply.get("is_async") is True, reply.get("takes_ctx") is True)
+    learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
+    order = encoded(question | learnt | {"operation": "run"})[1:-1]
+    return Compiled((), bytecode, profile, order)
 
 
 def _refusal(row: Any) -> Refusal:

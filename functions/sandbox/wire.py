@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
+import os
 import struct
 from collections.abc import Iterator
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
@@ -21,18 +21,18 @@ class HostileFrame(Exception):
 
 
 class Frames:
-    """Puts together what arrives on the socket in pieces."""
+    """Puts together what arrives on a socket that never blocks."""
 
-    def __init__(self, sock: socket.socket, *, largest_reply: int, largest_call: int) -> None:
-        self._socket = sock
+    def __init__(self, descriptor: int, *, largest_reply: int, largest_call: int) -> None:
+        self._descriptor = descriptor
         self._sizes = {REPLY: largest_reply, CALLS: largest_call, NOTICE: largest_call}
-        self._buffer = bytearray()
+        self.buffer = bytearray()
         self.ended = False
 
     def read(self) -> list[tuple[bytes, bytes]]:
         """Take what is there, without waiting. Raises HostileFrame."""
         try:
-            data = self._socket.recv(_CHUNK, socket.MSG_DONTWAIT)
+            data = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
             return []
         except ConnectionError:
@@ -40,9 +40,9 @@ class Frames:
         if not data:
             self.ended = True
             return []
-        if not self._buffer and (only := self._only_frame(data)):
+        if not self.buffer and (only := self._only_frame(data)):
             return [only]
-        self._buffer += data
+        self.buffer += data
         return list(self._complete())
 
     def _only_frame(self, data: bytes) -> tuple[bytes, bytes] | None:
@@ -55,17 +55,17 @@ class Frames:
         return kind, data[HEADER.size :]
 
     def _complete(self) -> Iterator[tuple[bytes, bytes]]:
-        while len(self._buffer) >= HEADER.size:
-            kind, length = HEADER.unpack_from(self._buffer)
+        while len(self.buffer) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self.buffer)
             if kind not in _KNOWN:
                 raise HostileFrame("unknown frame")
             if length > self._sizes[kind]:
                 raise HostileFrame("frame too large")
             end = HEADER.size + length
-            if len(self._buffer) < end:
+            if len(self.buffer) < end:
                 return
-            payload = bytes(self._buffer[HEADER.size : end])
-            del self._buffer[:end]
+            payload = bytes(self.buffer[HEADER.size : end])
+            del self.buffer[:end]
             yield kind, payload
 
 
@@ -127,8 +127,3 @@ def write_json(value: Any) -> str:
 def frame(kind: bytes, payload: bytes) -> bytes:
     """One frame, ready to send."""
     return HEADER.pack(kind, len(payload)) + payload
-
-
-def job_frame(bytecode: bytes, order: bytes) -> bytes:
-    """A job: the bytecode's length, the bytecode, the order as JSON."""
-    return frame(JOB, len(bytecode).to_bytes(4, "little") + bytecode + order)

@@ -6,13 +6,17 @@ import json
 import os
 import select
 import struct
+from collections.abc import Callable
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
 from json.scanner import c_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 JOB_SOCKET = 3
+_CHUNK = 1 << 14
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
+_Read = Callable[[int, int], bytes]
+_Write = Callable[[int, bytes], int]
 # The C functions below json.loads and json.dumps, made once: those make new ones each time, and the way there touches
 # pages that each new child would have to copy.
 _scan = c_make_scanner(json.JSONDecoder())
@@ -32,21 +36,33 @@ def write_json(value: Any) -> bytes:
 
 
 class Channel:
-    """Blocking reads and writes; `sending` tells the alarm handler that a frame is half-way out."""
+    """Blocking reads and writes; `sending` tells the alarm handler that a frame is half-way out.
 
-    def __init__(self) -> None:
+    read and write are those of `os`, except while a child rehearses.
+    """
+
+    def __init__(self, read: _Read = os.read, write: _Write = os.write) -> None:
         self.sending = False
         self._buffer = b""
+        self._take, self._give = read, write
 
     def send(self, kind: bytes, payload: bytes) -> None:
         self.sending = True
-        data = memoryview(HEADER.pack(kind, len(payload)) + payload)
-        while data:
-            data = data[os.write(JOB_SOCKET, data) :]
+        data = HEADER.pack(kind, len(payload)) + payload
+        sent = self._give(JOB_SOCKET, data)
+        while sent < len(data):
+            sent += self._give(JOB_SOCKET, data[sent:])
         self.sending = False
 
     def receive(self) -> tuple[bytes, bytes]:
         """The next frame's type and payload; an empty type means that the host has gone."""
+        data = self._buffer or self._take(JOB_SOCKET, _CHUNK)
+        if len(data) >= HEADER.size:
+            kind, length = HEADER.unpack_from(data)
+            if len(data) == HEADER.size + length:  # mostly one frame arrives, and whole
+                self._buffer = b""
+                return kind, data[HEADER.size :]
+        self._buffer = data
         header = self._read(HEADER.size)
         if len(header) < HEADER.size:
             return b"", b""
@@ -68,7 +84,7 @@ class Channel:
 
     def _read(self, length: int) -> bytes:
         while len(self._buffer) < length:
-            part = os.read(JOB_SOCKET, max(length - len(self._buffer), 1 << 14))
+            part = self._take(JOB_SOCKET, max(length - len(self._buffer), _CHUNK))
             if not part:
                 break
             self._buffer += part

@@ -10,11 +10,10 @@ import resource
 from typing import Any
 
 from . import confine, facades, modules, runtime
-from .channel import JOB, REPLY, Channel
+from .channel import ANSWERS, HEADER, JOB, REPLY, Channel
 
 _compiler: Any = None
 _baseline_bytes = 0
-_KEPT_S = 60.0
 _REHEARSALS = 20
 
 
@@ -33,7 +32,7 @@ def preload(profile: str) -> None:
         from . import extended  # asyncio and what else must be touched before nothing can be loaded
 
         extended.warm_up()
-    runtime.run(runtime.Job(_DRY_JOB), _silence)
+    _rehearse(Channel(_read_rehearsal, _write_nothing))
 
 
 def settle() -> None:
@@ -44,49 +43,76 @@ def settle() -> None:
     """
     gc.collect()
     for _ in range(_REHEARSALS):
-        runtime.run(runtime.Job(_DRY_JOB), _silence)
+        _rehearse(Channel(_read_rehearsal, _write_nothing))
     gc.freeze()
 
 
-def live() -> None:
-    """Warm up, then one job after another until one is the last. Never returns."""
-    runtime.run(runtime.Job(_DRY_JOB), _silence)  # `random` has drawn a new seed by itself at the fork
-    channel, code = Channel(), None
+def live(*, rehearse: bool) -> None:
+    """One job after another until one is the last. Never returns.
+
+    A spare first rehearses: each page that a job changes is copied for the child when it is first written to, which
+    takes longer than a small job itself.
+    """
+    if rehearse:
+        _rehearse(Channel(_read_no_more, _write_little))
+    channel, job = Channel(), None
     while True:
         kind, payload = channel.receive()
+        if kind == ANSWERS:
+            continue  # the last job did not wait for it
         if kind != JOB:
             os._exit(0)
-        job = runtime.Job(payload)
-        if job.code is None:
-            job.code = code  # the same function again, in a kept child
+        if job is None:
+            job = runtime.Job(payload)
+            cpu_s = job.order["cpu_s"] * (60 if job.keep else 1)
+            confine.limit_job(_baseline_bytes + job.order["memory_bytes"], cpu_s)
         else:
-            confine.limit_job(job["memory_bytes"], job["cpu_s"] * (60 if job.keep else 1), _baseline_bytes)
-        if job["operation"] == "compile":
-            answer = _compiler.answer(job.order)
-            channel.send(REPLY, b'{"ok":true,"printed":"","result":%b}' % answer)
+            job.renew(payload)
+        if job.order["operation"] == "compile":
+            channel.send(REPLY, b'{"ok":true,"printed":"","result":%b}' % _compiler.answer(job.order))
         else:
             runtime.run(job, channel)
         if not job.keep:
             os._exit(0)
-        code = job.code
-        runtime.wait_at_most(_KEPT_S)
+        job.prepare()
 
 
-class _Silence(Channel):
-    """Takes the warm-up's reply."""
+def _rehearse(channel: Channel) -> None:
+    """What a job does, from its arrival to the reply, but with limits as they are and the reply dropped."""
+    _, payload = channel.receive()
+    job = runtime.Job(payload)  # `random` has drawn a new seed by itself at the fork
+    for limit in (resource.RLIMIT_AS, resource.RLIMIT_CPU):
+        resource.setrlimit(limit, resource.getrlimit(limit))
+    runtime.run(job, channel)
+    runtime.alarm.stop()
 
-    def send(self, kind: bytes, payload: bytes) -> None:
-        return
+
+def _read_rehearsal(descriptor: int, size: int) -> bytes:
+    return REHEARSAL
 
 
-def _dry_job() -> bytes:
+def _read_no_more(descriptor: int, size: int) -> bytes:
+    """The job itself may be right behind."""
+    return os.read(descriptor, len(REHEARSAL))
+
+
+def _write_nothing(descriptor: int, data: bytes) -> int:
+    return len(data)
+
+
+def _write_little(descriptor: int, data: bytes) -> int:
+    return os.write(descriptor, b"") + len(data)
+
+
+def _rehearsal() -> bytes:
     code = marshal.dumps(compile("def main(a): return {'a': [a, 1.5, 'x']}", runtime.FILENAME, "exec"))
     order = {"arguments": {"a": 1}, "entry": "main", "is_async": False, "takes_ctx": False, "safe_mode": True,
              "context": None, "imports": [], "timeout_s": 5, "printed_chars": 64, "output_bytes": 4096}  # fmt: skip
-    return len(code).to_bytes(4, "little") + code + json.dumps(order).encode()
+    job = len(code).to_bytes(4, "little") + code + json.dumps(order).encode()
+    return HEADER.pack(JOB, len(job)) + job
 
 
-_DRY_JOB, _silence = _dry_job(), _Silence()
+REHEARSAL = _rehearsal()  # the zygote sends it to each spare
 
 
 def note_size() -> None:

@@ -76,10 +76,9 @@ def confine_child(child_filter: kernel.Filter | None, *, with_limits: bool) -> N
         child_filter.install()
 
 
-def limit_job(memory_bytes: int, cpu_s: int, baseline_bytes: int) -> None:
-    """The limits of one job; as hard limits they can only ever be lowered again."""
-    ceiling = baseline_bytes + memory_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
+def limit_job(address_space: int, cpu_s: int) -> None:
+    """The limits of one job, in bytes and seconds; as hard limits they can only ever be lowered again."""
+    resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
 
 

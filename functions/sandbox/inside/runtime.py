@@ -6,9 +6,11 @@ import _signal  # the plain C functions: signal.signal walks through enums, 90 p
 import builtins
 import json
 import marshal
+import math
 import os
 import sys
 from json.encoder import encode_basestring_ascii
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +23,7 @@ from .names import HOOK
 
 FILENAME = "<function>"
 _MESSAGE_CHARS = 2000
+_KEPT_S = 60.0
 # Kept ready: when memory has run out there may be none left to build an answer with.
 _OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","message":"","line":%d},"printed":""}'
 
@@ -51,57 +54,64 @@ class Printed:
 
 
 class Job:
-    """Everything the host said about one call."""
+    """Everything the host said about one call, and the fresh globals to run it in."""
 
     def __init__(self, payload: bytes) -> None:
         size = int.from_bytes(payload[:4], "little")
         self.code: Any = marshal.loads(payload[4 : 4 + size]) if size else None  # noqa: S302 - see _call
         self.order: dict[str, Any] = read_json(payload[4 + size :])
         self.keep: bool = self.order.get("keep", False)
+        self.globals: dict[str, Any] | None = None
 
-    def __getitem__(self, name: str) -> Any:
-        return self.order[name]
+    def renew(self, payload: bytes) -> None:
+        """The same function again, with other arguments and another context."""
+        self.order |= read_json(payload[4:])
+
+    def prepare(self) -> None:
+        """Make the globals of the next call while nobody waits."""
+        self.globals = _globals(self)
 
 
 def run(job: Job, channel: Channel) -> None:
     """Do the job and send one reply, whatever happens in it."""
-    printed = Printed(job["printed_chars"])
+    order = job.order
+    printed = Printed(order["printed_chars"])
     sys.stdout = printed
-    _alarm.channel, _alarm.printed = channel, printed
-    _signal.setitimer(_signal.ITIMER_REAL, job["timeout_s"])
+    alarm.watch(channel, printed, order["timeout_s"])
     try:
-        reply = _done(_call(job, channel), printed, job["output_bytes"])
+        reply = _done(_call(job, order, channel), printed, order["output_bytes"])
     except MemoryError as error:
         reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
     except BaseException as error:  # stored code may raise anything at all, SystemExit included
         reply = _failed(error, printed)
-    _signal.setitimer(_signal.ITIMER_REAL, 0)
+    alarm.rest()
     channel.send(REPLY, reply)
 
 
-def _call(job: Job, channel: Channel) -> Any:
-    namespace = _globals(job)
+def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
+    namespace, job.globals = job.globals or _globals(job), None
     exec(job.code, namespace)  # bytecode that a compiler child made: this process is locked and expendable
-    entry = namespace.get(job["entry"])
+    entry = namespace.get(order["entry"])
     if not callable(entry):
-        raise NameError(f"there is no function named {job['entry']}")
-    if not job["is_async"]:
-        return _call_plainly(entry, job, Requester(channel))
-    from .loop import JobLoop, finish  # loaded already where this profile has asyncio
-
-    loop = JobLoop(channel)
-    return finish(loop, entry(**_arguments(job, loop.requester)))
-
-
-def _call_plainly(entry: Any, job: Job, requester: Requester) -> Any:
-    result = entry(**_arguments(job, requester))
-    if _is_coroutine(result):
+        raise NameError(f"there is no function named {order['entry']}")
+    if order["is_async"]:
+        return _call_async(entry, order, channel)
+    arguments = order["arguments"]
+    if order["takes_ctx"]:
+        arguments["ctx"] = Context(order["context"] or {}, Requester(channel))
+    result = entry(**arguments)
+    if type(result) is _COROUTINE:
         raise values.BadResult("the result is a coroutine: declare the function with `async def`")
     return result
 
 
-def _is_coroutine(value: object) -> bool:
-    return type(value) is _COROUTINE
+def _call_async(entry: Any, order: dict[str, Any], channel: Channel) -> Any:
+    from .loop import JobLoop, finish  # loaded already where this profile has asyncio
+
+    loop, arguments = JobLoop(channel), order["arguments"]
+    if order["takes_ctx"]:
+        arguments["ctx"] = Context(order["context"] or {}, loop.requester)
+    return finish(loop, entry(**arguments))
 
 
 async def _nothing() -> None:
@@ -113,18 +123,11 @@ _COROUTINE = type(_probe)
 _probe.close()
 
 
-def _arguments(job: Job, requester: Any) -> dict[str, Any]:
-    arguments: dict[str, Any] = job["arguments"]
-    if job["takes_ctx"]:
-        arguments["ctx"] = Context(job["context"] or {}, requester)
-    return arguments
-
-
 def _globals(job: Job) -> dict[str, Any]:
-    if not job["safe_mode"]:
+    if not job.order["safe_mode"]:
         return {"__builtins__": builtins, "__name__": "stored_function", "CallFailed": CallFailed}
-    names = dict(SAFE_BUILTINS) if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
-    names["__import__"] = importer(frozenset(job["imports"]))
+    names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
+    names["__import__"] = importer(frozenset(job.order["imports"]))
     return {"__builtins__": names, "__name__": "stored_function", "__doc__": None, HOOK: guarded_getattr,
             "CallFailed": CallFailed, "HttpResponse": HttpResponse}  # fmt: skip
 
@@ -163,17 +166,42 @@ def _line_of(trace: TracebackType | None) -> int:
 
 
 class _Alarm:
-    """At the time limit (and at the CPU limit) says which line was reached, and ends; nothing can catch it."""
+    """At the time limit (and at the CPU limit) says which line was reached, and ends; nothing can catch it.
+
+    One timer serves all calls of a kept child: when it rings too early, it is wound up for the time that is left.
+    """
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
         self.printed: Printed | None = None
+        self.deadline = self.rings_at = math.inf
+
+    def watch(self, channel: Channel, printed: Printed, seconds: float) -> None:
+        """A call begins, which may take so long."""
+        self.deadline = monotonic() + seconds
+        self.channel, self.printed = channel, printed
+        if self.rings_at > self.deadline:
+            self._wind_up(seconds)
+
+    def rest(self) -> None:
+        """The call has ended: from here on only a kept child waits, for its next job."""
+        self.deadline = monotonic() + _KEPT_S
+        self.channel = None
+
+    def stop(self) -> None:
+        """Nothing more is to ring: that was only a rehearsal."""
+        self.rings_at = math.inf
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
 
     def __call__(self, number: int, frame: Any) -> None:
+        left = self.deadline - monotonic()
+        if number == _signal.SIGALRM and left > 0:
+            self._wind_up(left)
+            return
         if self.channel is None or self.printed is None:
             os._exit(0)  # a kept child that nobody asks any more
         if self.channel.sending:  # never break into a frame that is half-way out
-            _signal.setitimer(_signal.ITIMER_REAL, 0.01)
+            self._wind_up(0.01)
             return
         while frame is not None and frame.f_code.co_filename != FILENAME:
             frame = frame.f_back
@@ -183,17 +211,15 @@ class _Alarm:
         self.channel.send(REPLY, json.dumps(reply).encode())
         os._exit(0)
 
+    def _wind_up(self, seconds: float) -> None:
+        self.rings_at = monotonic() + seconds
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
-_alarm = _Alarm()
 
-
-def wait_at_most(seconds: float) -> None:
-    """A kept child between two jobs: end if no other comes."""
-    _alarm.channel = None
-    _signal.setitimer(_signal.ITIMER_REAL, seconds)
+alarm = _Alarm()
 
 
 def set_alarm_handlers() -> None:
     """In the zygote; children inherit them."""
-    _signal.signal(_signal.SIGALRM, _alarm)
-    _signal.signal(_signal.SIGXCPU, _alarm)
+    _signal.signal(_signal.SIGALRM, alarm)
+    _signal.signal(_signal.SIGXCPU, alarm)

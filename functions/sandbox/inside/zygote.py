@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import _socket  # the plain C module: socket adds enums, selectors and two refused getsockname calls for each child
 import array
+import fcntl
 import json
 import os
 import select
@@ -19,7 +20,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from types import ModuleType
 
 from . import confine, kernel, seccomp
 
@@ -60,7 +61,7 @@ def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> No
         layers.add("rlimits")
     child.settle()
     control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
-    _Nursery(control, child_filter, with_limits="rlimits" in layers, live=child.live).serve()
+    _Nursery(control, child_filter, with_limits="rlimits" in layers, child=child).serve()
     os._exit(0)
 
 
@@ -80,12 +81,12 @@ class _Nursery:
         child_filter: kernel.Filter | None,
         *,
         with_limits: bool,
-        live: Callable[[], None],
+        child: ModuleType,
     ) -> None:
         self.control = control
         self.child_filter = child_filter
         self.with_limits = with_limits
-        self.live = live
+        self.child = child
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
         self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
@@ -108,7 +109,7 @@ class _Nursery:
             return self._obey()
         if self.later and time.monotonic() >= self.due:
             self.later -= 1
-            return self._spawn_or_say_why()
+            return self._spawn_or_say_why(is_spare=True)
         return True
 
     def _obey(self) -> bool:
@@ -120,24 +121,27 @@ class _Nursery:
             self.due = self.due if self.later else time.monotonic() + _MOMENT_S
             self.later += 1
             return True
-        return bool(order) and self._spawn_or_say_why()
+        return bool(order) and self._spawn_or_say_why(is_spare=False)
 
-    def _spawn_or_say_why(self) -> bool:
+    def _spawn_or_say_why(self, *, is_spare: bool) -> bool:
         try:
-            self._spawn()
+            self._spawn(is_spare)
         except ConnectionError:
             return False  # the host left while a child was being made: a shutdown, not a crash
         except OSError as error:
             self.control.send(_FAILED + str(error).encode())
         return True
 
-    def _spawn(self) -> None:
+    def _spawn(self, is_spare: bool) -> None:
         host_end, child_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         report_read, report_write = os.pipe()
         try:
+            fcntl.fcntl(host_end, fcntl.F_SETFL, os.O_NONBLOCK)  # setblocking() is an ioctl, which we do not allow
+            if is_spare:
+                host_end.send(self.child.REHEARSAL)
             pid = os.fork()
             if pid == 0:
-                self._become_child(child_end.fileno())
+                self._become_child(child_end.fileno(), is_spare)
             pidfd = os.pidfd_open(pid)
             self.children[pidfd] = (pid, report_write)
             self.poller.register(pidfd, select.POLLIN)
@@ -148,12 +152,12 @@ class _Nursery:
             child_end.close()
             os.close(report_read)
 
-    def _become_child(self, job_socket: int) -> None:
+    def _become_child(self, job_socket: int, is_spare: bool) -> None:
         try:
             os.dup2(job_socket, 3, inheritable=False)
             kernel.close_from(4)
             confine.confine_child(self.child_filter, with_limits=self.with_limits)
-            self.live()
+            self.child.live(rehearse=is_spare)
         finally:
             os._exit(70)  # not reached by a child that works
 

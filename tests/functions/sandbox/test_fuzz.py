@@ -42,7 +42,8 @@ def read_all(data: bytes) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(data)
     theirs.close()
-    frames = wire.Frames(ours, largest_reply=100_000, largest_call=100_000)
+    ours.setblocking(False)
+    frames = wire.Frames(ours.fileno(), largest_reply=100_000, largest_call=100_000)
     callbacks = Callbacks({"f": lambda arguments: arguments}, None, Limits(max_calls=50))
     try:
         while not frames.ended:

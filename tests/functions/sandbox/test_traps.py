@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import select
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -178,6 +180,64 @@ def test_a_kept_child_that_fails_is_not_kept(pool):
     assert pool.execute(source, {"n": 0}, reuse="r", limits=limits).ok
 
 
+def test_the_time_limit_holds_in_every_call_of_a_kept_child(pool):
+    source = "def main(n):\n    while n: pass\n    return n\n"
+    limits = sandbox.Limits(timeout_s=0.3)
+    outcomes = [pool.execute(source, {"n": n}, reuse="r", limits=limits) for n in (0, 0, 0, 1)]
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "ok", "timeout"]
+    assert outcomes[-1].error.line == 2  # the soft alarm, not the kill behind it
+    assert pool._servers["core"].taken == 1
+
+
+def test_a_kept_child_forgets_answers_that_its_last_call_did_not_wait_for(pool):
+    source = (
+        "import asyncio\n"
+        "async def main(ctx, n):\n"
+        "    if n: return n\n"
+        "    await asyncio.wait([ctx.call('slow'), ctx.call('fast')], return_when=asyncio.FIRST_COMPLETED)\n"
+        "    return n\n"
+    )
+    gate = threading.Event()
+    grants = {"fast": lambda arguments: 1, "slow": lambda arguments: gate.wait(20)}
+    options = {"allowed_imports": ["asyncio"], "grants": grants, "reuse": "r"}
+    assert pool.execute(source, {"n": 0}, **options).result == 0
+    gate.set()
+    assert [pool.execute(source, {"n": n}, **options).result for n in (1, 2)] == [1, 2]
+
+
+def test_a_kept_child_serves_one_user_only(pool):
+    for owner in ("alice", "bob"):
+        assert pool.execute("def main(): return 1", reuse="r", owner=owner).ok
+    assert {kept.key[:2] for kept in pool._kept._idle} == {("r", "alice"), ("r", "bob")}
+
+
+def test_a_kept_child_that_died_while_idle_costs_nobody_a_call(pool):
+    assert pool.execute("def main(): return 1", reuse="r").ok
+    kept = pool._kept._idle[0]
+    kept.child.kill()
+    select.select([kept.child.pidfd], [], [], 20)
+    assert pool.execute("def main(): return 1", reuse="r").result == 1
+
+
+def test_a_cancelled_kept_child_is_not_used_again(pool):
+    cancellation = sandbox.Cancellation()
+    cancellation.cancel()
+    outcome = pool.execute("def main(): return 1", reuse="r", cancellation=cancellation)
+    assert outcome.status == "cancelled"
+    assert not pool._kept._idle
+    assert pool.execute("def main(): return 1", reuse="r").ok
+
+
+def test_a_closed_pool_keeps_nobody(pool):
+    closed = threading.Event()
+    source = "def main(ctx): return ctx.call('close')"
+    grants = {"close": lambda arguments: pool.close() or closed.set()}
+    pool.execute(source, reuse="r", grants=grants)
+    assert closed.is_set()
+    assert not pool._kept._idle
+    assert pool.execute("def main(): return 1", reuse="r").ok
+
+
 def test_modules_changed_by_a_kept_call_are_fresh_in_the_next(pool):
     source = "import math\ndef main(n):\n    old = math.pi\n    math.pi = n\n    return old\n"
     results = [pool.execute(source, {"n": n}, allowed_imports=["math"], reuse="r").result for n in (1, 2)]
@@ -199,6 +259,8 @@ def test_a_function_that_calls_too_often_is_told():
 
 def test_a_demand_for_full_isolation_is_kept():
     pool = sandbox.Pool(without_layers=["landlock"])
-    outcome = pool.execute("def main(): return 1", min_isolation="full")
-    assert (outcome.status, outcome.error.type) == ("refused", "Isolation")
+    assert pool.execute("def main(): return 1", reuse="r").ok
+    for reuse in (None, "r"):
+        outcome = pool.execute("def main(): return 1", min_isolation="full", reuse=reuse)
+        assert (outcome.status, outcome.error.type) == ("refused", "Isolation")
     pool.close()
