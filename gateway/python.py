@@ -8,11 +8,13 @@
 Everything goes the way of every other message: same rows, same policy, same events. A worker does the work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from agents import definitions
@@ -72,11 +74,17 @@ class Registry:
         (kept per person); None starts another. Without `agent` the router chooses. Raises agents.exceptions.
         """
         earlier, text = parted(messages)
-        session = self._session(conversation_id, earlier, agent)
         ends.LISTENER.start()
-        taken = intake.accept_message(
-            user=self.user, text=text, agent=agent, session=session, input=input, metadata=metadata, on_busy="enqueue"
-        )
+        with transaction.atomic():  # a message that is refused leaves no conversation behind
+            taken = intake.accept_message(
+                user=self.user,
+                text=text,
+                agent=agent,
+                session=self._session(conversation_id, earlier, agent),
+                input=input,
+                metadata=metadata,
+                on_busy="enqueue",
+            )
         ended = ends.LISTENER.wait(taken.run.pk, wait_s)
         name = str(conversation_id or taken.session.pk)
         if ended is None:
@@ -102,7 +110,8 @@ class Registry:
         whole = {**definition, "kind": "agent"}
         if not isinstance(whole.get("name"), str):
             raise Invalid("A definition needs a name.", code="nameless")
-        definitions.apply(definitions.plan([whole], owner=self.user), owner=self.user, actor=self.user)
+        with plain_refusals():
+            definitions.apply(definitions.plan([whole], owner=self.user), owner=self.user, actor=self.user)
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
 
     def list_agents(self) -> list[Agent]:
@@ -116,9 +125,10 @@ class Registry:
             return str(conversation_id)
         if conversation_id is None and not earlier:
             return None
+        if "\0" in (conversation_id or ""):
+            raise Invalid("A conversation's name has no NUL in it.", code="invalid_conversation")
         return self._own_session(conversation_id, earlier, agent)
 
-    @transaction.atomic
     def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
         """The session kept under that word, or a new one that begins with what was said before."""
         mine = Session.objects.visible_to(self.user)
@@ -155,9 +165,10 @@ class FunctionStore:
             if field not in known:
                 raise Invalid(f"A function has no field “{field}”.", code="unknown_field")
             setattr(function, field, value)
-        store.save(function, user=self.user, note=note)
-        if publish:
-            store.publish(function, user=self.user, note=note)
+        with plain_refusals():
+            store.save(function, user=self.user, note=note)
+            if publish:
+                store.publish(function, user=self.user, note=note)
         return function
 
     def execute_function(
@@ -178,6 +189,21 @@ class FunctionStore:
         if execution.status != "ok":
             raise FunctionFailed(name, execution.error or {"type": execution.status})
         return execution.result
+
+
+@contextmanager
+def plain_refusals() -> Iterator[None]:
+    """A row that Django refuses is Invalid, with one detail a fault."""
+    try:
+        yield
+    except ValidationError as error:
+        faults = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        details = [
+            {"field": field, "code": "invalid", "message": message}
+            for field, messages in faults.items()
+            for message in messages
+        ]
+        raise Invalid("The definition is not valid.", hint="See details.", details=details) from error
 
 
 def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:

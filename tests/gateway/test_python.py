@@ -7,7 +7,7 @@ import pytest
 from agents.exceptions import Conflict, Invalid, NotFound
 from gateway.python import FunctionFailed, FunctionStore, Registry
 from runs import endings, ends
-from runs.models import Run
+from runs.models import Run, Session
 from tests.fakes import says
 
 pytestmark = pytest.mark.django_db
@@ -104,6 +104,17 @@ def test_it_does_not_find_what_is_not_there(alice, charlie, make_agent):
         Registry(charlie).get_agent("helper")
     with pytest.raises(Invalid):
         Registry(alice).register_agent({"description": "nameless"})
+
+
+def test_a_refused_definition_says_each_fault_and_a_refused_message_leaves_nothing(registry, make_agent):
+    make_agent("helper")
+    with pytest.raises(Invalid) as refusal:
+        registry.register_agent({"name": "x" * 500, "provider": "offline"})
+    assert {one["field"] for one in refusal.value.details} == {"name"}
+    for text, word in (("", "ticket-1"), ("Hello", "ticket\0")):
+        with pytest.raises(Invalid):
+            registry.process(text, word, agent="helper")
+    assert not Session.objects.exists()
 
 
 def test_a_function_is_stored_and_executed(alice, charlie):

@@ -1,0 +1,109 @@
+"""Messages that name no agent, and small models that can only keep to a schema, over HTTP."""
+
+import json
+
+import pytest
+
+from agents.models import Provider
+from runs.models import Run, Session
+from tests.fakes import StubOpenAI, says
+
+pytestmark = pytest.mark.django_db
+COOK = {"description": "Suggests recipes.", "capabilities": ["recipes"], "examples": ["What can I cook with leeks?"]}
+ADD = json.dumps({"tool": "add", "arguments": {"a": 1, "b": 2}})
+
+
+@pytest.fixture
+def ask(alice_api):
+    def ask(text, api=alice_api):
+        return api.post("/api/v1/messages/route", {"message": text}).json()
+
+    return ask
+
+
+@pytest.fixture
+def send(worker, alice_api):
+    """Send and let the worker work: the run as the API tells of it afterwards."""
+
+    def send(path, text):
+        with worker.capture(execute=True):
+            sent = alice_api.post(path, {"message": text}, headers={"Prefer": "respond-async"})
+        worker.work()
+        return alice_api.get(f"/api/v1/runs/{sent.json()['run']['id']}").json()
+
+    return send
+
+
+def test_a_dry_run_says_who_would_get_it_and_stores_nothing(ask, make_agent):
+    make_agent("cook", **COOK)
+    told = ask("Two recipes, please")
+    assert (told["agent"], told["method"], told["reason"]) == ("cook", "capability", "can do “recipes”")
+    assert told["candidates"] == [{"agent": "cook", "score": 1.0, "reason": "can do “recipes”"}]
+    assert not Run.objects.exists() and not Session.objects.exists()
+
+
+def test_without_agents_or_one_that_fits_the_answer_is_nobody(ask, make_agent):
+    assert ask("Two recipes, please")["agent"] is None
+    make_agent("cook", **COOK)
+    told = ask("How tall is the Matterhorn?")
+    assert (told["agent"], told["method"]) == (None, "nobody") and told["reason"]
+
+
+def test_of_two_equally_good_always_the_same_is_chosen(ask, make_agent):
+    for name in ("two", "one"):
+        make_agent(name, **COOK)
+    told = [ask("Two recipes, please") for _ in range(3)]
+    assert {one["agent"] for one in told} == {"one"} and "equally good: two" in told[0]["reason"]
+
+
+def test_charlie_is_not_told_of_alices_agents(ask, make_agent, charlie_api):
+    make_agent("cook", **COOK)
+    assert ask("Two recipes, please", charlie_api) == ask("zzz", charlie_api)
+
+
+@pytest.mark.parametrize("body", [{}, {"message": ""}, {"message": 7}, {"message": "Hi", "session": "none"}])
+def test_a_malformed_question_is_refused(alice_api, body):
+    assert alice_api.post("/api/v1/messages/route", body).status_code in (400, 422)
+
+
+def test_a_message_that_names_no_agent_finds_one_or_fails_with_a_reason(send, make_agent):
+    make_agent("cook", **COOK)
+    run = send("/api/v1/messages", "Two recipes, please")
+    assert (run["status"], run["agent"]) == ("succeeded", "cook")
+    run = send("/api/v1/messages", "How tall is the Matterhorn?")
+    assert (run["status"], run["error"]["code"]) == ("failed", "nobody_fits")
+
+
+@pytest.fixture
+def small(alice, make_agent, make_tool, settings, functions):
+    """An agent with one tool, behind a server that knows `response_format` and no tools."""
+    settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
+    with StubOpenAI(only_response_format=True) as server:
+        kind = {"kind": "openai-compatible", "tool_calling": "schema"}
+        make_agent(
+            provider=Provider.objects.create(owner=alice, name="small", base_url=server.url, **kind),
+            tools=[make_tool()],
+        )
+        yield server
+
+
+@pytest.mark.django_db(transaction=True)  # two calls are made in two threads
+@pytest.mark.parametrize(
+    ("written", "outcomes"),
+    [
+        ("I would rather talk.", []),
+        (ADD, ["ok"]),
+        (f"{ADD}\n{ADD.replace('1', '3')}", ["ok", "ok"]),
+        (f"Sure:\n```json\n{ADD}\n```", ["ok"]),
+        ('{"tool": "fly", "arguments": {}}', ["denied"]),
+        ('{"tool": "add", "arguments": {"a": "many"}}', ["failed"]),
+        ('{"tool": "add", "arguments": {"a": 1', []),
+    ],
+    ids=["prose", "a call", "two calls", "a fenced call", "an unknown tool", "wrong arguments", "half an object"],
+)
+def test_whatever_a_small_model_writes_the_run_ends_well(send, alice_api, small, written, outcomes):
+    small.script(says(written), says('{"tool": "answer", "text": "Done."}'))
+    run = send("/api/v1/agents/helper/messages", "Add 1 and 2")
+    made = alice_api.get(f"/api/v1/runs/{run['id']}/tool-calls").json()["results"]
+    assert (run["status"], [call["outcome"] for call in made]) == ("succeeded", outcomes)
+    assert small.requests[0]["response_format"]["type"] == "json_schema" and "tools" not in small.requests[0]
