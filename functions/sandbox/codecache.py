@@ -33,11 +33,13 @@ class CodeCache:
 
     def get(self, key: Key) -> Compiled | None:
         """What is known under the key."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
+        entry = self._entries.get(key)
+        if entry is not None:
+            try:
                 self._entries.move_to_end(key)
-            return entry
+            except KeyError:
+                pass  # forgotten this very moment, in another thread
+        return entry
 
     def put(self, key: Key, entry: Compiled) -> None:
         """Remember it, and forget the oldest if that is too much."""

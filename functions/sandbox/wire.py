@@ -89,7 +89,7 @@ def read_json(payload: bytes, max_depth: int = 70) -> Any:
         raise HostileFrame(f"not JSON: {type(error).__name__}") from None
     if end != len(text):
         raise HostileFrame("more than one JSON value")
-    if payload.count(b"[") + payload.count(b"{") > max_depth:
+    if len(payload) > max_depth and payload.count(b"[") + payload.count(b"{") > max_depth:
         _check_depth(value, max_depth)
     if b"\\u" in payload:
         _check_text(value)

@@ -76,10 +76,10 @@ def confine_child(child_filter: kernel.Filter | None, *, with_limits: bool) -> N
         child_filter.install()
 
 
-def limit_job(address_space: int, cpu_s: int) -> None:
-    """The limits of one job, in bytes and seconds; as hard limits they can only ever be lowered again."""
-    resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+def limit_job(address_space: tuple[int, int], cpu_s: tuple[int, int]) -> None:
+    """The limits of one job, soft and hard, in bytes and seconds; hard ones can only ever be lowered again."""
+    resource.setrlimit(resource.RLIMIT_AS, address_space)
+    resource.setrlimit(resource.RLIMIT_CPU, cpu_s)
 
 
 def isolation_of(layers: set[str]) -> str:
