@@ -36,14 +36,13 @@ class ThreadedHandler(ASGIHandler):
             return
         loop = asyncio.get_running_loop()
         response = await loop.run_in_executor(self.threads, self.answer, scope, body)
-        try:
-            if response.streaming:
+        if response.streaming:
+            try:
                 await self.stream(response, receive, send)
-            else:
-                await self.send_response(response, send)
-        finally:
-            if response.streaming:
-                await loop.run_in_executor(self.threads, response.close)
+            finally:
+                response.close()  # here: a thousand streams that end together would take a thread each
+        else:
+            await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:
         """The response of one request, complete but for an asynchronous stream. Leaves no connection behind."""

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
@@ -206,15 +206,15 @@ def cursor_of(request: Any) -> int:
 
 
 def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
-    response = event_stream(taken.run.pk, cursor_of(request) if request.headers.get("Last-Event-ID") else 0)
+    response = event_stream(taken.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0)
     response["Muster-Run"] = str(taken.run.pk)
     response["Muster-Session"] = str(taken.session.pk)
     return response
 
 
-def event_stream(run_id: Any, after: int) -> StreamingHttpResponse:
+def event_stream(run: Run, after: int) -> StreamingHttpResponse:
     """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
-    content = stream.as_sse(stream.in_batches(run_id, after=after))
+    content = stream.as_sse(stream.in_batches(run, after=after))
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
@@ -248,11 +248,15 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
 
     @extend_schema(
         parameters=[OpenApiParameter("after", int), LAST_EVENT],
-        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        responses={
+            (200, "text/event-stream"): OpenApiTypes.STR,
+            204: OpenApiResponse(description="You have everything; browsers do not come back after this."),
+        },
     )
-    def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse:
+    def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
         """Events as they happen, from a cursor on, until run.finished."""
-        return event_stream(self.get_object().pk, cursor_of(request))
+        run, after = self.get_object(), cursor_of(request)
+        return Response(status=204) if run.finished_at and after >= run.last_event else event_stream(run, after)
 
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
     def cancel(self, request: Any, pk: Any = None) -> Response:

@@ -13,10 +13,11 @@ from agents.models import ApiKey
 from agents.models.key import DECIDE
 
 from . import approvals, endings, intake, stream
+from .feed import FeedBroken
 from .models import Approval, Run, Session
 
-UNKNOWN, FORBIDDEN, MISSING, BUSY, SLOW = 4401, 4403, 4404, 4409, 4429
-BEHIND = 1000  # frames that may wait for a slow reader before it is let go
+UNKNOWN, FORBIDDEN, MISSING = 4401, 4403, 4404
+RESTART = 1012  # come again, with the number of the last event you had
 
 
 class Authenticated(AsyncJsonWebsocketConsumer):
@@ -54,14 +55,23 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         for follower in self.followers:
             follower.cancel()
 
-    def follow(self, run_id: Any, *, after: int = 0) -> None:
+    def follow(self, run: Run, *, after: int = 0) -> None:
         self.followers = [follower for follower in self.followers if not follower.done()]
-        self.followers.append(asyncio.create_task(self.forward(run_id, after)))
+        self.followers.append(asyncio.create_task(self.forward(run, after)))
 
-    async def forward(self, run_id: Any, after: int) -> None:
+    async def forward(self, run: Run, after: int) -> None:
         """Send a run's events until it ends; the transport's own pace holds a slow reader back."""
-        async for event in stream.follow(run_id, after=after):
-            await self.send_json(event or {"type": "heartbeat"})
+        try:
+            async for batch in stream.in_batches(run, after=after):
+                for frame in batch:
+                    await self.send(text_data=frame.as_message)
+        except FeedBroken as error:
+            await self.close(code=RESTART, reason=str(error))
+        else:
+            await self.has_ended()
+
+    async def has_ended(self) -> None:
+        """The run that was followed is over."""
 
     @classmethod
     async def decode_json(cls, text_data: str) -> Any:
@@ -89,14 +99,14 @@ class RunConsumer(Authenticated):
 
     async def begin(self) -> tuple[int, str]:
         run_id = self.scope["url_route"]["kwargs"]["run_id"]
-        if not await Run.objects.visible_to(self.user).filter(pk=run_id).aexists():
+        run = await Run.objects.visible_to(self.user).filter(pk=run_id).afirst()
+        if run is None:
             return MISSING, "There is no such run that you can see."
         after = parse_qs(self.scope.get("query_string", b"").decode()).get("after", ["0"])[0]
-        self.follow(run_id, after=int(after) if after.isdigit() else 0)
+        self.follow(run, after=int(after) if after.isdecimal() else 0)
         return 0, ""
 
-    async def forward(self, run_id: Any, after: int) -> None:
-        await super().forward(run_id, after)
+    async def has_ended(self) -> None:
         await self.close(code=1000, reason="the run has ended")
 
 
@@ -112,9 +122,8 @@ class SessionConsumer(Authenticated):
         )
         if self.session is None:
             return MISSING, "There is no such session that you can see."
-        live = Run.objects.filter(session=self.session, parent=None).live().values_list("pk", flat=True)
-        async for run_id in live:
-            self.follow(run_id)
+        async for run in Run.objects.filter(session=self.session, parent=None).live():
+            self.follow(run)
         return 0, ""
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
@@ -134,7 +143,7 @@ class SessionConsumer(Authenticated):
             return await self.send_error("forbidden", "This key lacks the scope messages:write.")
         taken = await database_sync_to_async(self.accept_message)(frame)
         await self.send_json({"type": "accepted", "run": str(taken.run.pk), "session": str(taken.session.pk)})
-        self.follow(taken.run.pk)
+        self.follow(taken.run)
 
     def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
         text = frame.get("text")

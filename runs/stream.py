@@ -1,175 +1,76 @@
 """Follow one run: what is stored after a cursor, then what happens, without gap or double."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import suppress
 
-import orjson
-from channels.layers import get_channel_layer
-from django.db.models import IntegerField, UUIDField
-
-from agents.prepared import Select
-from agents.threads import in_thread
-
-from . import events
-from .models import RunEvent
-
-HEARTBEAT_S = 15.0
-BATCH = 500
+from . import feed
+from .frames import Frame, delta
+from .models import Run
+from .stored import stored
 
 
-@asynccontextmanager
-async def listening(*groups: str) -> AsyncIterator[Any]:
-    """An async function that waits for the next message of these groups."""
-    layer = get_channel_layer()
-    channel = await layer.new_channel()
-    for group in groups:
-        await layer.group_add(group, channel)
+async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
+    """Events of a run from `after` on, until run.finished, by as many as are at hand; heartbeats among them.
 
-    async def next_message(timeout: float) -> dict[str, Any] | None:
-        try:
-            return await asyncio.wait_for(asyncio.shield(pending()), timeout)
-        except TimeoutError:
-            return None
-
-    task: asyncio.Task | None = None
-
-    def pending() -> asyncio.Task:
-        """One receive stays open over time-outs: cancelling it would unsubscribe the channel."""
-        nonlocal task
-        if task is None or task.done():
-            task = asyncio.ensure_future(layer.receive(channel))
-        return task
-
-    try:
-        yield next_message
-    finally:
-        for group in groups:
-            await layer.group_discard(group, channel)
-        if task is not None:
-            task.cancel()
-
-
-async def follow(run_id: Any, *, after: int = 0, deltas: bool = True) -> AsyncIterator[dict[str, Any] | None]:
-    """Events of a run from `after` on, until run.finished. None is a heartbeat: nothing happened for a while."""
-    async for batch in in_batches(run_id, after=after, deltas=deltas):
-        for event in batch:
-            yield event
-        if not batch:
-            yield None
-
-
-async def in_batches(run_id: Any, *, after: int = 0, deltas: bool = True) -> AsyncIterator[list[dict[str, Any]]]:
-    """The same, by as many as are at hand; an empty batch is a heartbeat.
-
-    Subscribes before it reads the rows, so nothing falls between; what comes twice is known by its number.
+    A cursor from the future counts as one that has everything. A reader that falls far behind is caught up from rows.
+    Raises FeedBroken.
     """
-    groups = [events.group_of(run_id)] + ([events.deltas_of(run_id)] if deltas else [])
-    async with listening(*groups) as next_message:
-        seen = after
-        async for batch in stored(run_id, after):
-            seen = batch[-1]["seq"]
-            yield batch
-            if is_last(batch):
-                return
-        shown = {"turn": 0, "length": 0}
-        if deltas and (late := await in_thread(events.text_so_far, run_id)):
-            shown = {"turn": late["turn"], "length": len(late["text"])}
-            yield [delta(run_id, late["turn"], 0, late["text"])]
+    async with feed.joined(run) as live:
+        reader = Reader(str(run.pk), min(after, max(run.last_event, live.last)))
         while True:
-            message = await next_message(HEARTBEAT_S)
-            if message is None:
-                async for batch in stored(run_id, seen):  # a broker that was away loses messages, rows do not
-                    seen = batch[-1]["seq"]
-                    yield batch
-                    if is_last(batch):
-                        return
-                yield []
-                continue
-            event = message["event"]
-            if event["seq"] is None:
-                if piece := unseen_part(event, shown):
-                    yield [piece]
-                continue
-            if event["seq"] <= seen:
-                continue
-            if event["seq"] > seen + 1:
-                async for batch in stored(run_id, seen, below=event["seq"]):
-                    yield batch
-            seen = event["seq"]
-            yield [event]
-            if is_last([event]):
+            place, was_over = live.told, live.is_over  # before the rows are read, so that nothing falls between
+            async for batch in stored(run.pk, reader.seen):
+                yield reader.fresh(batch)
+                if batch[-1].is_last:
+                    return
+            if was_over:
                 return
+            if live.text and (late := reader.unseen(delta(reader.run, live.turn, 0, live.text))):
+                yield [late]
+            while (frames := await live.since(place)) is not None:
+                place += len(frames)
+                if batch := reader.fresh(frames):
+                    yield batch
+                if frames[-1].is_last:
+                    return
 
 
-def is_last(batch: list[dict[str, Any]]) -> bool:
-    return batch[-1]["type"] == "run.finished"
+class Reader:
+    """What one reader has had: events up to the number `seen`, and so much text of the reply of this turn."""
+
+    def __init__(self, run: str, seen: int) -> None:
+        self.run, self.seen = run, seen
+        self.turn = self.length = 0
+
+    def fresh(self, frames: list[Frame]) -> list[Frame]:
+        """Those that it has not had; what comes twice is known by its number."""
+        found = []
+        for frame in frames:
+            if frame.type == "message.delta":
+                if piece := self.unseen(frame):
+                    found.append(piece)
+            elif frame.seq is None:
+                found.append(frame)
+            elif frame.seq > self.seen:
+                self.seen = frame.seq
+                found.append(frame)
+        return found
+
+    def unseen(self, frame: Frame) -> Frame | None:
+        """What of this delta it has not had: a late joiner got the text so far first."""
+        piece = frame.data
+        if piece["turn"] != self.turn:
+            self.turn, self.length = piece["turn"], 0
+        had = max(0, self.length - piece["offset"])
+        if had >= len(piece["text"]):
+            return None
+        self.length = piece["offset"] + len(piece["text"])
+        return frame if not had else delta(self.run, self.turn, piece["offset"] + had, piece["text"][had:])
 
 
-def unseen_part(event: dict[str, Any], shown: dict[str, int]) -> dict[str, Any] | None:
-    """What of this delta the reader has not had: a late joiner got the text so far first."""
-    data = event["data"]
-    if data["turn"] != shown["turn"]:
-        shown.update(turn=data["turn"], length=0)
-    end = data["offset"] + len(data["text"])
-    if end <= shown["length"]:
-        return None
-    fresh = data["text"][max(0, shown["length"] - data["offset"]) :]
-    piece = delta(event["run"], data["turn"], end - len(fresh), fresh)
-    shown["length"] = end
-    return piece
-
-
-def delta(run_id: Any, turn: int, offset: int, text: str) -> dict[str, Any]:
-    return {
-        "run": str(run_id),
-        "seq": None,
-        "type": "message.delta",
-        "data": {"turn": turn, "offset": offset, "text": text},
-    }
-
-
-async def stored(run_id: Any, after: int, *, below: int | None = None) -> AsyncIterator[list[dict[str, Any]]]:
-    """Stored events, up to `BATCH` at a time, never none."""
-    while True:
-        batch = await in_thread(read_batch, run_id, after, below)
-        if batch:
-            yield batch
-        if len(batch) < BATCH:
-            return
-        after = batch[-1]["seq"]
-
-
-def read_batch(run_id: Any, after: int, below: int | None) -> list[dict[str, Any]]:
-    rows = STORED.all(run=run_id, after=after, below=2**31 - 1 if below is None else below)
-    run = str(run_id)
-    return [
-        {"run": run, "seq": seq, "type": type, "at": events.rfc3339(at), "data": data} for seq, type, at, data in rows
-    ]
-
-
-STORED = Select(
-    lambda at: (
-        RunEvent.objects.filter(run_id=at.run, seq__gt=at.after, seq__lt=at.below)
-        .order_by("seq")
-        .values_list("seq", "type", "at", "data")[:BATCH]
-    ),
-    run=UUIDField(),
-    after=IntegerField(),
-    below=IntegerField(),
-)
-
-
-async def as_sse(source: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[str]:
-    """Server-sent events of batches, each batch written at once."""
-    yield "retry: 1000\n\n"
-    async for batch in source:
-        yield "".join(frame(event) for event in batch) or ": still here\n\n"
-
-
-def frame(event: dict[str, Any]) -> str:
-    """One server-sent event; `id:` is the event number, which deltas do not carry."""
-    number = f"id: {event['seq']}\n" if event["seq"] is not None else ""
-    shown = {key: value for key, value in event.items() if key != "run" and value is not None}
-    return f"{number}event: {event['type']}\ndata: {orjson.dumps(shown, default=str).decode()}\n\n"
+async def as_sse(source: AsyncIterator[list[Frame]]) -> AsyncIterator[bytes]:
+    """Server-sent events of batches, each batch written at once. A reader comes back after an end before the end."""
+    yield b"retry: 1000\n\n"
+    with suppress(feed.FeedBroken):
+        async for batch in source:
+            yield b"".join([frame.as_sse for frame in batch])

@@ -15,7 +15,7 @@ export async function watch(run, { on, signal }) {
 
 async function follow(response, run, { on, signal }) {
   let last = 0;
-  for (let tries = 0; ; tries += 1) {
+  for (let tries = 0; response.status !== 204; tries += 1) {
     try {
       for await (const event of events(response)) {
         if (event.seq) { last = event.seq; tries = 0; }

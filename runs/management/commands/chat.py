@@ -14,7 +14,9 @@ from django.db import connections
 from agents import broadcast
 from agents.exceptions import MusterError
 from runs import intake, runner, stream
+from runs.frames import Frame
 from runs.models import Session
+from runs.stored import stored
 
 
 class Command(BaseCommand):
@@ -69,18 +71,18 @@ class Command(BaseCommand):
         if broadcast.is_reachable():
             work = threading.Thread(target=execute, args=(str(taken.run.pk),))
             work.start()
-            asyncio.run(self.show(stream.in_batches(taken.run.pk)))
+            asyncio.run(self.show(stream.in_batches(taken.run)))
             work.join()
         else:  # nothing is served here: do the work first, then tell what happened
             runner.execute(str(taken.run.pk))
-            asyncio.run(self.show(stream.stored(taken.run.pk, 0)))
+            asyncio.run(self.show(stored(taken.run.pk, 0)))
         return taken.session
 
-    async def show(self, source: AsyncIterator[Any]) -> None:
+    async def show(self, batches: AsyncIterator[list[Frame]]) -> None:
         wrote = 0
-        async for event in flattened(source):
-            data = event["data"]
-            match event["type"]:
+        async for frame in (frame async for batch in batches for frame in batch):
+            data = frame.data
+            match frame.type:
                 case "message.delta":
                     wrote += len(data["text"])
                     self.stdout.write(data["text"], ending="")
@@ -106,9 +108,3 @@ def execute(run_id: str) -> None:
         runner.execute(run_id)
     finally:
         connections.close_all()
-
-
-async def flattened(batches: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
-    async for batch in batches:
-        for event in batch:
-            yield event

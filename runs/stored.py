@@ -1,0 +1,45 @@
+"""Stored events of a run, read in slices. Their data stays the JSON text that it is in the row."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from django.db.models import IntegerField, TextField, UUIDField
+from django.db.models.functions import Cast
+
+from agents.prepared import Select
+from agents.threads import in_thread
+
+from .events import rfc3339
+from .frames import Frame
+from .models import RunEvent
+
+SLICE = 1000
+
+
+async def stored(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
+    """Events after a number, up to `SLICE` at a time, never none."""
+    while True:
+        batch = await in_thread(read, run_id, after)
+        if batch:
+            yield batch
+        if len(batch) < SLICE:
+            return
+        after = batch[-1].seq or after
+
+
+def read(run_id: Any, after: int) -> list[Frame]:
+    run = str(run_id)
+    rows = STORED.all(run=run_id, after=after)
+    return [Frame(run, type, data, seq=seq, at=rfc3339(at)) for seq, type, at, data in rows]
+
+
+STORED = Select(
+    lambda at: (
+        RunEvent.objects.filter(run_id=at.run, seq__gt=at.after)
+        .order_by("seq")
+        .annotate(text=Cast("data", TextField()))
+        .values_list("seq", "type", "at", "text")[:SLICE]
+    ),
+    run=UUIDField(),
+    after=IntegerField(),
+)
