@@ -145,7 +145,7 @@ def database() -> dict[str, Any]:
         return postgresql(environ.Env.db_url_config(postgres.url(postgres.home(DATA_DIR) / "run")))
     url = env.str("DATABASE_URL", default="")  # postgres://user:password@host/name or sqlite:///path
     if not url:
-        return sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(DATA_DIR / "muster.sqlite3")})
+        return sqlite({"NAME": str(DATA_DIR / "muster.sqlite3")})
     kinds = {"sqlite": sqlite, "postgres": postgresql, "postgresql": postgresql}
     kind = kinds.get(url.partition("://")[0])
     try:
@@ -177,7 +177,8 @@ def postgresql(known: dict[str, Any]) -> dict[str, Any]:
     pool = {"min_size": 1, "max_size": size, "timeout": 20}
     # The statements of a message are planned once a connection; 0 for a pooler that hands out another one each time.
     prepare = env.int("DATABASE_PREPARE", default=2) or None
-    return known | {"OPTIONS": known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}}
+    options = known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}
+    return known | {"ENGINE": "config.postgresql", "OPTIONS": options}
 
 
 DATABASES = {"default": database()}

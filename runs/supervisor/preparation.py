@@ -41,8 +41,7 @@ def is_ours() -> bool:
     """An embedded database; a real server may be restored or emptied behind our back."""
     if settings.EMBEDDED_POSTGRES:
         return True
-    database = settings.DATABASES["default"]
-    return database["ENGINE"].endswith("sqlite3") and Path(database["NAME"]).exists()
+    return connection.vendor == "sqlite" and Path(settings.DATABASES["default"]["NAME"]).exists()
 
 
 def fingerprint() -> str:

@@ -1,0 +1,51 @@
+"""The pool of connections hands out the one that was used last, and none twice."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif("connection.vendor != 'postgresql'", reason="the other database has no server to connect to"),
+]
+
+
+def server_process():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return cursor.fetchone()[0]
+
+
+def in_threads(number, work):
+    """What `work` returned in threads of their own that all hold a connection at the same time."""
+    found, all_there = [], threading.Barrier(number)
+
+    def run():
+        try:
+            found.append(work())
+            all_there.wait(20)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_what_was_given_back_last_is_handed_out_first():
+    connection.close()
+    assert len(set(in_threads(4, server_process))) == 4
+    used = server_process()
+    for _ in range(6):
+        connection.close()
+        assert server_process() == used
+
+
+def test_no_two_threads_share_a_connection():
+    connection.close()
+    for _ in range(5):
+        assert len(set(in_threads(6, server_process))) == 6
