@@ -36,11 +36,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
         os.environ.update(MUSTER_DATA_DIR=folder, DJANGO_SETTINGS_MODULE="config.settings")
-        with valkey(Path(folder)), database(options.db, Path(folder)):
-            measure(options.port, 50 if options.quick else 500, 3.0 if options.quick else 6.0)
+        with valkey(Path(folder)) as broker, database(options.db, Path(folder)):
+            measure(options.port, broker, 50 if options.quick else 500, 3.0 if options.quick else 6.0)
 
 
-def measure(port: int, many: int, seconds: float) -> None:
+def measure(port: int, broker: int, many: int, seconds: float) -> None:
     import django
 
     django.setup()
@@ -52,9 +52,9 @@ def measure(port: int, many: int, seconds: float) -> None:
     try:
         round_trip(servers)
         throughput(servers, 50, seconds)
-        before = servers.memory_mb()
+        empty, before = share_of(servers, broker, seconds), servers.memory_mb()
         with devices(servers, many, "--hold") as made:
-            idle(servers, many, seconds, before)
+            idle(servers, broker, many, seconds, empty, before)
             storm(servers, made)
     finally:
         servers.stop()
@@ -98,14 +98,15 @@ class Servers:
         self.running = []
 
     def cpu_s(self) -> float:
-        return sum(sum(psutil.Process(one.pid).cpu_times()[:2]) for one in self.running)
+        return sum(cpu_s(one.pid) for one in self.running)
 
     def memory_mb(self) -> float:
         return sum(psutil.Process(one.pid).memory_info().rss for one in self.running) / 1e6
 
 
 @contextmanager
-def valkey(folder: Path) -> Iterator[None]:
+def valkey(folder: Path) -> Iterator[int]:
+    """Its process id."""
     from runs.supervisor import valkey as embedded
 
     child = os.fork()
@@ -113,7 +114,7 @@ def valkey(folder: Path) -> Iterator[None]:
         embedded.command(folder / "valkey", embedded.socket_path(folder))()
     time.sleep(1)
     try:
-        yield
+        yield child
     finally:
         os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
@@ -225,13 +226,26 @@ def throughput(servers: Servers, count: int, seconds: float) -> None:
     print(f"throughput: {rate}; CPU a call: {web:.2f} ms web servers, {mine:.2f} ms worker")
 
 
-def idle(servers: Servers, count: int, seconds: float, before_mb: float) -> None:
+def share_of(servers: Servers, broker: int, seconds: float) -> float:
+    """Percent of one CPU that the web servers and Valkey take together; the database's, too, where it is SQLite."""
+    cpu = servers.cpu_s() + cpu_s(broker)
+    started = time.monotonic()
+    time.sleep(seconds)
+    return (servers.cpu_s() + cpu_s(broker) - cpu) / (time.monotonic() - started) * 100
+
+
+def cpu_s(pid: int) -> float:
+    return sum(psutil.Process(pid).cpu_times()[:2])
+
+
+def idle(servers: Servers, broker: int, count: int, seconds: float, empty: float, before_mb: float) -> None:
     time.sleep(3)
-    cpu = servers.cpu_s()
-    time.sleep(seconds * 2)
-    share = (servers.cpu_s() - cpu) / (seconds * 2) * 100
+    share = share_of(servers, broker, seconds * 2.5)  # more than one heartbeat of each
     each = (servers.memory_mb() - before_mb) / count * 1000
-    print(f"{count} idle devices: {share:.1f} % CPU (target 3), {each:.0f} kB each")
+    print(
+        f"{count} idle devices: {share:.1f} % CPU, both servers and Valkey (target 3; without a device {empty:.1f}),"
+        f" {each:.0f} kB each"
+    )
 
 
 def storm(servers: Servers, made: list[tuple[int, Any]]) -> None:

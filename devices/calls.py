@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, UUIDField
+from django.db.models import DateTimeField, Q, UUIDField
 from django.utils import timezone
 
 from agents import broadcast
@@ -246,21 +246,29 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
 # -- calls on their way -----------------------------------------------------------------------------------------------
 
 
-def claim_unanswered(device_ids: Iterable[Any], now: datetime) -> list[tuple[Any, str]]:
-    """(device, frame) of calls these connected devices have not acknowledged: the nudge was lost on its way.
+def unanswered(before: Any) -> Any:
+    lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
+    return DeviceCall.objects.open().filter(lost, cancel_requested_at=None).order_by()
+
+
+UNANSWERED = Select(
+    lambda at: unanswered(at.before).filter(device__socket__gt="").values_list("pk", "device_id"),
+    before=DateTimeField(),
+)
+
+
+def claim_unanswered(here: set[Any], now: datetime) -> list[tuple[Any, str]]:
+    """(device, frame) of calls that devices connected here have not acknowledged: the nudge was lost on its way.
 
     Harmless to repeat: a device answers a known id from its journal. Looks first and locks only what it found: mostly
     there is nothing, and then nobody waits for a writer.
     """
-    before, here = now - timedelta(seconds=CLAIM_S), set(device_ids)
-    lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
-    open_ones = DeviceCall.objects.open().filter(lost, cancel_requested_at=None)
-    online = open_ones.filter(device__socket__gt="").order_by().values_list("pk", "device_id")
-    mine = [pk for pk, device in online if device in here][:500]
+    before = now - timedelta(seconds=CLAIM_S)
+    mine = [pk for pk, device in UNANSWERED.all(before=before) if device in here][:500]
     if not mine:
         return []
     with transaction.atomic():
-        rows = list(open_ones.filter(pk__in=mine).select_for_update())
+        rows = list(unanswered(before).filter(pk__in=mine).select_for_update())
         return [(row.device_id, hand_over(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now]
 
 

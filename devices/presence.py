@@ -7,14 +7,15 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import DateTimeField, Q
 from django.utils import timezone
 
 from agents import broadcast
+from agents.prepared import Select
 from agents.schema import check_schema
 from devices import protocol
 from devices.calls import State, hand_over
-from devices.models import Device, DeviceCall, Notice, OfferedTool
+from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
 
 log = logging.getLogger(__name__)
 MAX_WAITING = 1000  # calls handed over at one hello; the sweep brings the rest
@@ -158,15 +159,20 @@ def doubt(device_ids: list[Any]) -> None:
     )
 
 
-def seen(device_ids: list[Any], now: datetime) -> None:
-    Device.objects.filter(pk__in=device_ids).update(last_seen=now)
+VANISHED = Select(
+    lambda at: Device.objects.vanished(at.silent_since).order_by().values_list("pk")[:1000],
+    silent_since=DateTimeField(),
+)
 
 
-@transaction.atomic
 def sweep(now: datetime | None = None) -> int:
     """Devices whose server died with their socket: offline, their calls in doubt."""
-    gone = list(Device.objects.vanished(now or timezone.now()).values_list("pk", flat=True)[:1000])
-    if gone:
+    silent_since = (now or timezone.now()) - silence_allowed()
+    if not (gone := [pk for (pk,) in VANISHED.all(silent_since=silent_since)]):
+        return 0
+    with transaction.atomic():  # what has been heard of meanwhile is back
+        silent = Device.objects.vanished(silent_since).select_for_update().filter(pk__in=gone)
+        gone = list(silent.values_list("pk", flat=True))
         Device.objects.filter(pk__in=gone).update(socket="")
         doubt(gone)
     return len(gone)

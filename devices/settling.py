@@ -79,7 +79,7 @@ class Settler:
     def flush_seen(self) -> None:
         seen, self.seen = self.seen, set()
         if seen:
-            self.do(lambda: presence.seen(list(seen), timezone.now()))
+            self.do(lambda: statements.note_seen(seen, timezone.now()))
 
     def do(self, task: Said | Work) -> None:
         if self.started_in != os.getpid():

@@ -1,11 +1,11 @@
-"""The four statements that every device call makes, written by hand (docs/adr/0023).
+"""The statements that every device call or heartbeat makes, written by hand (docs/adr/0023).
 
 Building such a statement with the ORM took five to thirteen times as long as executing it. They run on both databases;
-whatever is not on a call's path goes through the models.
+whatever comes more seldom goes through the models.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -26,6 +26,8 @@ COLUMNS = (
 INSERT = f"INSERT INTO {CALLS} ({COLUMNS}) VALUES ({', '.join(['%s'] * 14)}, 1, %s, %s, '')"  # noqa: S608
 OPEN = f"SELECT id, device_id, run_id, state, deadline, finished_at, is_awaited FROM {CALLS} WHERE id IN "  # noqa: S608
 SETTLE = f"UPDATE {CALLS} SET state = %s, result = %s, error = %s, late = %s, finished_at = %s WHERE id = %s"  # noqa: S608
+
+SEEN = f"UPDATE {DEVICES} SET last_seen = %s WHERE id IN "  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,13 @@ def insert(calls: Iterable[NewCall]) -> None:
         cursor.executemany(INSERT, values)
 
 
-def lock(ids: Sequence[UUID]) -> dict[UUID, OpenCall]:
+def lock(ids: Collection[UUID]) -> dict[UUID, OpenCall]:
     """Rows by id, held until the transaction ends."""
     if not ids:
         return {}
-    marks = ", ".join(["%s"] * len(ids))
     hold = " FOR UPDATE" if connection.features.has_select_for_update else ""
     with connection.cursor() as cursor:
-        cursor.execute(f"{OPEN}({marks}){hold}", [plain(id) for id in ids])
+        cursor.execute(f"{OPEN}{places_for(ids)}{hold}", [plain(id) for id in ids])
         rows = cursor.fetchall()
     found = [
         OpenCall(uuid_of(id), uuid_of(device), uuid_of(run), state, time_of(deadline), time_of(finished), bool(awaited))
@@ -129,6 +130,16 @@ def settle(rows: Iterable[OpenCall]) -> None:
     ]
     with connection.cursor() as cursor:
         cursor.executemany(SETTLE, values)
+
+
+def note_seen(ids: Collection[UUID], now: datetime) -> None:
+    """These devices were heard of."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"{SEEN}{places_for(ids)}", [plain(now), *map(plain, ids)])
+
+
+def places_for(ids: Collection[UUID]) -> str:
+    return f"({', '.join(['%s'] * len(ids))})"
 
 
 # -- values, as either database takes and gives them ------------------------------------------------------------------

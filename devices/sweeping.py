@@ -8,8 +8,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import DateTimeField
 from django.utils import timezone
 
+from agents.prepared import Select
 from agents.threads import in_thread
 from devices import calls, presence, protocol
 from devices.models import Device
@@ -81,8 +83,13 @@ class Sweeper:
 def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any]]:
     now = timezone.now()
     presence.sweep(now)
-    lately = Device.objects.filter(revoked_at__gt=now - timedelta(hours=1)).order_by().values_list("pk", flat=True)
-    return calls.claim_unanswered(device_ids, now), [pk for pk in lately if pk in set(device_ids)]
+    here, lately = set(device_ids), REVOKED.all(since=now - timedelta(hours=1))
+    return calls.claim_unanswered(here, now), [pk for (pk,) in lately if pk in here]
+
+
+REVOKED = Select(
+    lambda at: Device.objects.filter(revoked_at__gt=at.since).order_by().values_list("pk"), since=DateTimeField()
+)
 
 
 SWEEPER = Sweeper()

@@ -44,9 +44,9 @@ class DeviceQuerySet(PersonalQuerySet):
     def online(self, now: datetime) -> Self:
         return self.live().exclude(socket="").filter(last_seen__gt=now - silence_allowed())
 
-    def vanished(self, now: datetime) -> Self:
-        """Said to be connected, but silent for too long: their server died."""
-        return self.exclude(socket="").filter(last_seen__lte=now - silence_allowed())
+    def vanished(self, silent_since: Any) -> Self:
+        """Said to be connected, but not heard of since then: their server died."""
+        return self.exclude(socket="").filter(last_seen__lte=silent_since)
 
 
 def silence_allowed() -> timedelta:

@@ -25,6 +25,8 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from daphne.server import Server  # Twisted installs its reactor at import: in this process only
     from twisted.internet import reactor
 
+    from .frames import ShortcutProtocol
+
     gc.set_threshold(*GARBAGE)
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
     get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
@@ -39,6 +41,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
     def adopt() -> None:
         spare_twisted(server)
+        server.ws_factory.protocol = ShortcutProtocol
         reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
         notify()
 

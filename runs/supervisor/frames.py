@@ -1,0 +1,84 @@
+"""Short text messages of a WebSocket without detours; every other frame takes the usual way (docs/adr/0024).
+
+autobahn takes a dozen steps a frame and formats log lines that nobody reads; Twisted asks the kernel three times to
+write once. An idle device costs the server one such message and its answer each heartbeat, a call costs it three.
+"""
+
+import time
+from typing import Any
+
+from daphne.ws_protocol import WebSocketProtocol
+
+FINAL_TEXT, MASKED, TWO_BYTES, LONGEST = 0x81, 0x80, 126, 0xFFFF
+
+
+class ShortcutProtocol(WebSocketProtocol):
+    def dataReceived(self, data: bytes) -> None:
+        """What is neither one whole short text, nor the next one, is left to autobahn from there on."""
+        while data and self.is_between_messages() and (message := whole_text(data)):
+            text, size = message
+            self.hear(text)
+            data = data[size:]
+        if data:
+            super()._dataReceived(data)
+
+    def is_between_messages(self) -> bool:
+        if self.state != self.STATE_OPEN or self.muted:
+            return False
+        return not (self.data or self.current_frame or self.inside_message or self._perMessageCompress)
+
+    def hear(self, text: str) -> None:
+        self.last_ping = time.time()
+        if self.autoPingTimeoutCall:
+            self._cancelAutoPingTimeoutCall()
+        self.application_queue.put_nowait({"type": "websocket.receive", "text": text})
+
+    def serverSend(self, content: Any, binary: bool = False) -> None:
+        if binary or self.state != self.STATE_OPEN or self.send_queue or self._perMessageCompress:
+            super().serverSend(content, binary)
+            return
+        payload = content.encode()
+        if len(payload) > LONGEST:
+            super().serverSend(content, binary)
+        else:
+            write_now(self.transport, head_of(len(payload)) + payload)
+
+
+def whole_text(data: bytes) -> tuple[str, int] | None:
+    """The text of the frame at the start of this, and the frame's size; None when it is not a whole short text."""
+    if len(data) < 8 or data[0] != FINAL_TEXT or data[1] < MASKED:
+        return None
+    length, start = data[1] - MASKED, 6
+    if length == TWO_BYTES:
+        length, start = int.from_bytes(data[2:4], "big"), 8
+        if length < TWO_BYTES:
+            return None
+    elif length > TWO_BYTES:
+        return None
+    end = start + length
+    if len(data) < end:
+        return None
+    try:
+        return unmasked(data[start:end], data[start - 4 : start]).decode(), end
+    except UnicodeDecodeError:
+        return None
+
+
+def unmasked(payload: bytes, mask: bytes) -> bytes:
+    size = len(payload)
+    pattern = (mask * (size // 4 + 1))[:size]
+    return (int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")).to_bytes(size, "big")
+
+
+def head_of(size: int) -> bytes:
+    """Of an unmasked text in one frame."""
+    return bytes((FINAL_TEXT, size)) if size < TWO_BYTES else bytes((FINAL_TEXT, TWO_BYTES)) + size.to_bytes(2, "big")
+
+
+def write_now(transport: Any, data: bytes) -> None:
+    """To the kernel at once, unless something waits for it already: then, and with what it does not take, in line."""
+    if transport.connected and not (transport.disconnecting or transport.dataBuffer or transport._tempDataBuffer):
+        sent = transport.writeSomeData(data)
+        data = data[sent:] if isinstance(sent, int) else data  # a lost connection is found by the loop, as ever
+    if data:
+        transport.write(data)
