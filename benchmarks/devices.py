@@ -228,6 +228,7 @@ def throughput(servers: Servers, count: int, seconds: float) -> None:
 
 def share_of(servers: Servers, broker: int, seconds: float) -> float:
     """Percent of one CPU that the web servers and Valkey take together; the database's, too, where it is SQLite."""
+    time.sleep(3)  # what went before has to end
     cpu = servers.cpu_s() + cpu_s(broker)
     started = time.monotonic()
     time.sleep(seconds)
@@ -239,7 +240,6 @@ def cpu_s(pid: int) -> float:
 
 
 def idle(servers: Servers, broker: int, count: int, seconds: float, empty: float, before_mb: float) -> None:
-    time.sleep(3)
     share = share_of(servers, broker, seconds * 2.5)  # more than one heartbeat of each
     each = (servers.memory_mb() - before_mb) / count * 1000
     print(

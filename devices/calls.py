@@ -157,7 +157,10 @@ def expire_due(now: datetime | None = None) -> list[Any]:
     Returns the ids of the runs that wait for one of them.
     """
     now = now or timezone.now()
-    return expire(DeviceCall.objects.overdue(now)[:500], now)
+    return expire(OVERDUE.all(now=now), now)
+
+
+OVERDUE = Select(lambda at: DeviceCall.objects.overdue(at.now).order_by("deadline")[:500], now=DateTimeField())
 
 
 def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:

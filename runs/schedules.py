@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
+from agents.prepared import Select
 from agents.rows import update_each
 
 from . import occurrences, pending
@@ -26,9 +28,25 @@ GROUP = 250  # schedules claimed in one transaction
 def tick(now: datetime | None = None) -> dict[str, int]:
     """One pass; safe to run twice at once. Returns how many of each."""
     now = now or timezone.now()
-    claimed, settled = claim_due(now), occurrences.settle_started()
-    pending.release()
-    return {"claimed": claimed, "started": occurrences.start_open(now), "settled": settled}
+    claimed = claim_due(now) if IS_DUE.first(now=now) else 0
+    there = {outcome for (outcome,) in OPEN.all()}
+    settled = occurrences.settle_started() if Outcome.STARTED in there else 0
+    if Outcome.WAITING_DEVICE in there:
+        pending.release()
+    started = occurrences.start_open(now) if there - {Outcome.STARTED} else 0
+    return {"claimed": claimed, "started": started, "settled": settled}
+
+
+# Most seconds have nothing for the tick to do: it looks with two prepared statements before it does more.
+IS_DUE = Select(lambda at: Schedule.objects.due(at.now).order_by().values_list("pk")[:1], now=DateTimeField())
+OPEN = Select(
+    lambda at: (
+        ScheduleOccurrence.objects.filter(outcome__in=ScheduleOccurrence.OPEN)
+        .order_by()
+        .values_list("outcome")
+        .distinct()
+    )
+)
 
 
 # -- claiming

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from agents.exceptions import Invalid, MusterError, NotFound
 from agents.mapping import MappingError, map_input
+from agents.prepared import Select
 
 from . import intake, occurrences, signing
 from .exceptions import IdempotencyMismatch
@@ -86,11 +87,17 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
 
 def tick(now: datetime | None = None) -> int:
     """Start the firings that nobody has started yet."""
-    pending = TriggerFiring.objects.filter(outcome=Outcome.PENDING).select_related("trigger__owner")
-    found = list(pending.order_by("id")[:BATCH])
+    found = PENDING.all()
     for firing in found:
         start(firing)
     return len(found)
+
+
+PENDING = Select(
+    lambda at: (
+        TriggerFiring.objects.filter(outcome=Outcome.PENDING).select_related("trigger__owner").order_by("id")[:BATCH]
+    )
+)
 
 
 def start(firing: TriggerFiring) -> TriggerFiring:

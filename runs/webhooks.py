@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 from django.conf import settings
-from django.db.models import F
+from django.db.models import DateTimeField, F
 from django.utils import timezone
 
 from agents import outbound
+from agents.prepared import Select
 
 from . import queue, signing
 from .models import WebhookDelivery
@@ -27,13 +28,22 @@ ANSWER_READ = 4096
 def send_due(now: datetime | None = None) -> int:
     """Put every delivery whose time has come on the queue; the claim is moving its next attempt on."""
     now = now or timezone.now()
-    due = WebhookDelivery.objects.filter(state=State.PENDING, next_attempt_at__lte=now).order_by("next_attempt_at")
     sent = 0
-    for pk, attempts, planned in due.values_list("pk", "attempts", "next_attempt_at")[:BATCH]:
+    for pk, attempts, planned in DUE.all(now=now):
         ours = WebhookDelivery.objects.filter(pk=pk, state=State.PENDING, next_attempt_at=planned, attempts=attempts)
         if ours.update(next_attempt_at=now + timedelta(seconds=6 * TIMEOUT_S)):
             sent += queue.send(queue.DELIVER, str(pk))
     return sent
+
+
+DUE = Select(
+    lambda at: (
+        WebhookDelivery.objects.filter(state=State.PENDING, next_attempt_at__lte=at.now)
+        .order_by("next_attempt_at")
+        .values_list("pk", "attempts", "next_attempt_at")[:BATCH]
+    ),
+    now=DateTimeField(),
+)
 
 
 def deliver(delivery_id: str) -> None:

@@ -1,6 +1,5 @@
 """One tool call sent to a device. The row is the truth; the socket is a nudge."""
 
-from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +14,7 @@ class CallQuerySet(PersonalQuerySet):
         """Without an answer for whoever asked. An `unknown` one is open until its deadline."""
         return self.filter(finished_at=None)
 
-    def overdue(self, now: datetime) -> "CallQuerySet":
+    def overdue(self, now: Any) -> "CallQuerySet":
         return self.open().filter(deadline__lte=now)
 
 

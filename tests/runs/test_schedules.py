@@ -12,7 +12,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from agents.exceptions import Invalid
 from agents.tools import ToolResult
 from devices.models import Device
-from runs import pending, schedules
+from runs import pending, schedules, tasks
 from runs.models import Run, Schedule, ScheduleOccurrence, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
@@ -413,3 +413,10 @@ def test_two_ticks_at_once_start_each_due_time_once(make_schedule, make_chain, m
         thread.join()
     assert Run.objects.count() == len(made)
     assert ScheduleOccurrence.objects.filter(outcome="started").count() == len(made)
+
+
+def test_a_second_with_nothing_due_costs_four_statements(make_schedule, django_assert_num_queries):
+    make_schedule(now=timezone.now())
+    tasks.tick()  # compiles them
+    with django_assert_num_queries(4):
+        tasks.tick()
