@@ -5,13 +5,13 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import models
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.fields import empty
 
 from agents.exceptions import Conflict, Forbidden, NotFound
-from agents.models import Agent, AgentVersion, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
+from agents.models import Agent, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
 from agents.models.key import unknown_scopes
+from agents.serializers_grants import GrantSerializer, read_grants, replace_grants
 from agents.strict import (
     Choice,
     Number,
@@ -115,24 +115,6 @@ class ModelParamsSerializer(serializers.Serializer):
         return {name: value[name] for name in self.fields if value.get(name) is not None}
 
 
-class GrantSerializer(StrictModelSerializer):
-    tool = Text(max_length=64, source="tool.name", help_text="Name of a tool that you can see.")
-    kind = serializers.CharField(source="tool.kind", read_only=True)
-    version = Whole(
-        source="pinned_version",
-        min_value=1,
-        max_value=2**31 - 1,
-        allow_null=True,
-        required=False,
-        help_text="Null: follow what is published.",
-    )
-    deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
-
-    class Meta:
-        model = ToolGrant
-        fields = ["tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted"]
-
-
 class AgentSerializer(OwnedSerializer):
     provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can see.")
     model_params = ModelParamsSerializer(required=False)
@@ -193,85 +175,6 @@ def named(model: Any, user: Any, name: str) -> Any:
         return model.objects.named(user, name)
     except NotFound as error:
         raise serializers.ValidationError(str(error), code="unknown")
-
-
-def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
-    """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""
-    names = [grant["tool"]["name"] for grant in grants]
-    rows = Tool.objects.visible_to(user).filter(name__in=names).nearest_first(user)
-    tools: dict[str, Tool] = {}
-    for row in rows:
-        tools.setdefault(row.name, row)
-    problems = {}
-    for index, name in enumerate(names):
-        if name not in tools:
-            problems[index] = {"tool": [f"There is no tool “{name}” that you can see."]}
-        elif name in names[:index]:
-            problems[index] = {"tool": [f"“{name}” is granted twice."]}
-    if problems:
-        raise serializers.ValidationError(problems)  # type: ignore[arg-type]
-    found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
-    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in found]
-
-
-def replace_grants(agent: Agent, grants: list[ToolGrant]) -> None:
-    agent.grants.all().delete()
-    for grant in grants:
-        grant.agent = agent
-    ToolGrant.objects.bulk_create(grants)
-
-
-class PublishSerializer(serializers.Serializer):
-    note = Text(
-        max_length=500, required=False, allow_blank=True, default="", help_text="What changed, for the history."
-    )
-
-
-class RollbackSerializer(serializers.Serializer):
-    version = Whole(min_value=1, max_value=2**31 - 1)
-
-
-class PublishedSerializer(serializers.Serializer):
-    version = serializers.IntegerField(help_text="Its number.")
-    sha256 = serializers.CharField()
-
-
-class VersionSerializer(serializers.ModelSerializer):
-    version = serializers.IntegerField(source="number")
-    author = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
-    is_live = serializers.SerializerMethodField()
-
-    class Meta:
-        model = AgentVersion
-        fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
-
-    def get_is_live(self, version: AgentVersion) -> bool:
-        return version.pk == version.agent.published_id
-
-
-class WholeVersionSerializer(VersionSerializer):
-    spec = ObjectField(read_only=True)
-
-    class Meta(VersionSerializer.Meta):
-        fields = [*VersionSerializer.Meta.fields, "spec"]
-
-
-@extend_schema_field({})
-class AnyField(serializers.JSONField):
-    """Any JSON."""
-
-
-class ChangeSerializer(serializers.Serializer):
-    path = serializers.CharField()
-    vars()["from"] = AnyField()
-    to = AnyField()
-
-
-class DiffSerializer(serializers.Serializer):
-    vars()["from"] = serializers.IntegerField()
-    to = serializers.IntegerField()
-    changes = ChangeSerializer(many=True)
-    text = serializers.CharField(help_text="Unified diff of both as YAML.")
 
 
 class ToolSerializer(serializers.ModelSerializer):

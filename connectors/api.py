@@ -13,9 +13,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents import outbound
-from agents.api import Audited, refusals
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.tools import ToolError
+from agents.viewsets import Audited, refusals
 
 from . import device_login, oauth, openapi_tools, remote
 from .catalog import CONNECTORS

@@ -4,16 +4,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.db.models import CharField, IntegerField
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_view,
+)
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from agents import diff
-from agents.api import NamedViewSet, number_in, read, readable_name, refusals
 from agents.exceptions import Conflict, NotFound
 from agents.prepared import Select
-from agents.serializers import DiffSerializer, PublishedSerializer, RollbackSerializer
 from agents.throttles import address_of
+from agents.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
+from agents.viewsets import read, readable_name, refusals
 from functions import callers, catalogue, checks, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
@@ -48,14 +53,23 @@ NEW = OpenApiExample(
         "source": 'def add(a: int, b: int = 2) -> int:\n    """Add two numbers."""\n    return a + b\n',
     },
 )
-WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, "filterset_fields": None}
 
 
 @extend_schema(examples=[NEW])
-class FunctionViewSet(NamedViewSet):
+@versions_as("functions", FunctionVersionSerializer, WholeFunctionVersionSerializer)
+@extend_schema_view(
+    publish=extend_schema(
+        request=PublishFunctionSerializer,
+        description="Run the tests, freeze the working row and make it live; equal content is the same version again.",
+    )
+)
+class FunctionViewSet(VersionedViewSet):
     """The working rows of functions, their versions, tests and executions."""
 
     model = StoredFunction
+    of = "function"
+    heavy = ("source", "spec")
+    publishing = PublishFunctionSerializer
     scope = "functions"
     scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
     queryset = StoredFunction.objects.none()
@@ -125,49 +139,15 @@ class FunctionViewSet(NamedViewSet):
 
     # Versions
 
-    @extend_schema(request=PublishFunctionSerializer, responses={200: PublishedSerializer})
-    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
-    def publish(self, request: Any, name: str) -> Response:
-        """Run the tests, freeze the working row and make it live; equal content is the same version again."""
-        body = read(PublishFunctionSerializer, request)
-        version = store.publish(self.get_object(), user=request.user, source=address_of(request), **body)
-        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+    def freeze(self, function: StoredFunction, body: dict[str, Any]) -> FunctionVersion:
+        """Its tests are run first."""
+        return store.publish(function, user=self.request.user, source=address_of(self.request), **body)
 
-    @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
-    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
-    def rollback(self, request: Any, name: str) -> Response:
-        """Make an earlier version live again."""
-        body = read(RollbackSerializer, request)
-        version = store.rollback(self.get_object(), body["version"], user=request.user, source=address_of(request))
-        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+    def go_back(self, function: StoredFunction, number: int) -> FunctionVersion:
+        return store.rollback(function, number, user=self.request.user, source=address_of(self.request))
 
-    @extend_schema(responses=FunctionVersionSerializer(many=True), operation_id="functions_versions_list")
-    @action(detail=True, filterset_fields=None)
-    def versions(self, request: Any, name: str) -> Response:
-        """Newest first."""
-        rows = self.visible().versions.select_related("author", "function").defer("source", "spec")
-        self.page_ordering = ("-number",)
-        return self.get_paginated_response(FunctionVersionSerializer(self.paginate_queryset(rows), many=True).data)
-
-    @extend_schema(responses=WholeFunctionVersionSerializer, operation_id="functions_versions_retrieve")
-    @action(detail=True, **WITHOUT_LISTS)
-    def version(self, request: Any, name: str, number: int) -> Response:
-        """One version with its source and spec."""
-        return Response(WholeFunctionVersionSerializer(found_version(self.visible(), number)).data)
-
-    @extend_schema(
-        responses=DiffSerializer,
-        parameters=[OpenApiParameter("from", int, required=True), OpenApiParameter("to", int, required=True)],
-    )
-    @action(detail=True, **WITHOUT_LISTS)
-    def diff(self, request: Any, name: str) -> Response:
-        """What changed between two versions."""
-        function = self.visible()
-        numbers = [number_in(request, "from"), number_in(request, "to")]
-        old, new = (whole(found_version(function, number)) for number in numbers)
-        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
-        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
-        return Response(DiffSerializer(body).data)
+    def contents(self, version: FunctionVersion) -> dict[str, Any]:
+        return version.whole()
 
     @extend_schema(responses=UsedBySerializer)
     @action(detail=True, **WITHOUT_LISTS)
@@ -194,7 +174,7 @@ class FunctionViewSet(NamedViewSet):
         """One query that reads no source: the version itself is kept by this process."""
         user, name = self.request.user, readable_name(self.kwargs["name"])
         if number:
-            version = found_version(self.visible(), number)
+            version = self.find_version(self.visible(), number)
             return ready(version.pk, version.sha256)
         found = PUBLISHED.first(user=user.pk, name=name)
         if found is None:
@@ -306,7 +286,7 @@ class FunctionViewSet(NamedViewSet):
     def chosen(self, function: StoredFunction, number: int | None) -> Ready:
         if number is None:
             return store.draft(function)
-        version = found_version(function, number)
+        version = self.find_version(function, number)
         return ready(version.pk, version.sha256)
 
 
@@ -317,19 +297,6 @@ def published_by_name(at: Any) -> Any:
 
 
 PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
-
-
-def found_version(function: StoredFunction, number: int) -> FunctionVersion:
-    """Raises NotFound."""
-    version = function.versions.select_related("author", "function").filter(number=number).first()
-    if version is None:
-        raise NotFound(f"“{function}” has no version {number}.")
-    return version
-
-
-def whole(version: FunctionVersion) -> dict[str, Any]:
-    """Spec and source together, as a diff compares them."""
-    return {**version.spec, "source": version.source}
 
 
 def described(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:

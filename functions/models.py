@@ -80,6 +80,10 @@ class FunctionVersion(Version):
     def __str__(self) -> str:
         return f"{self.function.name} v{self.number}"
 
+    def whole(self) -> dict[str, Any]:
+        """Spec and source together, as they are compared."""
+        return {**self.spec, "source": self.source}
+
 
 class FunctionTest(models.Model):
     class Expects(models.TextChoices):

@@ -5,7 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from agents.models import Tool
-from agents.serializers import OWNED, AnyField, OwnedSerializer, PublishSerializer
+from agents.serializers import OWNED, OwnedSerializer
+from agents.serializers_versions import AnyField, PublishSerializer
 from agents.strict import (
     Choice,
     Flag,

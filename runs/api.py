@@ -16,10 +16,10 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.api import kept, read
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from agents.viewsets import kept, read
 
 from . import approvals, endings, ends, intake, routing, stream
 from .filters import RunFilter, SessionFilter

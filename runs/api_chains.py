@@ -5,22 +5,15 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from agents import diff
-from agents.api import NamedViewSet, number_in, read, refusals
-from agents.exceptions import Conflict, NotFound
-from agents.models import ApiKey, Chain, ChainVersion
-from agents.serializers import (
-    DiffSerializer,
-    GrantSerializer,
-    PublishedSerializer,
-    PublishSerializer,
-    RollbackSerializer,
-)
+from agents.exceptions import Conflict
+from agents.models import ApiKey, Chain
+from agents.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
+from agents.viewsets import read, refusals
 
 from . import ends, graph, intake, pictures, retries
 from .api import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
@@ -34,8 +27,6 @@ from .serializers_chains import (
     StartSerializer,
     StepRunSerializer,
     WholeChainVersionSerializer,
-    read_grants,
-    write_grants,
 )
 
 NEW_CHAIN = OpenApiExample(
@@ -55,10 +46,12 @@ JOINS = ("agent", "version", "chain_version__chain")
 
 
 @extend_schema(examples=[NEW_CHAIN])
-class ChainViewSet(NamedViewSet):
+@versions_as("chains", ChainVersionSerializer, WholeChainVersionSerializer)
+class ChainViewSet(GrantedViewSet):
     """The working rows of chains, their versions, grants, picture and runs."""
 
     model = Chain
+    of = "chain"
     scope = "chains"
     scopes = {"start": "runs:write"}
     queryset = Chain.objects.none()
@@ -84,70 +77,8 @@ class ChainViewSet(NamedViewSet):
             chain.versions.all().delete()
             chain.delete()
 
-    @extend_schema(request=PublishSerializer, responses={200: PublishedSerializer})
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
-    def publish(self, request: Any, name: str) -> Response:
-        """Check the graph, freeze it as a version and make it live. 422 names each offending step."""
-        chain = self.get_object()
-        body = read(PublishSerializer, request)
-        version = chain.publish(author=request.user, note=body["note"])
-        self.audit("published", chain, version=version.number)
-        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
-
-    @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
-    def rollback(self, request: Any, name: str) -> Response:
-        """Make an earlier version live again."""
-        chain = self.get_object()
-        body = read(RollbackSerializer, request)
-        version = chain.rollback(body["version"])
-        self.audit("rolled_back", chain, version=version.number)
-        return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
-
-    @extend_schema(responses=ChainVersionSerializer(many=True), operation_id="chains_versions_list")
-    @action(detail=True, filterset_fields=None)
-    def versions(self, request: Any, name: str) -> Response:
-        """Newest first."""
-        self.page_ordering = ("-number",)
-        page = self.paginate_queryset(self.get_object().versions.select_related("author", "chain"))
-        return self.get_paginated_response(ChainVersionSerializer(page, many=True).data)
-
-    @extend_schema(responses=WholeChainVersionSerializer, operation_id="chains_versions_retrieve")
-    @action(detail=True, pagination_class=None, filterset_fields=None)
-    def version(self, request: Any, name: str, number: int) -> Response:
-        """One version with its whole spec."""
-        return Response(WholeChainVersionSerializer(find_version(self.get_object(), number)).data)
-
-    @extend_schema(
-        responses=DiffSerializer,
-        parameters=[OpenApiParameter("from", int, required=True), OpenApiParameter("to", int, required=True)],
-    )
-    @action(detail=True, pagination_class=None, filterset_fields=None)
-    def diff(self, request: Any, name: str) -> Response:
-        """What changed between two versions."""
-        chain = self.get_object()
-        numbers = [number_in(request, "from"), number_in(request, "to")]
-        old, new = (find_version(chain, number).spec for number in numbers)
-        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
-        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
-        return Response(DiffSerializer(body).data)
-
-    @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
-    @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
-    @action(detail=True, methods=["get", "put"], pagination_class=None, filterset_fields=None)
-    def grants(self, request: Any, name: str) -> Response:
-        """The tools its steps may call; PUT replaces the whole list (of the draft: publish to make it live)."""
-        chain = self.get_object()
-        if request.method == "PUT":
-            serializer = GrantSerializer(data=request.data, many=True, context=self.get_serializer_context())
-            serializer.is_valid(raise_exception=True)
-            with refusals("grant"):
-                write_grants(chain, read_grants(request.user, serializer.validated_data))
-                self.audit("changed", chain, fields=["grants"])
-        return Response(GrantSerializer(chain.grants.select_related("tool"), many=True).data)
-
     @extend_schema(responses=GraphSerializer)
-    @action(detail=True, pagination_class=None, filterset_fields=None)
+    @action(detail=True, **WITHOUT_LISTS)
     def graph(self, request: Any, name: str) -> Response:
         """Nodes and edges of the draft, and what keeps it from being published."""
         chain = self.get_object()
@@ -155,7 +86,7 @@ class ChainViewSet(NamedViewSet):
         return Response({**graph.as_json(chain.draft_spec()), "problems": problems})
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
-    @action(detail=True, pagination_class=None, filterset_fields=None)
+    @action(detail=True, **WITHOUT_LISTS)
     def picture(self, request: Any, name: str) -> HttpResponse:
         """The draft as a picture (SVG)."""
         return as_image(pictures.of_draft(self.get_object().draft_spec()))
@@ -175,7 +106,7 @@ class ChainViewSet(NamedViewSet):
         responses={200: RunSerializer, 202: RunSerializer},
         operation_id="chains_runs_create",
     )
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def start(self, request: Any, name: str) -> Response:
         """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
         chain = self.get_object()
@@ -195,7 +126,7 @@ class ChainViewSet(NamedViewSet):
             user=request.user,
             chain=chain,
             input=body.get("input"),
-            version=find_version(chain, number) if number else None,
+            version=self.find_version(chain, number) if number else None,
             idempotency_key=idempotency_key(request),
             key=request.auth if isinstance(request.auth, ApiKey) else None,
             metadata=body.get("metadata"),
@@ -224,14 +155,14 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         return self.get_paginated_response(StepRunSerializer(page, many=True).data)
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
-    @action(detail=True, pagination_class=None, filterset_fields=None)
+    @action(detail=True, **WITHOUT_LISTS)
     def picture(self, request: Any, pk: Any = None) -> HttpResponse:
         """The chain as it stands now (SVG)."""
         run = self.get_object()
         return as_image(pictures.of_run(run))
 
     @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
-    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def retry(self, request: Any, pk: Any = None) -> Response:
         """A new run instead of one that has ended.
 
@@ -251,10 +182,3 @@ def as_image(picture: str) -> HttpResponse:
 def as_run(run: Run, status: int) -> Response:
     fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
     return Response(RunSerializer(fresh).data, status=status)
-
-
-def find_version(chain: Chain, number: int) -> ChainVersion:
-    version = chain.versions.select_related("author", "chain").filter(number=number).first()
-    if version is None:
-        raise NotFound(f"“{chain.name}” has no version {number}.")
-    return version

@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents import strict
-from agents.api import read
 from agents.exceptions import Invalid
 from agents.models import Agent
+from agents.viewsets import read
 
 from . import external, history, intake, track_records, workers
 from .api import RUN_JOINS, RunViewSet, idempotency_key

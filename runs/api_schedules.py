@@ -11,8 +11,8 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.api import Audited, NamedViewSet, refusals
 from agents.exceptions import NotFound, TooLarge
+from agents.viewsets import Audited, NamedViewSet, refusals
 
 from . import schedules, triggers, webhooks
 from .filters import ScheduleFilter

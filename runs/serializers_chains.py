@@ -9,7 +9,8 @@ from rest_framework import serializers
 from agents.exceptions import Invalid
 from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
 from agents.models.chain import Targets, columns_of
-from agents.serializers import OWNED, GrantSerializer, OwnedSerializer, read_grants
+from agents.serializers import OWNED, OwnedSerializer
+from agents.serializers_grants import GrantSerializer, read_grants, replace_grants
 from agents.strict import Number, ObjectField, OptionalSchemaField, Text, Whole
 
 from .models import StepRun
@@ -123,8 +124,7 @@ class ChainSerializer(OwnedSerializer):
 def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
     """Those given; else one for each tool a step names and the chain lacks: `ask` where it sends or destroys."""
     if grants is not None:
-        chain.grants.all().delete()
-        ToolGrant.objects.bulk_create([set_chain(grant, chain) for grant in grants])
+        replace_grants(chain, grants)
         return
     steps = list(chain.steps.filter(target_kind=ChainStep.Target.TOOL))
     have = set(chain.grants.values_list("tool_id", flat=True))
@@ -134,11 +134,6 @@ def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
         for pk, tool in tools.items()
         if pk not in have
     )
-
-
-def set_chain(grant: ToolGrant, chain: Chain) -> ToolGrant:
-    grant.chain = chain
-    return grant
 
 
 class ChainVersionSerializer(serializers.ModelSerializer):

@@ -20,7 +20,6 @@ from agents.admin.versioned import reason_of
 from agents.diff import as_text
 from agents.exceptions import Forbidden, MusterError
 from functions import catalogue, checks, store
-from functions.api import whole
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
 
@@ -217,7 +216,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         return store.rollback(row, number, user=request.user, source=address(request))
 
     def version_text(self, version: FunctionVersion) -> str:
-        return as_text(whole(version))
+        return as_text(version.whole())
 
     def draft_text(self, row: StoredFunction) -> str:
         return as_text({**FunctionSpec.of(row).model_dump(mode="json"), "source": row.source})
