@@ -19,7 +19,7 @@ from .models import Approval, Message, Run, Session, StepRun, ToolCallRecord
 Status = Run.Status
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def finish(
     run: Run,
     status: str,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import django
 import pytest
+from django.db import connections
 
 from runs.supervisor import postgres, processes, valkey
 
@@ -52,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        if connection.vendor == "postgresql":
+            connection.close_pool()  # it would try to reach the server that is stopped now
     for child in children:
         os.kill(child, signal.SIGINT)
     for child in children:
