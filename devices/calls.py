@@ -24,6 +24,7 @@ from devices.models import Device, DeviceCall, Notice
 from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, tell
+from devices.wire import BadFrame
 
 State = DeviceCall.State
 CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
@@ -112,7 +113,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
     frame = protocol.ToolCall(str(row.id), row.tool, row.arguments, row.run_context, deadline, round(left, 3), attempt)
     try:
         return protocol.encode(frame)
-    except protocol.BadFrame as error:
+    except BadFrame as error:
         raise DeviceFailed(f"the arguments cannot be sent: {error}", code="too_large")
 
 

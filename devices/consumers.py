@@ -18,6 +18,7 @@ from devices.nudges import NUDGES
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
+from devices.wire import BadFrame
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.heard()
         try:
             frame = protocol.parse(text_data, protocol.FROM_DEVICE)
-        except protocol.BadFrame as error:
+        except BadFrame as error:
             await self.refuse(error.code, str(error))
             return
         if not self.has_greeted and not isinstance(frame, protocol.DeviceHello):

@@ -32,6 +32,10 @@ class Nudges:
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody listens, nothing is connected: so it is for a loop that is new."""
         self.channels: dict[bytes, set[Listener]] = {}
         self.line: redis.Connection | None = None
         self.task: asyncio.Task | None = None
@@ -56,8 +60,8 @@ class Nudges:
     def begin(self) -> None:
         loop = asyncio.get_running_loop()
         if self.loop is not loop:
-            self.__init__()  # type: ignore[misc]
             self.loop = loop
+            self.forget()
         if self.task is None or self.task.done():
             self.task = loop.create_task(self.listen_for_ever())
 

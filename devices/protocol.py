@@ -4,18 +4,32 @@ A frame is one JSON object with a `type`, at most 1 MiB of UTF-8 text. Each type
 reader does not know are ignored, so that either side may grow; a known field of the wrong shape makes a `BadFrame`.
 """
 
-import hashlib
-import json
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from typing import Any, ClassVar
 
-JSON = Any
+from devices.wire import (
+    COMPACT,
+    JSON,
+    MAX_FRAME_BYTES,
+    BadFrame,
+    anything,
+    error_of,
+    flag_of,
+    list_of,
+    number_of,
+    object_of,
+    optional,
+    read_json,
+    sha256_of,
+    text_of,
+    texts_of,
+    whole_of,
+    wrong,
+)
+
 VERSION = 1
-MAX_FRAME_BYTES = 1_048_576
 MAX_BAD_FRAMES = 10
 MAX_TOOLS = 500
 HEARTBEAT_S = 15.0
@@ -32,24 +46,6 @@ DENIED = "denied"  # the person at the device said no
 DEADLINE = "deadline"  # the device stopped waiting for the tool
 
 UNFINISHED_STATES = frozenset({"running", "done", "failed"})
-LONE = re.compile("[\x00\ud800-\udfff]")
-
-
-class BadFrame(ValueError):
-    """A frame that is not one of ours; `code` is not_json, not_an_object, unknown_type, invalid_frame or too_large."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def canonical_json(value: JSON) -> str:
-    """Sorted keys, no spaces, UTF-8: equal values give equal text. Raises ValueError for NaN and infinities."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def sha256_of(value: JSON) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def tool_hash(name: str, description: str, input_schema: JSON) -> str:
@@ -286,86 +282,7 @@ def readers(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
     )
 
 
-def read_json(text: str | bytes | None) -> dict[str, JSON]:
-    """One JSON object, no longer than a frame may be and without what no database column holds."""
-    if not isinstance(text, str):
-        raise BadFrame("not_json", "frames are text, not binary")
-    if len(text) > MAX_FRAME_BYTES or (not text.isascii() and len(text.encode(errors="replace")) > MAX_FRAME_BYTES):
-        raise BadFrame("too_large", f"a frame has at most {MAX_FRAME_BYTES} bytes")
-    try:
-        body = STRICT.decode(text)
-    except RecursionError:
-        raise BadFrame("not_json", "the JSON is nested too deeply")
-    except ValueError as error:
-        raise BadFrame("not_json", f"the frame is not JSON: {error}")
-    if not isinstance(body, dict):
-        raise BadFrame("not_an_object", "a frame is a JSON object")
-    if "\\u" in text and LONE.search(json.dumps(body, ensure_ascii=False).replace("\\u0000", "\x00")):
-        raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
-    return body
-
-
-def refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def finite(digits: str) -> float:
-    value = float(digits)
-    return value if math.isfinite(value) else refuse(digits)
-
-
-STRICT = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
-COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-# -- one check a shape: (value, field name) → the value as the dataclass holds it ------------------------------------
-
-
-def wrong(name: str, wanted: str) -> BadFrame:
-    return BadFrame("invalid_frame", f"“{name}” must be {wanted}")
-
-
-def text_of(value: JSON, name: str) -> str:
-    if not isinstance(value, str):
-        raise wrong(name, "a text")
-    return value
-
-
-def flag_of(value: JSON, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise wrong(name, "true or false")
-    return value
-
-
-def whole_of(value: JSON, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong(name, "a whole number")
-    return value
-
-
-def number_of(value: JSON, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(name, "a number")
-    return float(value)
-
-
-def object_of(value: JSON, name: str) -> dict[str, JSON]:
-    if not isinstance(value, dict):
-        raise wrong(name, "an object")
-    return value
-
-
-def error_of(value: JSON, name: str) -> dict[str, JSON] | None:
-    if value is None:
-        return None
-    error = object_of(value, name)
-    return {**error, "code": text_of(error.get("code"), "error.code"), "message": str(error.get("message", ""))}
-
-
-def list_of(value: JSON, name: str) -> list[JSON]:
-    if not isinstance(value, list):
-        raise wrong(name, "a list")
-    return value
+# -- lists of a hello, and which check reads which kind of field -------------------------------------------------------
 
 
 def tools_of(value: JSON, name: str) -> tuple[ToolName, ...]:
@@ -393,18 +310,6 @@ def unfinished_of(value: JSON, name: str) -> tuple[Unfinished, ...]:
         if item.state not in UNFINISHED_STATES:
             raise wrong("state", f"one of {', '.join(sorted(UNFINISHED_STATES))}")
     return found
-
-
-def texts_of(value: JSON, name: str) -> tuple[str, ...]:
-    return tuple(text_of(item, name) for item in list_of(value, name))
-
-
-def anything(value: JSON, name: str) -> JSON:
-    return value
-
-
-def optional(check: Any) -> Any:
-    return lambda value, name: None if value is None else check(value, name)
 
 
 CHECKS: dict[Any, Any] = {

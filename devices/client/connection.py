@@ -13,7 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from devices import protocol
-from devices.protocol import BadFrame, DeviceHello, ToolName
+from devices.protocol import DeviceHello, ToolName
+from devices.wire import MAX_FRAME_BYTES, BadFrame
 
 from . import VERSION
 from .approvals import Approvals
@@ -94,7 +95,7 @@ class Client:
         url = self.identity.server.replace("http", "ws", 1) + protocol.PATH
         headers = {"Authorization": f"Bearer {self.identity.credential}"}
         async with connect(
-            url, additional_headers=headers, max_size=2 * protocol.MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
+            url, additional_headers=headers, max_size=2 * MAX_FRAME_BYTES, ping_interval=None, open_timeout=15
         ) as socket:
             self.socket, self.is_greeted = socket, False
             hello = self.hello()

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from devices import protocol
-from devices.protocol import CANCELLED, DEADLINE, DENIED, BadFrame, ToolAck, ToolCall, ToolProgress, ToolResult
+from devices.protocol import CANCELLED, DEADLINE, DENIED, ToolAck, ToolCall, ToolProgress, ToolResult
+from devices.wire import BadFrame
 
 from . import schema, stopping
 from .approvals import Approvals

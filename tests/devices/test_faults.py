@@ -32,19 +32,24 @@ def muster(prepared, request):
 
 @pytest.fixture(scope="module")
 def laptop(muster, tmp_path_factory):
-    home = tmp_path_factory.mktemp("machine")
-    arguments = json.dumps([str(SLOW), str(home / "marks")])
-    config = f'[approvals]\noffered = "allow"\n[mcp.servers.slow]\ncommand = "{sys.executable}"\nargs = {arguments}\n'
-    machine = Machine(home, muster.url, muster.http, config=config).start()
-    machine.marks = home / "marks"
-    url = f"/api/v1/devices/{machine.id}/offers/"
-    offer = wait_for(lambda: muster.http.get(url).json()["results"], within=60)[0]
-    assert muster.http.post(f"{url}{offer['hash']}/approve").status_code == 200
+    machine = slow_machine(muster, tmp_path_factory.mktemp("machine"), muster.url, "laptop")
     make_agent(muster, "task-maker", [{"tool": "create_task", "mode": "allow", "deadline_s": 60}])
     make_agent(muster, "task-waiter", [{"tool": "create_task", "mode": "allow", "deadline_s": 60, "offline": "wait"}])
     make_agent(muster, "marker", [{"tool": "slow-leave_mark", "mode": "allow", "deadline_s": 60}])
     yield machine
     machine.stop()
+
+
+def slow_machine(muster, home, url, name):
+    """Connected, with a slow tool of its own that its owner has approved."""
+    arguments = json.dumps([str(SLOW), str(home / "marks")])
+    config = f'[approvals]\noffered = "allow"\n[mcp.servers.slow]\ncommand = "{sys.executable}"\nargs = {arguments}\n'
+    machine = Machine(home, url, muster.http, name=name, config=config).start()
+    machine.marks = home / "marks"
+    offers = f"/api/v1/devices/{machine.id}/offers/"
+    offer = wait_for(lambda: muster.http.get(offers).json()["results"], within=60)[0]
+    assert muster.http.post(f"{offers}{offer['hash']}/approve").status_code == 200
+    return machine
 
 
 def make_agent(muster, name, grants):
@@ -156,6 +161,37 @@ def test_killed_while_the_tool_runs(muster, laptop, part):
     assert finished["status"] == "succeeded"
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_killed_while_nobody_knows_what_became_of_the_call(muster, laptop, part):
+    """The device is silent for two heartbeats after it was sent the call."""
+    revive(laptop)
+    wait_for(laptop.is_online, within=60)
+    text = f"create_task title unknown-{part}-{time.time_ns()}"
+    laptop.freeze()
+    run = send(muster, "task-maker", text)
+    wait_for(lambda: call_of(muster, laptop, run, "unknown"), within=40)
+    kill(muster, laptop, part)
+    revive(laptop)
+    assert ended(muster, run)["status"] == "succeeded"
+    assert len(titles(laptop, text)) == 1
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_killed_while_the_call_is_being_cancelled(muster, laptop, part):
+    revive(laptop)
+    wait_for(laptop.is_online, within=60)
+    text = f"create_task title cancelled-{part}-{time.time_ns()}"
+    laptop.freeze()
+    run = send(muster, "task-maker", text)
+    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=40)
+    wait_for(lambda: patiently(lambda: muster.http.post(f"/api/v1/runs/{run}/cancel", json={})), within=40)
+    kill(muster, laptop, part)
+    revive(laptop)
+    assert ended(muster, run)["status"] == "cancelled"
+    wait_for(lambda: call_of(muster, laptop, run, "cancelled", "done"), within=90)
+    assert len(titles(laptop, text)) <= 1, "the device may have been faster than the news"
+
+
 def test_a_flapping_network_loses_nothing_and_doubles_nothing(muster, laptop, tmp_path):
     """The other device is stopped, so that all calls go to the one behind the bad network."""
     laptop.stop()
@@ -204,7 +240,7 @@ def two_servers(muster, laptop, tmp_path):
     wait_for(lambda: not laptop.is_online(), within=60)
     second = SecondServer(muster)
     with FlappingProxy(second.port) as proxy:
-        machine = Machine(tmp_path, proxy.url, muster.http, name=f"roaming-{second.port}").start()
+        machine = slow_machine(muster, tmp_path, proxy.url, f"roaming-{second.port}")
         yield machine, second, proxy
         machine.stop()
         second.stop()
@@ -226,6 +262,18 @@ def test_the_server_that_holds_the_socket_is_killed_and_the_device_goes_to_the_o
     machine.thaw()
     assert ended(muster, run)["status"] == "succeeded"
     assert len(titles(machine, text)) == 1
+    assert call_of(muster, machine, run, "done")
+
+
+def test_the_server_is_killed_while_the_tool_runs_and_the_other_hears_of_its_end(muster, two_servers):
+    machine, second, proxy = two_servers
+    text = f"leave_mark text roam-acked-{time.time_ns()}"
+    run = send(muster, "marker", text)
+    wait_for(lambda: call_of(muster, machine, run, "acked"), within=60)
+    second.process.kill()
+    proxy.target = muster.port
+    assert ended(muster, run)["status"] == "succeeded"
+    assert machine.marks.read_text().count(text.split()[-1]) == 1
     assert call_of(muster, machine, run, "done")
 
 

@@ -1,4 +1,4 @@
-"""The client alone: its files and devices.protocol are all it needs of this repository."""
+"""The client alone: its files and the wire are all it needs of this repository."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ BLOCKED = "\n".join(
 
 def alone(tmp_path):
     (tmp_path / "devices").mkdir()
-    for name in ("__init__.py", "protocol.py"):
+    for name in ("__init__.py", "protocol.py", "wire.py"):
         shutil.copy(ROOT / "devices" / name, tmp_path / "devices")
     shutil.copytree(ROOT / "devices" / "client", tmp_path / "devices" / "client")
     return tmp_path

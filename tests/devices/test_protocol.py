@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devices import protocol
-from devices.protocol import FROM_DEVICE, FROM_SERVER, BadFrame
+from devices.protocol import FROM_DEVICE, FROM_SERVER
+from devices.wire import BadFrame
 
 FRAMES = [
     (
