@@ -1,6 +1,9 @@
 """Take a run, work on it until it ends or waits, write that down. Plain synchronous code on a worker thread."""
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from django.db import transaction
 
@@ -10,12 +13,13 @@ from functions import sandbox
 from . import chains, endings, events
 from .conversation import Conversation, check_alive
 from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
-from .leases import Lease, hold, worker_name
+from .leases import Lease, hold, release_connection, worker_name
 from .models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
 Status = Run.Status
 MAX_CRASHES = 3  # workers that vanish with a run before it gets a turn done
+SUSPECTS = threading.Lock()
 
 
 def execute(run_id: str) -> None:
@@ -58,15 +62,33 @@ def work(run: Run, lease: Lease) -> None:
     if run.crashes > MAX_CRASHES:
         raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers vanished with this run")
     try:
-        if run.chain_version_id:
-            chains.advance(run, lease)
-        else:
-            Conversation(run, lease).hold()
+        with alone(run, lease) if run.crashes == MAX_CRASHES else nullcontext():
+            if run.chain_version_id:
+                chains.advance(run, lease)
+            else:
+                Conversation(run, lease).hold()
     except (RunWaits, RunEnded, RunDone, LeaseLost):
         raise
     except Exception as error:  # whatever breaks in here, the run must end and say so
         log.exception("Run %s broke", run.pk)
         raise RunEnded(Status.FAILED, "internal_error", f"the run itself failed: {type(error).__name__}")
+
+
+@contextmanager
+def alone(run: Run, lease: Lease) -> Iterator[None]:
+    """One suspect at a time: whichever run makes workers vanish is not to take those beside it along.
+
+    A worker that vanishes counts against those it worked on, not against those that wait here for their turn.
+    """
+    lease.write(crashes=run.crashes - 1)
+    release_connection()
+    while not SUSPECTS.acquire(timeout=1):
+        check_alive(run, lease)
+    try:
+        lease.write(crashes=run.crashes)
+        yield
+    finally:
+        SUSPECTS.release()
 
 
 def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
