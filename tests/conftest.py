@@ -22,6 +22,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.live_agents",
     "tests.worker",
     "tests.chains",
+    "tests.schedules",
     "tests.live",
     "tests.journeys.browser",
     "tests.connectors.accounts",
