@@ -1,6 +1,5 @@
 """A message as typed content: who, when, what; text cut with a mark that says so, never silently."""
 
-import codecs
 import re
 from dataclasses import asdict, dataclass, field
 from email.errors import HeaderParseError
@@ -8,6 +7,8 @@ from email.header import decode_header, make_header
 from email.utils import parseaddr
 from html.parser import HTMLParser
 from typing import Any
+
+from agents.charsets import known_charset
 
 MAX_CHARS = 100_000
 BLOCKS = frozenset(
@@ -59,12 +60,8 @@ def cut(text: str, max_chars: int) -> tuple[str, int, bool]:
 
 def decode(data: bytes, charset: str = "") -> str:
     """Text in whatever it claims to be; an unknown or broken charset loses characters, never the message."""
-    try:
-        codecs.lookup(charset or "utf-8")
-    except (LookupError, ValueError):
-        charset = ""
-    if charset:
-        return clean(data.decode(charset, "replace"))
+    if codec := known_charset(charset):
+        return clean(data.decode(codec, "replace"))
     try:
         return clean(data.decode("utf-8"))
     except UnicodeDecodeError:

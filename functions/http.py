@@ -23,6 +23,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from agents.charsets import known_charset
+
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # The host decides these; a function must not smuggle a second request, another host or somebody's session into one.
@@ -218,6 +220,7 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
     headers = asked.headers | {"host": _host_header(asked.url, host), "accept-encoding": "identity"}
     if asked.auth is not None:
         headers[asked.auth.header.lower()] = _secret_for(asked.auth, host)
+    client.cookies.clear()  # two hosts of one address would see each other's
     began = time.monotonic()
     left = max(deadline - began, 0.01)
     request = client.build_request(
@@ -236,7 +239,7 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
         ms = round((time.monotonic() - began) * 1000, 1)
         rules.record(Fetched(asked.method, _without_query(asked.url), response.status_code, address, ms, len(body)))
     return {"status": response.status_code, "headers": _given_back(response.headers), "url": asked.url,
-            "text": body.decode(response.encoding or "utf-8", "replace")}  # fmt: skip
+            "text": body.decode(known_charset(response.charset_encoding or "") or "utf-8", "replace")}  # fmt: skip
 
 
 def _checked(url: str, rules: Rules) -> tuple[str, int]:

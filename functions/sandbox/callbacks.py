@@ -15,6 +15,7 @@ from .limits import Limits
 
 _AT_ONCE = 10
 _MAX_NOTICES = 10_000
+_MAX_REFUSED = 10_000  # calls beyond the limit, before a function that ignores the answer is killed
 
 
 class Callbacks:
@@ -49,6 +50,8 @@ class Callbacks:
         """Answers to a frame of requests, or None when they follow from threads. Raises HostileFrame."""
         requests = _checked_requests(message)
         self.count += len(requests)
+        if self.count > self._limits.max_calls + _MAX_REFUSED:
+            raise wire.HostileFrame("it goes on calling")
         if self.count > self._limits.max_calls:
             refusal = f"a function may make {self._limits.max_calls} calls"
             return _encoded([[number, False, refusal] for number, _, _ in requests], self._limits)
@@ -72,6 +75,11 @@ class Callbacks:
             rows.append(self._done.get())
         return _encoded(rows, self._limits)
 
+    @property
+    def takes_notices(self) -> bool:
+        """False once there were so many that no more are read: a function must not spend the host's time."""
+        return self._notices < _MAX_NOTICES
+
     def notice(self, message: Any) -> None:
         """log and progress: nothing is answered. Raises HostileFrame."""
         self._notices += 1
@@ -79,7 +87,7 @@ class Callbacks:
             raise wire.HostileFrame("not a notice")
         operation, payload = message
         action = getattr(self._host, operation, None) if operation in ("log", "progress") else None
-        if action is None or self._notices > _MAX_NOTICES:
+        if action is None:
             return
         try:
             action(**_notice_arguments(operation, payload))

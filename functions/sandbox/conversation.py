@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -18,6 +19,8 @@ from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
 _PATIENCE_S = 0.1
+_MESSAGE_CHARS = 2000
+_FRAME_BYTES = 65536  # of a reply besides its result and what was printed: an error's text, mostly
 _KINDS: dict[str, Status] = {
     "memory": "memory",
     "timeout": "timeout",
@@ -133,7 +136,9 @@ class Conversation:
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
             if kind == wire.REPLY:
-                return _checked_reply(payload, self._limits.max_depth + 6)
+                return _checked_reply(payload, self._limits)
+            if kind == wire.NOTICE and not self._callbacks.takes_notices:
+                continue
             message = wire.read_json(payload, self._limits.max_depth + 6)
             if kind == wire.NOTICE:
                 self._callbacks.notice(message)
@@ -207,11 +212,16 @@ _KILLED: dict[str, Any] = {
 }
 
 
-def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
-    """The reply in the shape that the protocol promises. Raises HostileFrame."""
-    reply = wire.read_json(payload, max_depth)
+def _checked_reply(payload: bytes, limits: Limits) -> dict[str, Any]:
+    """The reply in the shape and size that the protocol promises. Raises HostileFrame."""
+    reply = wire.read_json(payload, limits.max_depth + 6)
     if not isinstance(reply, dict) or type(reply.get("ok")) is not bool or not isinstance(reply.get("printed"), str):
         raise wire.HostileFrame("not a reply")
+    if len(reply["printed"]) > limits.printed_kb << 10:
+        raise wire.HostileFrame("too much was printed")
+    largest = (limits.output_kb << 10) + _FRAME_BYTES
+    if len(payload) > largest and len(payload) > largest + len(json.dumps(reply["printed"])):
+        raise wire.HostileFrame("too much was returned")
     if reply["ok"]:
         return reply
     error = reply.get("error")
@@ -226,7 +236,7 @@ def _checked_reply(payload: bytes, max_depth: int) -> dict[str, Any]:
 
 def _error(reply: dict[str, Any]) -> FunctionError:
     told = reply["error"]
-    message = told["message"] or _SAID.get(reply["kind"], "")
+    message = told["message"][:_MESSAGE_CHARS] or _SAID.get(reply["kind"], "")
     return FunctionError(told["type"][:200], message, told["line"] or None)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _HERE = Path(__file__).parent
@@ -38,19 +38,25 @@ class Child:
     sock: int
     report: int
     pidfd: int
+    is_closed: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def kill(self) -> None:
-        """SIGKILL through the pidfd: never hits another process."""
-        try:
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """SIGKILL through the pidfd: never hits another process, even when it comes late from another thread."""
+        with self.lock:
+            if self.is_closed:
+                return  # the descriptor's number may be another child's by now
+            try:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def close(self) -> None:
         """Let go of the three descriptors. A child that still waits for a job then ends by itself."""
-        os.close(self.sock)
-        os.close(self.report)
-        os.close(self.pidfd)
+        with self.lock:
+            self.is_closed = True
+            for descriptor in (self.sock, self.report, self.pidfd):
+                os.close(descriptor)
 
 
 class ForkServer:
@@ -135,7 +141,7 @@ class ForkServer:
             raise NoChild(f"the kernel refused another process: {message[1:].decode(errors='replace')}")
         descriptors = array.array("i")
         descriptors.frombytes(ancillary[0][2])
-        return Child(*descriptors)
+        return Child(descriptors[0], descriptors[1], descriptors[2])
 
     def enter(self) -> None:
         """A call begins on one of its children."""

@@ -27,6 +27,7 @@ _COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, p
 _SPARES_MAX, _COMPILER_SPARES = 16, 1
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
 _UNREAD_ENDINGS = 8
+_TOO_MUCH = "compile-limit"
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
@@ -138,7 +139,8 @@ class Pool:
         if known is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             known = self._compile_in_child(question, {"source": source, "expect": expect})
-            self._cache.put(key, known)
+            if not (known.refusals and known.refusals[0].code == _TOO_MUCH):  # a busy machine may be to blame
+                self._cache.put(key, known)
         return known
 
     def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any]) -> Compiled:
@@ -154,9 +156,11 @@ class Pool:
             self._slots.give_back()
         if outcome.status == "refused":
             raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler")
+        if outcome.error and outcome.error.type == "SandboxLost":
+            raise NoChild("the compiler was stopped from outside; try again")
         if outcome.status != "ok":
             hint = "Split the source into smaller functions."
-            return Compiled(refusals=(_whole("compile-limit", f"compiling it took too much ({outcome.status})", hint),))
+            return Compiled(refusals=(_whole(_TOO_MUCH, f"compiling it took too much ({outcome.status})", hint),))
         return _compiled(outcome.result, question)
 
     # Calling
@@ -335,9 +339,7 @@ def _compiled(reply: Any, question: dict[str, Any]) -> Compiled:
             return Compiled(refusals=refusals)
         bytecode = base64.b64decode(reply["bytecode"], validate=True)
     except (TypeError, ValueError, LookupError):
-        return Compiled(
-            refusals=(_whole("compile-limit", "the compiler's answer was not one", "Simplify the source."),)
-        )
+        return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer was not one", "Simplify the source."),))
     profile = "extended" if reply.get("profile") == "extended" else "core"
     learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
     order = encoded(question | learnt | {"operation": "run"})[1:-1]

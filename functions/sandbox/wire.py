@@ -73,8 +73,15 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number != 0:
+        raise ValueError(text)  # 1e999 is infinity, which no database takes
+    return number
+
+
 # The C scanner and encoder: json makes new ones for each call, and looks for white space that no child sends.
-_scan = c_make_scanner(json.JSONDecoder(parse_constant=_refuse_constant))
+_scan = c_make_scanner(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
 _chunks = c_make_encoder(
     None, json.JSONEncoder().default, encode_basestring_ascii, None, ": ", ", ", False, False, False
 )

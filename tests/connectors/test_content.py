@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.content import header_text, sender_text
+from connectors.content import decode, header_text, sender_text
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ def test_a_decoded_name_makes_up_no_address():
     assert sender_text(raw) == "boss@example.org, <eve@example.net>"
     assert sender_text("=?utf-8?q?D=C3=B6rte?= <dora@example.net>") == "Dörte <dora@example.net>"
     assert sender_text("dora@example.net") == "dora@example.net"
+
+
+@pytest.mark.parametrize("charset", ["punycode", "zlib", "idna", "no-such-charset", ""])
+def test_a_charset_that_is_none_costs_nothing(charset):
+    assert decode(b"a-" * 200_000, charset) == "a-" * 200_000
+    assert decode("Grüße".encode("latin-1"), "latin1") == "Grüße"

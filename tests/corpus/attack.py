@@ -64,6 +64,7 @@ def achieved(case: Case, outcome: sandbox.Outcome, constants: dict[str, object])
         "the file was changed": Path(str(constants["CANARY"])).read_text() != SECRET,
         "an answer of unbounded size": len(text) >= 200_000,
         "the secret came out": SECRET in text and not forged,
+        "a number that no database takes": "Infinity" in text and not case.text.count("Infinity"),
         "it ended well": outcome.ok and case.kind in ("spend", "ends"),
         "a refusal without line or hint": any(one.line < 1 or not one.hint for one in outcome.refusals),
     }

@@ -26,8 +26,11 @@ class Answers(BaseHTTPRequestHandler):
             status, headers = 302, {"location": self.path.partition("?")[2]}
         if self.path == "/large":
             text = "x" * 5000
-        if self.path == "/cookie":
-            headers = {"set-cookie": "session=1"}
+        if self.path.startswith("/cookie"):
+            target = self.path.partition("?")[2]
+            status, headers = (302 if target else 200), {"set-cookie": "session=1", "location": target or "/"}
+        if self.path.startswith("/charset?"):
+            headers, text = {"content-type": f"text/plain; charset={self.path.partition('?')[2]}"}, "a-" * 200_000
         if self.path == "/loop":
             status, headers = 302, {"location": "/loop"}
         self.send_response(status)
@@ -161,6 +164,19 @@ def test_size_and_cookies_stay_within_bounds(internet):
     with pytest.raises(HttpRefused, match="larger than"):
         fetch({"url": f"http://api.test:{internet}/large"}, rules(max_response=1000))
     assert "set-cookie" not in fetch({"url": f"http://api.test:{internet}/cookie"}, rules())["headers"]
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "zlib", "unicode_escape", "undefined", "none-such"])
+def test_a_charset_that_is_none_costs_nothing(internet, charset):
+    """Half a megabyte of punycode took minutes, in which no other thread of the server ran."""
+    answer = fetch({"url": f"http://api.test:{internet}/charset?{charset}"}, rules())
+    assert answer["text"] == "a-" * 200_000
+
+
+def test_a_cookie_of_one_host_is_not_told_to_the_next(internet):
+    url = f"http://api.test:{internet}/cookie?http://a.example.test:{internet}/"
+    fetch({"url": url}, rules())
+    assert [seen["headers"].get("cookie") for seen in Answers.seen] == [None, None]
 
 
 def test_proxies_of_the_environment_are_ignored(internet, monkeypatch):

@@ -48,6 +48,7 @@ def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> No
     child.note_size()
     zygote_filter = kernel.Filter(seccomp.zygote_filter(kernel.MACHINE))
     child_filter = None if "seccomp" in without else kernel.Filter(seccomp.child_filter(kernel.MACHINE))
+    confine.offer_to_oom_killer()
     layers = confine.enter_namespaces(without)
     parent = os.getpid()
     first = os.fork()

@@ -49,8 +49,8 @@ def read_all(data: bytes) -> None:
         while not frames.ended:
             for kind, payload in frames.read():
                 if kind == wire.REPLY:
-                    reply = _checked_reply(payload, 70)
-                    json.dumps(reply, ensure_ascii=False).encode()
+                    reply = _checked_reply(payload, Limits())
+                    json.dumps(reply, ensure_ascii=False, allow_nan=False).encode()
                 elif kind == wire.CALLS:
                     answers = callbacks.serve(wire.read_json(payload))
                     assert answers is None or json.loads(answers)

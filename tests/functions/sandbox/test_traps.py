@@ -6,6 +6,7 @@ import json
 import select
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -242,6 +243,41 @@ def test_modules_changed_by_a_kept_call_are_fresh_in_the_next(pool):
     source = "import math\ndef main(n):\n    old = math.pi\n    math.pi = n\n    return old\n"
     results = [pool.execute(source, {"n": n}, allowed_imports=["math"], reuse="r").result for n in (1, 2)]
     assert results[0] == results[1] == pytest.approx(3.14159, 0.001)
+
+
+def test_a_late_kill_hits_nobody_else(pool):
+    server, child = pool._take("core")
+    child.close()
+    other = pool._take("core")[1]  # has the same descriptors now
+    assert other.pidfd == child.pidfd
+    child.kill()
+    assert not select.select([other.pidfd], [], [], 0)[0]
+    other.close()
+
+
+def test_what_was_too_much_for_a_busy_machine_is_tried_again(pool, monkeypatch):
+    source = "x = [1, 2, 3, 4, 5, 6]\n" * 2700 + "def main(): return 1\n"
+    monkeypatch.setattr(pools, "_COMPILE_LIMITS", sandbox.Limits(timeout_s=0.001, output_kb=2048))
+    assert pool.execute(source).refusals[0].code == "compile-limit"
+    monkeypatch.undo()
+    assert pool.execute(source).ok
+
+
+def test_a_function_that_logs_without_end_is_not_listened_to(pool):
+    class Host:
+        lines = 0
+
+        def log(self, **line):
+            Host.lines += 1
+
+    outcome = pool.execute("def main(ctx):\n    for n in range(10_100): ctx.log('x')\n    return 1\n", host=Host())
+    assert (outcome.result, Host.lines) == (1, 10_000)
+
+
+def test_the_kernel_prefers_a_functions_process_when_memory_is_short(pool):
+    pool.execute("def main(): return 1")
+    launcher = pool._servers["core"]._process.pid
+    assert Path(f"/proc/{launcher}/oom_score_adj").read_text() == "1000\n"
 
 
 def test_the_context_is_read_only():
