@@ -22,14 +22,14 @@ from .watch import Watch
 
 AT_MOST = 40  # agents a model is shown
 TIME_S = 15.0
-NOBODY = "nobody"
+NOBODY = "NOBODY"  # no agent can bear this name: names are lower-case
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`agent` is one of the names, or "nobody"."""
+    """`agent` is one of the names, or "NOBODY"."""
 
     agent: str
     confidence: float

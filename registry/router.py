@@ -135,11 +135,15 @@ def by_capability(profiles: Sequence[Profile], text: str, user: Any) -> Found | 
     hits = matching.capability_hits(profiles, text)
     best = max((len(words) for _, _, words in hits), default=0)
     winners = [(profile, capability) for profile, capability, words in hits if len(words) == best]
-    shown = [Candidate(profile.name, 1.0, f"can do “{capability}”") for profile, capability in winners]
-    if len({profile.id for profile, _ in winners}) > 1:
-        winners = matching.sharpest(winners, profiles, text)
-    able = {profile.id: profile for profile, _ in winners}  # once, however many of its capabilities fit
+    able = {profile.id: profile for profile, _ in winners}
+    shown = [Candidate(one.name, 1.0, f"can do {what_it_can(one, winners)}") for one in able.values()]
+    if len(able) > 1:
+        able = {profile.id: profile for profile, _ in matching.sharpest(winners, profiles, text)}
     return Found(list(able.values()), shown, shown[0].reason if shown else "")
+
+
+def what_it_can(profile: Profile, winners: Sequence[tuple[Profile, str]]) -> str:
+    return ", ".join(f"“{capability}”" for able, capability in winners if able.id == profile.id)
 
 
 def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:

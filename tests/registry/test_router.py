@@ -104,7 +104,7 @@ def test_of_two_equally_good_the_better_record_wins(alice, make_agent):
 def test_an_agent_that_fits_twice_is_not_its_own_rival(alice, make_agent):
     make_agent("cook", capabilities=["recipes", "menus"])
     found = router.route(alice, "recipes and menus please")
-    assert found.agent.name == "cook" and "equally good" not in found.reason
+    assert found.agent.name == "cook" and found.reason == "can do “recipes”, “menus”" and len(found.candidates) == 1
 
 
 def test_an_agent_that_goes_while_it_is_chosen_gets_nothing(alice, crew):
@@ -159,11 +159,11 @@ def test_the_configured_model_decides(alice, crew, site_stub):
     assert (found.agent, found.method, found.reason) == (crew["cook"], "classifier", "it is about food")
     sent = site_stub.requests[0]
     offered = sent["response_format"]["json_schema"]["schema"]["properties"]["agent"]["enum"]
-    assert set(offered) == {"clerk", "cook", "nobody"}
+    assert set(offered) == {"clerk", "cook", "NOBODY"}
 
 
 def test_the_models_nobody_is_final(alice, crew, site_stub):
-    site_stub.script(verdict("nobody"))
+    site_stub.script(verdict("NOBODY"))
     assert router.route(alice, "Sort my inbox and answer what can be answered").method == "classifier"
 
 
