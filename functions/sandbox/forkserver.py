@@ -25,6 +25,10 @@ _START = "import sys; sys.path[:0] = {paths!r}; from inside.zygote import main; 
 class SandboxUnavailable(Exception):
     """The sandbox cannot run on this machine, or its fork server did not start. The message says why."""
 
+    def __init__(self, message: str, layers: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.layers = layers  # those that do hold, where the boundary was built and found too thin
+
 
 class NoChild(Exception):
     """No child could be had in time."""

@@ -108,7 +108,8 @@ class Pool:
         except NoChild as error:
             return Outcome(status="busy", error=FunctionError("Busy", str(error)))
         except SandboxUnavailable as error:
-            return Outcome(status="refused", error=FunctionError("SandboxUnavailable", str(error)))
+            told = FunctionError("SandboxUnavailable", str(error))
+            return Outcome(status="refused", error=told, layers=error.layers)
 
     def release(self, reuse: str) -> None:
         """A run has ended: its kept children end too."""
@@ -155,7 +156,7 @@ class Pool:
         finally:
             self._slots.give_back()
         if outcome.status == "refused":
-            raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler")
+            raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler", outcome.layers)
         if outcome.error and outcome.error.type == "SandboxLost":
             raise NoChild("the compiler was stopped from outside; try again")
         if outcome.status != "ok":
@@ -232,7 +233,8 @@ class Pool:
         if server.isolation == "reduced" and call.min_isolation != "full":
             return None
         message = f"isolation here is {server.isolation!r}, needed is {call.min_isolation!r}; see `manage.py doctor`"
-        return Outcome(status="refused", error=FunctionError("Isolation", message), isolation=server.isolation)
+        error = FunctionError("Isolation", message)
+        return Outcome(status="refused", error=error, isolation=server.isolation, layers=server.layers)
 
     def _read_endings(self) -> None:
         """Take in the reports that nobody has asked for, so that their descriptors do not pile up."""

@@ -26,7 +26,8 @@ from .pool import Pool
 _HINTS = {
     "user_ns": "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns), or in a container allow unshare().",
-    "uid": "Do not run as root where user namespaces and setuid are both forbidden.",
+    "uid": "Root could not become nobody: start as a plain user, or allow setuid() and setgroups() "
+    "(in a user namespace, map more than one user id).",
     "net_ns": "Allow network namespaces: they come with user namespaces.",
     "pid_ns": "Allow pid namespaces: they come with user namespaces.",
     "ipc_ns": "Allow IPC namespaces: they come with user namespaces.",
@@ -112,6 +113,8 @@ def _examine() -> Report:
     pool = Pool(spares=2, at_once=4)
     try:
         outcome = pool.execute("def main():\n    return 1\n")
+        if not outcome.ok and outcome.isolation == "none" and outcome.layers:
+            return _judged(tuple(_layers(outcome.layers)), "none", first.machine)
         if not outcome.ok:
             why = outcome.error.message if outcome.error else outcome.status
             return Report("none", (), (why,), first.machine)
@@ -158,8 +161,8 @@ def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Repo
 
 
 def _remember(report: Report) -> Report:
-    if not report.findings or any(finding.reason.startswith("inconclusive") for finding in report.findings):
-        return report  # not for a whole boot
+    if not report.ok or any(finding.reason.startswith("inconclusive") for finding in report.findings):
+        return report  # not for a whole boot: it may be mended, or clear up
     path = _cache_path()
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -172,9 +175,10 @@ def _remember(report: Report) -> Report:
 
 
 def _cache_path() -> Path:
-    """One file per boot, user, interpreter and state of this package."""
+    """One file per boot, user namespace, user, interpreter and state of this package."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    parts = [boot, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
+    namespace = str(os.stat("/proc/self/ns/user").st_ino)  # root in a container of its own is another root
+    parts = [boot, namespace, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         parts.append(f"{path.name}:{path.stat().st_mtime_ns}")
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -55,6 +55,17 @@ def test_nothing_runs_when_a_core_layer_is_missing(layer):
         pool.close()
 
 
+def test_the_report_names_the_layer_that_is_missing(monkeypatch):
+    monkeypatch.setattr(selftest, "Pool", lambda **more: Pool(without_layers=["no_new_privs"], **more))
+    report = selftest.run(fresh=True)
+    monkeypatch.undo()
+    missing = [finding.name for finding in report.findings if not finding.ok]
+    assert (report.isolation, report.ok) == ("none", False) and "no_new_privs" in missing
+    assert any("'no_new_privs'" in problem and "prctl" in problem for problem in report.problems)
+    assert selftest.cached() is None or selftest.cached().ok  # not remembered: it may be mended
+    selftest._remembered = None
+
+
 def test_an_attack_that_succeeds_means_isolation_none():
     found = selftest.Finding("attack", "open a file", False, True, "it succeeded", "hint")
     report = selftest._judged((found,), "full", "here")
