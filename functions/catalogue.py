@@ -18,7 +18,7 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     Publishing what had no live version switches its tool on again; one that a person switched off stays off.
     """
     require_free_name(function)
-    tool = tool_of(function) or Tool(kind=Tool.Kind.FUNCTION)
+    tool = tool_of(function.pk) or Tool(kind=Tool.Kind.FUNCTION)
     tool.enabled = tool.enabled or not StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
     spec = version.spec
     tool.name, tool.owner, tool.team = function.name, function.owner, function.team
@@ -35,7 +35,7 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
 
 def require_free_name(function: StoredFunction) -> None:
     """Raises Conflict when a tool of another kind, or of another function, has the name: it could not be published."""
-    own = tool_of(function) if function.pk else None
+    own = tool_of(function.pk)
     others = Tool.objects.filter(name=function.name, owner=function.owner).exclude(pk=own.pk if own else None)
     if taken := others.first():
         raise Conflict(
@@ -45,8 +45,8 @@ def require_free_name(function: StoredFunction) -> None:
         )
 
 
-def tool_of(function: StoredFunction) -> Tool | None:
-    return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function.pk).first()
+def tool_of(function_id: int | None) -> Tool | None:
+    return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first() if function_id else None
 
 
 @transaction.atomic
@@ -54,7 +54,7 @@ def withdraw(function_id: int, version_id: int) -> bool:
     """Take this version off if it is the live one: no agent and no chain calls it until a person publishes again."""
     if not StoredFunction.objects.filter(pk=function_id, published=version_id).update(published=None):
         return False
-    tool = Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first()
+    tool = tool_of(function_id)
     if tool:
         tool.enabled = False
         tool.save(update_fields=["enabled"])
@@ -63,14 +63,14 @@ def withdraw(function_id: int, version_id: int) -> bool:
 
 
 def unlist_tool(function: StoredFunction) -> None:
-    tool = tool_of(function)
+    tool = tool_of(function.pk)
     if tool:
         tool.delete()
 
 
 def used_by(function: StoredFunction) -> list[dict[str, Any]]:
     """Agents and chains with a grant, and chain steps that name it: [{kind, name, mode, version}]."""
-    tool = tool_of(function)
+    tool = tool_of(function.pk)
     grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
     found = [as_user(grant) for grant in grants]
     steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")

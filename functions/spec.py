@@ -1,5 +1,6 @@
 """What a function version holds besides its source: typed, frozen, hashed with the source."""
 
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -52,7 +53,13 @@ class FunctionSpec(Frozen):
         return sha256_of([source, self.model_dump(mode="json")])
 
     def limits(self) -> sandbox.Limits:
-        return sandbox.Limits(timeout_s=self.timeout, memory_mb=self.memory_limit)
+        return limits_of(self.timeout, self.memory_limit)
+
+
+@lru_cache(maxsize=256)
+def limits_of(timeout: float, memory_mb: int) -> sandbox.Limits:
+    """One object for equal limits: kept children are found by it."""
+    return sandbox.Limits(timeout_s=timeout, memory_mb=memory_mb)
 
 
 def defaults(schema: dict[str, Any]) -> dict[str, Any]:

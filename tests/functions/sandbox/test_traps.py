@@ -77,6 +77,26 @@ def test_zygotes_are_rotated_and_no_call_is_lost(pool, monkeypatch):
     assert len(servers) >= 3
 
 
+def test_a_zygote_is_rotated_by_age_as_well(pool, monkeypatch):
+    pool.execute("def main(): return 1")
+    first = pool._servers["core"]
+    monkeypatch.setattr(pools, "_ROTATE_S", 0)
+    assert pool.execute("def main(): return 2").result == 2
+    assert first.is_closed
+    assert pool.execute("def main(): return 3").result == 3
+
+
+def test_spares_are_ordered_after_the_answer_and_several_at_a_time():
+    pool = sandbox.Pool(spares=4)
+    source, ordered = "def main(ctx): return ctx.call('look')", []
+    grants = {"look": lambda arguments: ordered.append(pool._servers["core"]._ordered)}
+    for _ in range(4):
+        pool.execute(source, grants=grants)
+        ordered.append(pool._servers["core"]._ordered)
+    pool.close()
+    assert ordered == [0, 4, 3, 3, 2, 4, 3, 3]  # while a call runs, and after it
+
+
 def test_two_children_of_one_zygote_do_not_draw_the_same_numbers():
     source = "import random, uuid\ndef main(): return [random.random(), str(uuid.uuid4())]\n"
     first, second = (run(source, "random", "uuid").result for _ in range(2))
