@@ -22,15 +22,16 @@ GARBAGE = (50_000, 20, 50)
 
 def serve_web(line: socket.socket, notify: Notify) -> None:
     """Daphne on a socket that is already listening."""
-    from daphne.server import Server  # Twisted installs its reactor at import: in this process only
-    from twisted.internet import reactor
+    from runs.supervisor.pace import PacedServer  # Twisted installs its reactor at import: in this process only
+
+    from twisted.internet import reactor  # isort: skip
 
     from .frames import ShortcutProtocol
 
     gc.set_threshold(*GARBAGE)
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
     get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
-    server = Server(
+    server = PacedServer(
         import_string(settings.ASGI_APPLICATION),
         endpoints=["adopted"],
         websocket_timeout=-1,  # a device stays for weeks

@@ -1,0 +1,79 @@
+"""Sending waits for a reader that is slower than what it is sent; one that reads nothing at all is let go.
+
+Daphne hands Twisted whatever it is given, and Twisted keeps it in memory until the reader has taken it. Here a
+transport whose buffer is full says so, and the sender waits: a stream falls behind and is caught up from the rows.
+"""
+
+import asyncio
+from typing import Any
+
+from daphne.server import Server
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer
+
+STALLED_S = 60.0  # for so long a reader may take nothing of what is sent
+
+
+@implementer(IPushProducer)
+class Pace:
+    """What a transport asks to hold back and to go on."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+        self.free.set()
+
+    def pauseProducing(self) -> None:  # noqa: N802  (Twisted's names)
+        self.free.clear()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self.free.set()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        self.free.set()
+
+    async def is_kept(self) -> bool:
+        """Wait until there is room; False where the reader takes nothing."""
+        try:
+            async with asyncio.timeout(STALLED_S):
+                await self.free.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class PacedServer(Server):
+    """Daphne with back-pressure for what streams: answers in parts, and sockets."""
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
+        protocol.pace = None
+        return super().create_application(protocol, scope)
+
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body" and protocol.pace and not message.get("more_body"):
+            release(protocol)
+        await super().handle_reply(protocol, message)
+        if self.connections.get(protocol, {}).get("disconnected"):
+            return
+        if message["type"] == "websocket.accept":
+            protocol.pace = Pace()
+            protocol.transport.unregisterProducer()  # the HTTP channel's, from before the upgrade
+            protocol.registerProducer(protocol.pace, True)
+        elif message.get("more_body") and protocol.pace is None:
+            protocol.pace = Pace()
+            protocol.registerProducer(protocol.pace, True)
+        if protocol.pace and not protocol.pace.free.is_set() and not await protocol.pace.is_kept():
+            release(protocol)
+            let_go(protocol)
+
+
+def release(protocol: Any) -> None:
+    """An answer that ends must not have a producer; a request that lost its line has no channel any more."""
+    protocol.pace = None
+    if getattr(protocol, "channel", None) is not None:
+        protocol.unregisterProducer()
+
+
+def let_go(protocol: Any) -> None:
+    """It may come again with the number of the last event it had."""
+    channel = getattr(protocol, "channel", None)
+    (channel or protocol).transport.abortConnection()
