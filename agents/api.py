@@ -68,7 +68,6 @@ class AgentViewSet(GrantedViewSet):
     """The working rows of agents, their versions and their grants."""
 
     model = Agent
-    of = "agent"
     scope = "agents"
     queryset = Agent.objects.none()
     serializer_class = AgentSerializer

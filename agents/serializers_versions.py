@@ -24,17 +24,26 @@ class PublishedSerializer(serializers.Serializer):
     sha256 = serializers.CharField()
 
 
-class VersionSerializer(serializers.ModelSerializer):
+class NumberedSerializer(serializers.ModelSerializer):
+    """A version, without what it holds."""
+
+    of: str  # the version's foreign key to its row
     version = serializers.IntegerField(source="number")
     author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
     is_live = serializers.SerializerMethodField()
 
     class Meta:
-        model = AgentVersion
         fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
 
-    def get_is_live(self, version: AgentVersion) -> bool:
-        return version.pk == version.agent.published_id
+    def get_is_live(self, version: Any) -> bool:
+        return version.pk == getattr(version, self.of).published_id
+
+
+class VersionSerializer(NumberedSerializer):
+    of = "agent"
+
+    class Meta(NumberedSerializer.Meta):
+        model = AgentVersion
 
 
 class WholeVersionSerializer(VersionSerializer):

@@ -33,9 +33,8 @@ def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
 
 
 class VersionedViewSet(NamedViewSet):
-    """`of` is the version's foreign key to its row, `heavy` what a list of versions does without."""
+    """`heavy` is what a list of versions does without; `versions_as` sets what shows them."""
 
-    of: str
     heavy: tuple[str, ...] = ("spec",)
     publishing: Any = PublishSerializer
     listed: Any
@@ -74,7 +73,7 @@ class VersionedViewSet(NamedViewSet):
     @action(detail=True, **WITHOUT_FILTERS)
     def versions(self, request: Any, name: str) -> Response:
         """Newest first."""
-        rows = self.get_object().versions.select_related("author", self.of).defer(*self.heavy)
+        rows = self.get_object().versions.select_related("author", self.listed.of).defer(*self.heavy)
         self.page_ordering = ("-number",)
         return self.get_paginated_response(self.listed(self.paginate_queryset(rows), many=True).data)
 
@@ -102,7 +101,7 @@ class VersionedViewSet(NamedViewSet):
         return version.spec
 
     def find_version(self, row: Any, number: int) -> Any:
-        version = row.versions.select_related("author", self.of).filter(number=number).first()
+        version = row.versions.select_related("author", self.listed.of).filter(number=number).first()
         if version is None:
             raise NotFound(f"“{row.name}” has no version {number}.")
         return version

@@ -67,7 +67,6 @@ class FunctionViewSet(VersionedViewSet):
     """The working rows of functions, their versions, tests and executions."""
 
     model = StoredFunction
-    of = "function"
     heavy = ("source", "spec")
     publishing = PublishFunctionSerializer
     scope = "functions"

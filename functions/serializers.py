@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from agents.models import Tool
 from agents.serializers import OWNED, OwnedSerializer
-from agents.serializers_versions import AnyField, PublishSerializer
+from agents.serializers_versions import AnyField, NumberedSerializer, PublishSerializer
 from agents.strict import (
     Choice,
     Flag,
@@ -193,17 +193,11 @@ class PublishFunctionSerializer(PublishSerializer):
     )
 
 
-class FunctionVersionSerializer(serializers.ModelSerializer):
-    version = serializers.IntegerField(source="number")
-    author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
-    is_live = serializers.SerializerMethodField()
+class FunctionVersionSerializer(NumberedSerializer):
+    of = "function"
 
-    class Meta:
+    class Meta(NumberedSerializer.Meta):
         model = FunctionVersion
-        fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
-
-    def get_is_live(self, version: FunctionVersion) -> bool:
-        return version.pk == version.function.published_id
 
 
 class WholeFunctionVersionSerializer(FunctionVersionSerializer):

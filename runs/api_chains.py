@@ -51,7 +51,6 @@ class ChainViewSet(GrantedViewSet):
     """The working rows of chains, their versions, grants, picture and runs."""
 
     model = Chain
-    of = "chain"
     scope = "chains"
     scopes = {"start": "runs:write"}
     queryset = Chain.objects.none()

@@ -10,6 +10,7 @@ from django.utils import timezone
 from agents import schema
 from agents.exceptions import MusterError
 from agents.models import Agent, AgentVersion
+from agents.spec import AgentSpec
 from agents.tools import CallPending, ToolFailed, ToolResult
 
 from . import context, events, queue
@@ -93,9 +94,7 @@ def start_child(
     version = version or agent.published
     if version is None:
         raise ToolFailed(f"Agent “{agent.name}” is not published.", code="not_published")
-    spec = version.read_spec()
-    if spec.input_schema and (problems := schema.validate(spec.input_schema, input)):
-        raise ToolFailed(f"input of “{agent.name}”: {problems[0]['message']}", code="input_invalid", details=problems)
+    spec = checked_spec(version, input)
     told = context.gather(parent, sources or [])
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     try:
@@ -119,17 +118,27 @@ def start_child(
                 last_event=1,
             )
             child.save(force_insert=True)
-            content = [{"type": "text", "text": text or "Begin."}]
-            session.add_message(Message.Role.USER, content, run=child)
-            queued = {"trigger": trigger, "agent": agent.name}
-            RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
-            events.record(parent, "child.started", {"run": str(child.pk), "agent": agent.name})
+            session.add_message(Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child)
+            tell_of(child, parent, agent.name)
             queue.enqueue(child.pk)
     except IntegrityError:
         if call is None:
             raise
         return Run.objects.select_related("agent").get(parent_call=call)  # a second worker was first
     return child
+
+
+def checked_spec(version: AgentVersion, input: Any) -> AgentSpec:
+    spec = version.read_spec()
+    if spec.input_schema and (problems := schema.validate(spec.input_schema, input)):
+        raise ToolFailed(f"input of “{spec.name}”: {problems[0]['message']}", code="input_invalid", details=problems)
+    return spec
+
+
+def tell_of(child: Run, parent: Run, agent: str) -> None:
+    queued = {"trigger": child.trigger, "agent": agent}
+    RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
+    events.record(parent, "child.started", {"run": str(child.pk), "agent": agent})
 
 
 def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, told: str) -> Session:

@@ -35,21 +35,7 @@ def finish(
 
     `told` are events that come before its end. False when the run had ended already.
     """
-    values = {
-        "status": status,
-        "output": output,
-        "error": error,
-        "waiting_for": "",
-        "wake_at": None,
-        "finished_at": timezone.now(),
-        "lease_owner": "",
-        "lease_expires_at": None,
-        "turns": run.turns,
-        "input_tokens": run.input_tokens,
-        "output_tokens": run.output_tokens,
-        "cost": run.cost,
-        **untrusted(run),
-    }
+    values = as_ended(run, status, output, error)
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
         setattr(run, name, value)
@@ -73,6 +59,25 @@ def finish(
     release_followers(run)
     transaction.on_commit(lambda: tell_devices(run, reply))
     return True
+
+
+def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
+    """The columns of a run that ends, with what it spent up to now."""
+    return {
+        "status": status,
+        "output": output,
+        "error": error,
+        "waiting_for": "",
+        "wake_at": None,
+        "finished_at": timezone.now(),
+        "lease_owner": "",
+        "lease_expires_at": None,
+        "turns": run.turns,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": run.cost,
+        **untrusted(run),
+    }
 
 
 def tell_devices(run: Run, reply: str | None) -> None:

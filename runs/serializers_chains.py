@@ -11,6 +11,7 @@ from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
 from agents.models.chain import Targets, columns_of
 from agents.serializers import OWNED, OwnedSerializer
 from agents.serializers_grants import GrantSerializer, read_grants, replace_grants
+from agents.serializers_versions import NumberedSerializer
 from agents.strict import Number, ObjectField, OptionalSchemaField, Text, Whole
 
 from .models import StepRun
@@ -136,17 +137,11 @@ def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
     )
 
 
-class ChainVersionSerializer(serializers.ModelSerializer):
-    version = serializers.IntegerField(source="number")
-    author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
-    is_live = serializers.SerializerMethodField()
+class ChainVersionSerializer(NumberedSerializer):
+    of = "chain"
 
-    class Meta:
+    class Meta(NumberedSerializer.Meta):
         model = ChainVersion
-        fields = ["version", "sha256", "author", "note", "created_at", "is_live"]
-
-    def get_is_live(self, version: ChainVersion) -> bool:
-        return version.pk == version.chain.published_id
 
 
 class WholeChainVersionSerializer(ChainVersionSerializer):
