@@ -18,8 +18,7 @@ from .models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
 Status = Run.Status
-MAX_CRASHES = 3  # workers that vanish with a run before it gets a turn done
-SUSPECTS = threading.Lock()
+SUSPECTS = threading.Lock()  # whose turn it is among those that may be what makes workers vanish
 
 
 def execute(run_id: str) -> None:
@@ -59,10 +58,10 @@ def how_claimed(run: Run) -> str:
 
 def work(run: Run, lease: Lease) -> None:
     check_alive(run, lease)
-    if run.crashes > MAX_CRASHES:
+    if run.crashes >= Run.TO_BLAME:
         raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers vanished with this run")
     try:
-        with alone(run, lease) if run.crashes == MAX_CRASHES else nullcontext():
+        with alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
             if run.chain_version_id:
                 chains.advance(run, lease)
             else:
@@ -78,15 +77,17 @@ def work(run: Run, lease: Lease) -> None:
 def alone(run: Run, lease: Lease) -> Iterator[None]:
     """One suspect at a time: whichever run makes workers vanish is not to take those beside it along.
 
-    A worker that vanishes counts against those it worked on, not against those that wait here for their turn.
+    A worker that vanishes counts against the one it worked on, not against those that wait here for their turn.
     """
-    lease.write(crashes=run.crashes - 1)
     release_connection()
     while not SUSPECTS.acquire(timeout=1):
         check_alive(run, lease)
     try:
-        lease.write(crashes=run.crashes)
+        lease.write(crashes=run.crashes + 1)  # a claim counts no more of them
         yield
+    except RunWaits:
+        lease.write(crashes=0)  # it came through
+        raise
     finally:
         SUSPECTS.release()
 

@@ -65,6 +65,8 @@ class Run(models.Model):
 
     LIVE = (Status.QUEUED, Status.RUNNING, Status.WAITING)
     DONE = (Status.SUCCEEDED, Status.PARTIAL, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+    SUSPECT = 3  # workers that vanished with it before it got a turn done: the next ones work on it alone
+    TO_BLAME = 6  # three of them vanished with it alone
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -174,7 +176,7 @@ TAKE = Update(
         {
             "claimed_from": models.F("status"),
             "crashes": models.Case(
-                models.When(status=Run.Status.RUNNING, then=models.F("crashes") + 1),
+                models.When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=models.F("crashes") + 1),
                 default=models.F("crashes"),
                 output_field=models.IntegerField(),
             ),

@@ -1,9 +1,11 @@
 """A run whose workers keep vanishing is worked on alone, so that it does not take others along."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 
 from runs import endings, intake, runner
 from runs.models import Run
@@ -20,7 +22,7 @@ def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
     make_agent("librarian", provider=stub_provider)
     monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
     run = intake.accept_message(user=alice, agent="librarian", text="go").run
-    Run.objects.filter(pk=run.pk).update(crashes=runner.MAX_CRASHES)
+    Run.objects.filter(pk=run.pk).update(crashes=Run.SUSPECT)
     return run
 
 
@@ -39,24 +41,50 @@ def work(suspect):
     thread.join(10)
 
 
-def crashes(run):
-    return Run.objects.get(pk=run.pk).crashes
+def is_held(run):
+    return Run.objects.get(pk=run.pk).status == "running"
+
+
+def vanish(run):
+    """Its worker does no more; the lease runs out."""
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_who_waits_for_its_turn_is_not_blamed_if_the_worker_vanishes_meanwhile(suspect, work):
     try:
-        wait_for(lambda: crashes(suspect) == runner.MAX_CRASHES - 1)
+        wait_for(lambda: is_held(suspect))
+        vanish(suspect)
+        again = Run.objects.claim(suspect.pk, "another")
+        assert again.crashes == Run.SUSPECT
+        vanish(suspect)
     finally:
         runner.SUSPECTS.release()
+    work.join(10)
+    runner.execute(str(suspect.pk))
     work.join(10)
     suspect.refresh_from_db()
     assert suspect.status == "succeeded"
     assert not runner.SUSPECTS.locked()
 
 
+def test_whose_workers_vanish_though_they_had_it_alone_fails(suspect, monkeypatch):
+    def vanishes(conversation):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.Conversation, "hold", vanishes)
+    for _ in range(Run.TO_BLAME - Run.SUSPECT):
+        with pytest.raises(KeyboardInterrupt):
+            runner.execute(str(suspect.pk))
+        assert not runner.SUSPECTS.locked()
+        vanish(suspect)
+    runner.execute(str(suspect.pk))
+    suspect.refresh_from_db()
+    assert (suspect.status, suspect.error["code"]) == ("failed", "worker_lost")
+
+
 def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, alice):
     try:
-        wait_for(lambda: crashes(suspect) == runner.MAX_CRASHES - 1)
+        wait_for(lambda: is_held(suspect))
         endings.cancel(Run.objects.get(pk=suspect.pk), by=alice, reason="enough")
         work.join(10)
     finally:
