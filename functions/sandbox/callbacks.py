@@ -25,15 +25,17 @@ class Callbacks:
     A host callable cannot be interrupted: the call's time limit is enforced as soon as it returns.
     """
 
+    # What most calls never change stays on the class.
+    _threads: ThreadPoolExecutor | None = None
+    _notices = 0
+    _wake: int | None = None
+    count = 0
+    wakeup: int | None = None
+
     def __init__(self, grants: Mapping[str, Callable[..., Any]] | None, host: Any, limits: Limits) -> None:
         self._grants = grants or {}
         self._host = host
         self._limits = limits
-        self._threads: ThreadPoolExecutor | None = None
-        self._notices = 0
-        self.count = 0
-        self.wakeup: int | None = None
-        self._wake: int | None = None
 
     def close(self) -> None:
         """After the call: answers still on their way go nowhere."""
