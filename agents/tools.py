@@ -123,12 +123,6 @@ class ToolFailed(ToolError):
     code = "tool_failed"
 
 
-class ApprovalNeeded(ToolError):
-    """A person must say yes first; stop and ask."""
-
-    code = "approval_needed"
-
-
 class CallPending(ToolError):
     """The answer will come later; free the worker. `waiting_for` is device, child, timer or input.
 

@@ -96,9 +96,6 @@ class Session:
     def call_tool(self, name: str, arguments: dict[str, JSON], until: float) -> dict[str, JSON]:
         return self.request("tools/call", {"name": name, "arguments": arguments}, until)
 
-    def ping(self, until: float) -> None:
-        self.request("ping", {}, until)
-
     def request(self, method: str, params: dict[str, JSON], until: float) -> dict[str, JSON]:
         """The result of one request. Raises McpRefused, McpFailed."""
         identity = next(self._ids)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from agents.exceptions import Conflict, Invalid, Unavailable
 
 
 class SessionBusy(Conflict):
@@ -33,13 +33,6 @@ class ProviderDisabled(Unavailable):
     """The provider of this agent is switched off."""
 
     code = "provider_disabled"
-
-
-class NobodyFits(NotFound):
-    """No agent fits this message."""
-
-    status = 422
-    code = "nobody_fits"
 
 
 class AlreadyDecided(Conflict):
