@@ -74,7 +74,7 @@ class Channel:
 
     def answers(self, timeout_s: float | None = None) -> list[Any]:
         """What the host answered, or nothing when the time is over first. Rows are [number, succeeded, value]."""
-        if timeout_s is not None and not self._buffer and not _readable(timeout_s):
+        if timeout_s is not None and not self._buffer and not readable(timeout_s):
             return []
         kind, payload = self.receive()
         if kind != ANSWERS:
@@ -92,7 +92,8 @@ class Channel:
         return data
 
 
-def _readable(timeout_s: float) -> bool:
+def readable(timeout_s: float) -> bool:
+    """Whether the host has said something within the time."""
     poller = select.poll()
     poller.register(JOB_SOCKET, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))

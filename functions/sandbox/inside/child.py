@@ -10,7 +10,7 @@ import resource
 from typing import Any
 
 from . import confine, facades, modules, runtime
-from .channel import ANSWERS, HEADER, JOB, REPLY, Channel
+from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
 _compiler: Any = None
 _baseline_bytes = 0
@@ -32,7 +32,7 @@ def preload(profile: str) -> None:
         from . import extended  # asyncio and what else must be touched before nothing can be loaded
 
         extended.warm_up()
-    _rehearse(Channel(_read_rehearsal, _write_nothing))
+    _rehearse_here()
 
 
 def settle() -> None:
@@ -43,19 +43,22 @@ def settle() -> None:
     """
     gc.collect()
     for _ in range(_REHEARSALS):
-        _rehearse(Channel(_read_rehearsal, _write_nothing))
+        _rehearse_here()
     gc.freeze()
 
 
 def live(*, rehearse: bool) -> None:
     """One job after another until one is the last. Never returns.
 
-    A spare first rehearses: each page that a job changes is copied for the child when it is first written to, which
-    takes longer than a small job itself.
+    A spare first rehearses, unless its job is there already: each page that a job changes is copied for the child when
+    it is first written to, which takes longer than a small job itself.
     """
     if rehearse:
-        _rehearse(Channel(_read_no_more, _write_little))
-        _touch_free_blocks()
+        channel = Channel(_read_no_more, _write_little)
+        rehearsal = _first_job(channel)
+        if not readable(0):
+            _rehearse(rehearsal, channel)
+            _touch_free_blocks()
     channel = Channel()
     job = _first_job(channel)
     bytes_, cpu_s = _baseline_bytes + job.order["memory_bytes"], job.order["cpu_s"] * (60 if job.keep else 1)
@@ -87,11 +90,16 @@ def _do(job: runtime.Job, channel: Channel, address_space: tuple[int, int], cpu_
         runtime.run(job, channel)
 
 
-def _rehearse(channel: Channel) -> None:
-    """What a job does, from its arrival to the reply, but with limits as they are and the reply dropped."""
-    job = _first_job(channel)  # `random` has drawn a new seed by itself at the fork
+def _rehearse(job: runtime.Job, channel: Channel) -> None:
+    """What a job does, up to the reply, but with limits as they are and the reply dropped."""
     _do(job, channel, resource.getrlimit(resource.RLIMIT_AS), resource.getrlimit(resource.RLIMIT_CPU))
     runtime.alarm.stop()
+
+
+def _rehearse_here() -> None:
+    """In the zygote, which has no job socket."""
+    channel = Channel(_read_rehearsal, _write_nothing)
+    _rehearse(_first_job(channel), channel)
 
 
 def _touch_free_blocks() -> None:

@@ -187,6 +187,8 @@ class _Alarm:
         """The call has ended: from here on only a kept child waits, for its next job."""
         self.deadline = monotonic() + _KEPT_S
         self.channel = None
+        if self.rings_at > self.deadline:
+            self._wind_up(_KEPT_S)
 
     def stop(self) -> None:
         """Nothing more is to ring: that was only a rehearsal."""
