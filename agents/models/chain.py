@@ -243,7 +243,7 @@ class Targets:
     def problems(self, spec: ChainSpec) -> list[Problem]:
         granted = {grant.tool_id for grant in spec.grants}
         found = [self.problem_of(step, granted) for step in spec.steps]
-        return [problem for problem in found if problem] + self.depth_problems(spec)
+        return [problem for problem in found if problem] + self.policy_problems(spec) + self.depth_problems(spec)
 
     def problem_of(self, step: StepSpec, granted: set[int]) -> Problem | None:
         if step.target_kind == "router":
@@ -269,6 +269,19 @@ class Targets:
                 "Publish it first.",
             )  # fmt: skip
         return None
+
+    def policy_problems(self, spec: ChainSpec) -> list[Problem]:
+        """A policy that names what is not there is a slip: it would keep out, or let through, another tool than meant."""
+        named = {step.key: {*(step.policy.allowed or ()), *step.policy.blocked} - {"complete"} for step in spec.steps}
+        wanted = set().union(*named.values())
+        known = self.named(Tool.objects.all(), wanted) if wanted else {}
+        return [
+            Problem(
+                key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which is not there.",
+                "Check the name; the chain's owner must be able to see it.",
+            )
+            for key, names in named.items() for name in sorted(names - known.keys())
+        ]  # fmt: skip
 
     def depth_problems(self, spec: ChainSpec) -> list[Problem]:
         """Chains in chains: no circle, and no deeper than the chain allows."""
