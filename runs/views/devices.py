@@ -28,7 +28,7 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
         device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"
     return page(
         request, "devices.html", "Devices", devices=devices, code=code, expires_at=expires_at,
-        command=f"python -m devices.client pair {settings.PUBLIC_URL} {code}",
+        command=f"python -m devices.client pair --server {settings.PUBLIC_URL} --code {code}",
     )  # fmt: skip
 
 

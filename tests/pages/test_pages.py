@@ -1,12 +1,14 @@
 """Every page: only for people who are signed in, only one's own rows, a constant number of queries."""
 
 import json
+import shlex
 
 import pytest
 
 from agents.models import Agent, AuditEvent, Membership
 from connectors.models import Connection
 from devices import pairing
+from devices.client.__main__ import parser as client_parser
 from devices.models import OfferedTool
 from functions import store
 from functions.models import StoredFunction
@@ -248,8 +250,10 @@ def test_an_impossible_month_shows_this_one(month, alice, signed_in):
 
 def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
     browser = signed_in(alice)
-    code = browser.post("/devices/pair").context["code"]
+    shown = browser.post("/devices/pair").context
+    code, command = shown["code"], shlex.split(shown["command"])
     assert pairing.account_of(code) == alice
+    assert client_parser().parse_args(command[3:]).code == code, "the client understands what the page tells to type"
     device = pairing.pair(code, name="laptop", platform="Linux").device
     offer = OfferedTool.objects.create(device=device, name="lamp", hash="0" * 64, input_schema={"type": "object"})
     assert b"laptop" in browser.get("/devices/").content
