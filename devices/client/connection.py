@@ -106,6 +106,8 @@ class Client:
                 await self.listen(socket, hello)
             finally:
                 self.socket, self.is_greeted = None, False
+                for request_id in [*self.runs]:
+                    self.answer_request(request_id, None, LOST)
                 for task in (beating, stopper):
                     task.cancel()
 
@@ -185,7 +187,9 @@ class Client:
     # -- runs of one's own ----------------------------------------------------------------------------------------
 
     async def request_run(self, *, agent: str = "", chain: str = "", input: Any = None, agent_id: str = "") -> str:
-        """Ask for a run now; returns its id. Raises Fatal with the server's reason."""
+        """Ask for a run now; returns its id. Raises Fatal with the server's reason, or where nobody can answer."""
+        if not self.is_greeted:
+            raise Fatal("not connected")
         request_id = f"{random.getrandbits(64):016x}"  # noqa: S311
         came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.runs[request_id] = came
@@ -203,6 +207,7 @@ class Client:
 
 
 PING = protocol.encode(protocol.Ping())
+LOST = protocol.Error("disconnected", "the connection ended before the answer; the run may have been started")
 
 
 def check_refusal(error: BaseException) -> None:

@@ -82,9 +82,6 @@ class Home:
             os.fsync(file.fileno())
         made.replace(self.path / "device.json")
 
-    def is_paired(self) -> bool:
-        return (self.path / "device.json").exists()
-
     def config(self) -> Config:
         """Raises Fatal, with the line of the file that is wrong."""
         path = self.path / "config.toml"
