@@ -225,10 +225,10 @@ class Conversation:
 
     def look_for_circles(self) -> None:
         """A run that goes round in circles is told once, then stopped."""
-        if self.run.turns < stuck.FIRST_CHECK:
-            return
-        steps = [Step.of(record) for record in self.records]
-        verdict = stuck.check(steps, was_warned=bool(self.run.policy.get("warned")))
+        warned = self.run.policy.get("warned")
+        if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
+            return  # whoever was warned of this turn, and then lost its worker, has yet to hear it
+        verdict = stuck.check([Step.of(record) for record in self.records], was_warned=bool(warned))
         if verdict is None:
             return
         if verdict.stop:

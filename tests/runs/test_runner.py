@@ -8,6 +8,7 @@ from django.utils import timezone
 from agents.models import Tool
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs import approvals, endings, intake, recovery
+from runs.conversation import Conversation
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
 from tests.fakes import calls, fails, says
 
@@ -300,6 +301,32 @@ def test_a_run_that_waits_still_knows_that_it_was_warned(worker, alice, agent, s
     assert run.status == "succeeded"
     told = [message["content"] for message in stub.requests[-1]["messages"] if message["role"] == "user"]
     assert [text for text in told if "circles" in text] == [run.policy["warned"]["reason"]]
+
+
+@pytest.mark.circles
+def test_a_worker_that_vanishes_after_the_warning_takes_no_chance_away(
+    worker, alice, make_agent, make_tool, stub_provider, stub, functions, monkeypatch
+):
+    agent = make_agent(tools=[make_tool(effect="read")], provider=stub_provider)
+    functions.answers.extend(ToolResult(ok=True, value=thrown) for thrown in (2, 3, 5, 1))
+    stub.script(*[calls(("add", {"a": 1, "b": 2}))] * 4, says("It is one"))
+    ask, asked = Conversation.ask, []
+
+    def vanish_at_the_fifth(self, **more):
+        asked.append(self.run.turns)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return ask(self, **more)
+
+    monkeypatch.setattr(Conversation, "ask", vanish_at_the_fifth)
+    with pytest.raises(KeyboardInterrupt):
+        worker.send_message(alice, "throw", agent)
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    recovery.tick()
+    worker.work()
+    run = Run.objects.get()
+    assert (run.status, run.policy["warned"]["turn"]) == ("succeeded", 4)
+    assert stub.requests[-1]["messages"][-1]["content"] == run.policy["warned"]["reason"]
 
 
 def test_a_message_behind_a_busy_one_follows_it(worker, alice, agent, stub, functions):
