@@ -1,9 +1,11 @@
 """One answer for every error of the API: {"error": {"code", "message", "hint", "details", "request_id"}}."""
 
+import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as ModelValidationError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -26,8 +28,11 @@ WORDS = {
 }
 
 
-def handle(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Turn an exception of a view into a response; None lets Django answer 500 without a stack trace."""
+log = logging.getLogger(__name__)
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response:
+    """Turn an exception of a view into a response. What nobody foresaw is logged and answered without a stack trace."""
     if isinstance(error, MusterError):
         return answer(context, error.status, error.code, str(error), error.hint, error.details, error.headers)
     if isinstance(error, Http404):
@@ -43,7 +48,17 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
-    return None
+    log.error("%s %s broke", *asked(context), exc_info=error)
+    if isinstance(error, OperationalError | InterfaceError):
+        hint = "Try again in a moment: nothing of this request was stored. The server's log says what is wrong."
+        message = "The database is away or cannot write."
+        return answer(context, 503, "database_unavailable", message, hint, headers={"Retry-After": "5"})
+    return answer(context, 500, "internal_error", "Something broke here.", "Tell the administrator the request_id.")
+
+
+def asked(context: dict[str, Any]) -> tuple[str, str]:
+    request = context.get("request")
+    return getattr(request, "method", ""), getattr(request, "path", "")
 
 
 def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:

@@ -45,6 +45,7 @@ from .call_rows import (
     may_start,
     start,
 )
+from .exceptions import DATABASE_GONE
 from .leases import Lease, release_connection
 from .models import Approval, Run, RunValue, ToolCallRecord
 
@@ -211,13 +212,13 @@ class Desk:
         self.settle(record, result)
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
-        """What the tool says; whatever it raises becomes a typed result, but for CallPending."""
+        """What the tool says; whatever it raises becomes a typed result, but for what interrupts the run."""
         if tool.name == COMPLETE.name and tool.kind == "builtin":
             return ToolResult(ok=True, value=record.arguments.get("result"))
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
             return toolsets.call(tool, call, self.context(tool, record))
-        except CallPending:
+        except (CallPending, *DATABASE_GONE):
             raise
         except ToolError as error:
             return failure(error)

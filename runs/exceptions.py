@@ -2,7 +2,11 @@
 
 from datetime import datetime
 
+from django.db import InterfaceError, OperationalError
+
 from agents.exceptions import Conflict, Invalid, Unavailable
+
+DATABASE_GONE = (OperationalError, InterfaceError)  # away, restarting, its disk full: the run goes on later
 
 
 class SessionBusy(Conflict):

@@ -12,7 +12,7 @@ from functions import sandbox
 
 from . import chains, endings, events
 from .conversation import Conversation, check_alive
-from .exceptions import LeaseLost, RunDone, RunEnded, RunWaits
+from .exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
 from .leases import Lease, hold, release_connection, worker_name
 from .models import Run, ToolCallRecord
 
@@ -37,6 +37,8 @@ def execute(run_id: str) -> None:
             pass
         except LeaseLost:
             log.info("Run %s went to another worker", run.pk)
+        except DATABASE_GONE as error:
+            log.warning("Run %s goes on once its lease has run out: %s", run.pk, error)
         finally:
             sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
 
@@ -66,7 +68,7 @@ def work(run: Run, lease: Lease) -> None:
                 chains.advance(run, lease)
             else:
                 Conversation(run, lease).hold()
-    except (RunWaits, RunEnded, RunDone, LeaseLost):
+    except (RunWaits, RunEnded, RunDone, LeaseLost, *DATABASE_GONE):
         raise
     except Exception as error:  # whatever breaks in here, the run must end and say so
         log.exception("Run %s broke", run.pk)

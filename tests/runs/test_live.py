@@ -212,6 +212,27 @@ def test_a_killed_worker_loses_no_run_and_repeats_no_effect(muster, model):
     assert "run.recovered" in kinds
 
 
+@pytest.mark.parametrize("moment", ["the model thinks", "the call is under way"])
+def test_a_killed_postgres_loses_no_run_and_repeats_no_effect(muster, model, moment):
+    """kill -9 of the database's server: requests are told 503, the run goes on when it is back."""
+    if "postgres" not in muster.programs():
+        pytest.skip("SQLite is no server")
+    silence = 2 if moment == "the model thinks" else 0
+    model.script(calls(("slow", {"note": "once"}), silent_s=silence), says("Done, or not."), says("Done, or not."))
+    run_id = start(muster)
+    if not silence:
+        wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"])
+    wait_for(lambda: run_of(muster, run_id)["status"] == "running")
+    os.kill(muster.programs()["postgres"].pid, signal.SIGKILL)
+    away = muster.http.get(f"/api/v1/runs/{run_id}")
+    assert away.status_code in (200, 503) and (away.status_code == 200 or "error" in away.json())
+    wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}").status_code == 200, 30)
+    run = ended(muster, run_id, within=60)
+    assert run["status"] == "succeeded", run["error"]
+    made = muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"]
+    assert [(call["outcome"], call["attempt"]) for call in made] in ([("ok", 1)], [("unknown", 1)])
+
+
 def test_fifty_messages_at_once_are_all_answered(muster, model):
     answers = []
 
