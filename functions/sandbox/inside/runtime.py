@@ -68,7 +68,13 @@ class Job:
         self.order |= read_json(payload[4:])
 
     def prepare(self) -> None:
-        """Make the globals of the next call while nobody waits."""
+        """Make the globals of the next call while nobody waits.
+
+        The last ones are emptied, since functions and their globals hold each other: left to the collector they would
+        make each call touch fresh memory.
+        """
+        if self.globals is not None:
+            self.globals.clear()
         self.globals = _globals(self)
 
 
@@ -89,7 +95,7 @@ def run(job: Job, channel: Channel) -> None:
 
 
 def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
-    namespace, job.globals = job.globals or _globals(job), None
+    namespace = job.globals = job.globals or _globals(job)
     exec(job.code, namespace)  # bytecode that a compiler child made: this process is locked and expendable
     entry = namespace.get(order["entry"])
     if not callable(entry):

@@ -226,6 +226,13 @@ def test_a_kept_child_forgets_answers_that_its_last_call_did_not_wait_for(pool):
     assert [pool.execute(source, {"n": n}, **options).result for n in (1, 2)] == [1, 2]
 
 
+def test_a_kept_child_leaves_no_object_of_one_call_to_the_next(pool):
+    source = "class Loud:\n    def __del__(self): print('gone')\ndef main(n):\n    main.mine = Loud()\n    return n\n"
+    outcomes = [pool.execute(source, {"n": n}, reuse="r") for n in range(3)]
+    assert [(outcome.result, outcome.printed) for outcome in outcomes] == [(0, ""), (1, ""), (2, "")]
+    assert pool._servers["core"].taken == 1
+
+
 def test_a_kept_child_serves_one_user_only(pool):
     for owner in ("alice", "bob"):
         assert pool.execute("def main(): return 1", reuse="r", owner=owner).ok
