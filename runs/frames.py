@@ -1,9 +1,9 @@
 """An event as it goes over the wire: each of its texts is made once, however many read it."""
 
-from functools import cached_property
 from typing import Any
 
 import orjson
+from django.utils.functional import cached_property  # functools' takes a lock each time
 
 
 class Frame:

@@ -1,4 +1,4 @@
-"""Stored events of a run, read in slices. Their data stays the JSON text that it is in the row."""
+"""Stored events of a run, read in slices. Their data stays the JSON text that it is in the row, and their time text."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,7 +9,6 @@ from django.db.models.functions import Cast
 from agents.prepared import Select
 from agents.threads import in_thread
 
-from .events import rfc3339
 from .frames import Frame
 from .models import RunEvent
 
@@ -33,12 +32,18 @@ def read(run_id: Any, after: int) -> list[Frame]:
     return [Frame(run, type, data, seq=seq, at=rfc3339(at)) for seq, type, at, data in rows]
 
 
+def rfc3339(at: str) -> str:
+    """Of a moment as databases write it, in UTC: “2026-06-01 08:00:00.123456”, the fraction and “+00” as may be."""
+    fraction = at[20:].partition("+")[0]
+    return f"{at[:10]}T{at[11:19]}.{fraction[:3]:0<3}Z"
+
+
 STORED = Select(
     lambda at: (
         RunEvent.objects.filter(run_id=at.run, seq__gt=at.after)
         .order_by("seq")
-        .annotate(text=Cast("data", TextField()))
-        .values_list("seq", "type", "at", "text")[:SLICE]
+        .annotate(moment=Cast("at", TextField()), text=Cast("data", TextField()))
+        .values_list("seq", "type", "moment", "text")[:SLICE]
     ),
     run=UUIDField(),
     after=IntegerField(),

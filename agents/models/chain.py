@@ -271,7 +271,7 @@ class Targets:
         return None
 
     def policy_problems(self, spec: ChainSpec) -> list[Problem]:
-        """A policy that names what is not there is a slip: it would keep out, or let through, another tool than meant."""
+        """A policy that names what is not there is a slip: another tool would be kept out, or let through."""
         named = {step.key: {*(step.policy.allowed or ()), *step.policy.blocked} - {"complete"} for step in spec.steps}
         wanted = set().union(*named.values())
         known = self.named(Tool.objects.all(), wanted) if wanted else {}

@@ -253,7 +253,16 @@ def test_the_text_is_the_row_s_own_and_reads_as_one_event(run):
     lines = frame.as_sse.decode().split("\n")
     assert lines[:2] == ["id: 2", "event: tool.log"] and lines[3:] == ["", ""]
     assert frame.data == row.data
-    assert Frame.of(events.as_json(row)).data == frame.data
+    live = Frame.of(events.as_json(row))
+    assert (live.data, live.at) == (frame.data, frame.at)
+
+
+@pytest.mark.parametrize("microsecond", [0, 120_000, 123_456, 999_999])
+def test_a_stored_moment_is_told_as_it_was_live(run, microsecond):
+    at = run.created_at.replace(microsecond=microsecond)
+    RunEvent.objects.filter(run=run).update(at=at)
+    (frame,) = stored.read(run.pk, 0)
+    assert frame.at == events.rfc3339(at)
 
 
 def test_who_has_everything_of_an_ended_run_is_told_not_to_come_back(run, alice_api):
