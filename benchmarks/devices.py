@@ -173,7 +173,7 @@ def new_user() -> Any:
     return get_user_model().objects.create(username=uuid.uuid4().hex)
 
 
-def wait_until_online(ids: list[Any], within: float = 60) -> None:
+def wait_until_online(ids: list[Any], within: float = 150) -> None:
     from django.utils import timezone
 
     from devices.models import Device
