@@ -27,23 +27,37 @@ TURN = Turn()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Takes its turn before BEGIN IMMEDIATE and gives it back with COMMIT, ROLLBACK or the connection's end."""
+    """Takes its turn before BEGIN IMMEDIATE and gives it back with COMMIT, ROLLBACK or the connection's end.
+
+    A transaction begins with its first statement: what Python prepares before that holds nobody up.
+    """
 
     mine: Any = None  # the lock, while it is held
+    is_to_begin = False
 
     def _start_transaction_under_autocommit(self) -> None:
+        self.is_to_begin = True
+
+    def create_cursor(self, name: Any = None) -> Any:
+        if self.is_to_begin:
+            self.begin()
+        return super().create_cursor(name)
+
+    def begin(self) -> None:
         lock = TURN.lock
         if not lock.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
             raise OperationalError("database is locked by this very process")
-        self.mine = lock
+        self.mine, self.is_to_begin = lock, False
         try:
             super()._start_transaction_under_autocommit()
         except BaseException:
             self.give_back()
+            self.is_to_begin = True
             raise
 
     def _commit(self) -> Any:
-        super()._commit()
+        if not self.is_to_begin:
+            super()._commit()
         self.give_back()  # a commit that failed is followed by a rollback
 
     def _rollback(self) -> Any:
@@ -59,6 +73,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.give_back()
 
     def give_back(self) -> None:
+        self.is_to_begin = False
         if self.mine is not None:
             lock, self.mine = self.mine, None
             lock.release()

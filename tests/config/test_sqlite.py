@@ -37,13 +37,39 @@ def write(name):
         Team.objects.create(name=name)
 
 
-def test_the_turn_is_held_as_long_as_the_transaction():
+def test_the_turn_is_held_from_the_first_statement_to_the_end():
     with transaction.atomic():
+        assert not TURN.lock.locked()
+        Team.objects.create(name="first")
         assert TURN.lock.locked()
         with transaction.atomic():
             assert TURN.lock.locked()
         assert TURN.lock.locked()
     assert not TURN.lock.locked()
+
+
+def test_a_read_first_takes_the_turn_too_so_that_nobody_writes_between():
+    with transaction.atomic():
+        assert not Team.objects.exists()
+        assert TURN.lock.locked()
+
+
+def test_a_transaction_without_a_statement_is_none():
+    with transaction.atomic(), transaction.atomic(savepoint=False):
+        pass
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        1 / 0  # noqa: B018
+    write("after")
+    assert not TURN.lock.locked() and Team.objects.count() == 1
+
+
+def test_what_fails_in_an_inner_transaction_leaves_the_outer_one():
+    with transaction.atomic():
+        with pytest.raises(IntegrityError), transaction.atomic():
+            write("one")
+            write("one")
+        write("two")
+    assert set(Team.objects.values_list("name", flat=True)) == {"two"}
 
 
 def test_a_transaction_that_fails_gives_it_back():
@@ -57,6 +83,7 @@ def test_a_connection_that_is_closed_in_the_middle_gives_it_back():
     def leave():
         transaction.set_autocommit(False)
         connection._start_transaction_under_autocommit()
+        assert not Team.objects.exists() and TURN.lock.locked()
         connection.close()
 
     thread, failures = in_thread(leave)
@@ -69,6 +96,7 @@ def test_who_waits_too_long_is_told(settings):
 
     def hold():
         with transaction.atomic():
+            Team.objects.create(name="early")
             started.set()
             end.wait(10)
 
@@ -99,6 +127,7 @@ def test_many_writers_all_get_their_turn():
 
 def test_a_child_forked_in_the_middle_of_a_write_has_its_own_turn():
     with transaction.atomic():
+        Team.objects.create(name="parent")
         if (child := os.fork()) == 0:
             os._exit(0 if TURN.lock.acquire(timeout=1) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
