@@ -26,20 +26,24 @@ class Rate(BaseThrottle):
     """
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        limits = [(name, limit) for name, limit in counted(request) if limit > 0]
-        if not limits:
-            return True
-        counts = count([name for name, _ in limits])
-        return all(seen <= limit for seen, (_, limit) in zip(counts, limits, strict=True))
+        return is_within(request.user, request.auth, address_of(request))
 
     def wait(self) -> float:
-        return WINDOW_S - time() % WINDOW_S
+        return until_next()
 
 
-def counted(request: Any) -> list[tuple[str, int]]:
-    """What is counted for this request: (name, limit a minute); limit 0 is no limit."""
-    caller = f"k{request.auth.pk}" if isinstance(request.auth, ApiKey) else f"u{request.user.pk}"
-    return [(caller, settings.RATE_PER_KEY), (f"a{address_of(request)}", settings.RATE_PER_ADDRESS)]
+def is_within(user: Any, key: Any, address: str) -> bool:
+    """Count one request, or one frame of a socket; False when it was one too many. A limit of 0 is no limit."""
+    caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
+    limits = [(caller, settings.RATE_PER_KEY), (f"a{address}", settings.RATE_PER_ADDRESS)]
+    limits = [(name, limit) for name, limit in limits if limit > 0]
+    counts = count([name for name, _ in limits]) if limits else []
+    return all(seen <= limit for seen, (_, limit) in zip(counts, limits, strict=True))
+
+
+def until_next() -> float:
+    """Seconds until counting begins anew."""
+    return WINDOW_S - time() % WINDOW_S
 
 
 def count(names: list[str]) -> list[int]:

@@ -8,6 +8,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
+from agents import throttles
 from agents.exceptions import MusterError
 from agents.models import ApiKey
 from agents.models.key import DECIDE
@@ -16,7 +17,7 @@ from . import approvals, endings, intake, stream
 from .feed import FeedBroken
 from .models import Approval, Run, Session
 
-UNKNOWN, FORBIDDEN, MISSING = 4401, 4403, 4404
+UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
 RESTART = 1012  # come again, with the number of the last event you had
 
 
@@ -33,8 +34,11 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         await self.accept()
         code, reason = await self.admit()
         if code:
-            await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
-            await self.close(code=code, reason=reason)
+            await self.turn_away(code, reason)
+
+    async def turn_away(self, code: int, reason: str) -> None:
+        await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
+        await self.close(code=code, reason=reason)
 
     async def admit(self) -> tuple[int, str]:
         """(0, "") to go on, else a close code and its reason."""
@@ -43,7 +47,14 @@ class Authenticated(AsyncJsonWebsocketConsumer):
             return UNKNOWN, "Send an API key in the Authorization header, or log in."
         if not self.may(self.needs):
             return FORBIDDEN, f"This key lacks the scope {self.needs}."
-        return await self.begin()
+        return await self.counted() or await self.begin()
+
+    async def counted(self) -> tuple[int, str] | None:
+        """Handshakes and frames count as requests do: None while they are within the limits."""
+        address = (self.scope.get("client") or ("",))[0]
+        if await database_sync_to_async(throttles.is_within)(self.user, self.key, address):
+            return None
+        return TOO_MANY, f"Too many requests this minute: come again in {int(throttles.until_next()) + 1} s."
 
     async def begin(self) -> tuple[int, str]:
         raise NotImplementedError
@@ -131,6 +142,8 @@ class SessionConsumer(Authenticated):
         handler = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}.get(
             frame.get("type")
         )
+        if too_many := await self.counted():
+            return await self.turn_away(*too_many)
         if handler is None:
             return await self.send_error("unknown_frame", "Send JSON with type message, cancel or approve.")
         try:
