@@ -1,6 +1,6 @@
 """Fill a JSON Schema from a message, without a language model. Plain Python, deterministic.
 
-Looks for `name: value` first, then takes numbers, dates, quoted words and expressions in the order they stand.
+Looks for `name: value` and `name 7` first, then takes numbers, dates, quoted words and expressions as they stand in it.
 """
 
 import json
@@ -32,8 +32,8 @@ class Finder:
 
     def fill(self, schema: dict[str, JSON], *, optional: bool = True) -> dict[str, JSON]:
         """Properties that could be found; a required one that could not is absent."""
-        written = self.written_object()
         properties: dict[str, JSON] = schema.get("properties", {})
+        written = self.told_numbers(properties) | self.written_object()
         required = schema.get("required", list(properties))
         found: dict[str, JSON] = {}
         # A list keeps its order in every database, an object's keys do not: `required` says what comes first.
@@ -81,6 +81,20 @@ class Finder:
         pattern = rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
         match = re.search(pattern, self.text, re.IGNORECASE)
         return match.group(1) if match else None
+
+    def told_numbers(self, properties: dict[str, JSON]) -> dict[str, JSON]:
+        """Numbers right after a property's name, as in “rate 7” or “a rate of 7”; no other property takes them then."""
+        told: dict[str, JSON] = {}
+        for name, rule in properties.items():
+            kind = kind_of(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
+            said = re.escape(name).replace("_", "[_ ]")
+            match = re.search(rf"\b{said}\s+(?:of\s+|is\s+)?({NUMBER.pattern})", self.text, re.IGNORECASE)
+            if kind in ("number", "integer") and match and match.group(1) in self.numbers:
+                value = converted(match.group(1), kind)
+                if value is not NOTHING:
+                    self.numbers.remove(match.group(1))
+                    told[name] = value
+        return told
 
     def choice(self, rule: dict[str, JSON], named: str | None, required: bool) -> JSON:
         said = (named or self.text).lower()

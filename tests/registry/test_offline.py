@@ -39,6 +39,14 @@ TOOLS = {
         "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     },
     "convert-units": {"description": "Convert a value from one unit to another", "input_schema": CONVERT},
+    "vat": {
+        "description": "Gross amount of a net price",
+        "input_schema": {
+            "type": "object",
+            "properties": {"net": {"type": "number"}, "rate": {"type": "number", "default": 19}},
+            "required": ["net"],
+        },
+    },
     "average": {
         "description": "The mean of some numbers",
         "input_schema": {
@@ -69,6 +77,9 @@ def live(make_agent, make_tool):
         ("What is 12 * (3 + 4)?", "calculate", {"expression": "12 * (3 + 4)"}),
         ("Count the words of this text: to be or not to be", "word-count", {"text": "to be or not to be"}),
         ("Convert 5 km to miles", "convert-units", {"value": 5, "from_unit": "km", "to_unit": "miles"}),
+        ("vat for a net of 100", "vat", {"net": 100}),
+        ("vat for net 100, rate 7", "vat", {"net": 100, "rate": 7}),
+        ("vat at a rate of 7 for 100", "vat", {"net": 100, "rate": 7}),
         ("What is the average of 4, 5 and 9?", "average", {"numbers": [4, 5, 9]}),
     ],
 )
