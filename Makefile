@@ -57,7 +57,7 @@ demo: export MUSTER_DATA_DIR = var/demo
 demo: $(RUN)  ## talk to three starter agents in the terminal; nothing is served
 	@$(BIN)/python manage.py init_db --verbosity 0
 	@$(BIN)/python manage.py create_key demo >/dev/null 2>&1
-	@for agent in "helper|What is 17 * 23?" "bookkeeper|loan payment principal 200000 yearly_rate 3.5 years 25" \
+	@for agent in "helper|What is 17 * 23?" "bookkeeper|loan payment principal 200000 annual_rate 3.5 months 300" \
 	  "assistant|text statistics of: the quick brown fox"; do \
 	  printf '\n%s> %s\n' "$${agent%%|*}" "$${agent#*|}"; \
 	  $(BIN)/python manage.py chat "$${agent%%|*}" --user demo --message "$${agent#*|}"; done
