@@ -7,13 +7,13 @@ import signal
 import subprocess
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import websockets
 
 from tests.fakes import StubOpenAI, calls, says
 from tests.live import Live, data_directory, database_of, wait_for
+from tests.loops import in_a_loop
 
 pytestmark = [pytest.mark.slow]
 ADD = "def add(a: float, b: float) -> float:\n    '''Add two numbers.'''\n    return a + b\n"
@@ -132,12 +132,6 @@ def test_a_cancel_stops_a_function_that_is_still_running(muster, model):
     wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"])
     muster.http.post(f"/api/v1/runs/{run_id}/cancel", json={})
     assert ended(muster, run_id, within=5)["status"] == "cancelled"
-
-
-def in_a_loop(coroutine):
-    """Its result; on a thread of its own, since the browser tests keep a loop running in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
 
 
 def test_the_session_socket_talks_and_watches(muster, model):

@@ -1,7 +1,5 @@
 """Sockets count against the limits of their key as requests do."""
 
-import asyncio
-
 import pytest
 import time_machine
 from channels.testing import WebsocketCommunicator
@@ -10,6 +8,7 @@ from agents import throttles
 from agents.models import ApiKey
 from config.asgi import application
 from runs.models import Session
+from tests.loops import in_a_loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,7 +50,7 @@ def test_frames_beyond_the_limit_close_it_with_a_reason(few, alice, session):
             await socket.send_json_to({"type": "what"})
         return await all_frames(socket)
 
-    *said, told, closed = asyncio.run(talk())
+    *said, told, closed = in_a_loop(talk())
     assert [frame["text"].count("unknown_frame") for frame in said] == [1, 1]
     assert "closed_4429" in told["text"] and "31 s" in told["text"] and closed["code"] == 4429
 
@@ -66,5 +65,5 @@ def test_a_handshake_beyond_the_limit_is_turned_away(few, alice, session):
             await socket.disconnect()
         return ended
 
-    told, closed = asyncio.run(knock())
+    told, closed = in_a_loop(knock())
     assert "closed_4429" in told["text"] and closed["code"] == 4429

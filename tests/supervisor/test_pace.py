@@ -7,6 +7,7 @@ import sys
 import pytest
 import websockets
 
+from tests.loops import in_a_loop
 from tests.supervisor.endless import MANY, PIECE
 
 WHOLE = MANY * len(PIECE)
@@ -34,24 +35,33 @@ async def connect(port):
     return reader, writer
 
 
-async def test_a_stream_is_not_kept_in_memory_for_who_does_not_read(endless):
-    port, told = endless(0.3)
-    _, writer = await connect(port)
-    sent = int((await asyncio.to_thread(told.readline)).split()[1])
-    writer.close()
-    assert sent < MANY / 2
-
-
-async def test_a_socket_is_not_kept_in_memory_for_who_does_not_read(endless):
-    port, told = endless(0.3)
-    async with websockets.connect(f"ws://127.0.0.1:{port}/", max_queue=1):
+def test_a_stream_is_not_kept_in_memory_for_who_does_not_read(endless):
+    async def stall():
+        port, told = endless(0.3)
+        _, writer = await connect(port)
         sent = int((await asyncio.to_thread(told.readline)).split()[1])
-    assert sent < MANY / 2
+        writer.close()
+        return sent
+
+    assert in_a_loop(stall()) < MANY / 2
 
 
-async def test_who_reads_late_gets_everything(endless):
-    port, told = endless(30)
-    reader, writer = await connect(port)
-    read = len(await reader.readexactly(WHOLE))
-    assert read == WHOLE and int((await asyncio.to_thread(told.readline)).split()[1]) == MANY
-    writer.close()
+def test_a_socket_is_not_kept_in_memory_for_who_does_not_read(endless):
+    async def stall():
+        port, told = endless(0.3)
+        async with websockets.connect(f"ws://127.0.0.1:{port}/", max_queue=1):
+            return int((await asyncio.to_thread(told.readline)).split()[1])
+
+    assert in_a_loop(stall()) < MANY / 2
+
+
+def test_who_reads_late_gets_everything(endless):
+    async def read():
+        port, told = endless(30)
+        reader, writer = await connect(port)
+        read = len(await reader.readexactly(WHOLE))
+        sent = int((await asyncio.to_thread(told.readline)).split()[1])
+        writer.close()
+        return read, sent
+
+    assert in_a_loop(read()) == (WHOLE, MANY)
