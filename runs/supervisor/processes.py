@@ -14,7 +14,7 @@ from collections.abc import Callable
 import setproctitle
 
 PR_SET_PDEATHSIG = 1
-RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -63,6 +63,9 @@ def name_process(name: str) -> None:
 
 
 def forget_handlers() -> None:
+    """The supervisor's own. SIGPIPE stays ignored, as Python has it: a reader that left is an error to catch, and would
+    else be the end of a server.
+    """
     signal.set_wakeup_fd(-1)
     for number in RESET:
         signal.signal(number, signal.SIG_DFL)

@@ -53,11 +53,28 @@ def test_it_starts_again_at_once_after_it_was_killed(own_live):
 
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "valkey"])
 def test_a_fallen_program_is_started_again(own_live, name):
-    fallen = own_live.programs()[name]
+    before = own_live.programs()
 
-    fallen.kill()
+    before[name].kill()
 
-    wait_for(lambda: own_live.programs().get(name, fallen) != fallen)
+    wait_for(lambda: own_live.programs().get(name, before[name]) != before[name])
+    others = [other for other in before if other != name]
+    assert [own_live.programs()[other] for other in others] == [before[other] for other in others]
+
+
+def test_a_broker_that_falls_while_it_is_written_to_takes_nobody_with_it(own_live):
+    """Each fall finds requests and device sockets at work; the kernel tells a writer by SIGPIPE that nobody reads."""
+    before = own_live.programs()
+    for _ in range(3):
+        fallen = own_live.programs()["valkey"]
+        fallen.kill()
+        for _ in range(20):
+            own_live.http.get("/api/v1/me")  # counted in the broker
+        wait_for(lambda fallen=fallen: own_live.programs().get("valkey", fallen) != fallen)
+    after = own_live.programs()
+    assert {name: after[name] for name in ("web", "worker", "beat")} == {
+        name: before[name] for name in ("web", "worker", "beat")
+    }
 
 
 def test_callers_wait_while_the_web_server_is_started_again(own_live):
