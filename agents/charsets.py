@@ -9,7 +9,7 @@ def known_charset(name: str) -> str:
     """The codec to decode with, or nothing for what is unknown or no charset of documents."""
     try:
         codec = codecs.lookup(name)
+        b"x".decode(name, "replace")  # refuses what turns bytes into bytes, such as zlib
     except (LookupError, ValueError):
         return ""
-    is_charset = codec._is_text_encoding and codec.name.replace("-", "_") not in NO_CHARSETS  # type: ignore[attr-defined]
-    return codec.name if is_charset else ""
+    return "" if codec.name.replace("-", "_") in NO_CHARSETS else codec.name

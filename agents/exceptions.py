@@ -1,6 +1,8 @@
 """Errors that reach a caller. Each class says what the catcher should answer; config/errors.py turns them into JSON."""
 
-from typing import Any
+from typing import Any, Self
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 
 class MusterError(Exception):
@@ -58,6 +60,17 @@ class Invalid(MusterError):
 
     status = 422
     code = "invalid"
+
+    @classmethod
+    def of(cls, error: ValidationError) -> Self:
+        """What a row's own checks refuse: one detail {"field", "code", "message"} a fault."""
+        faults = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        details = [
+            {"field": "" if field == NON_FIELD_ERRORS else field, "code": "invalid", "message": message}
+            for field, messages in faults.items()
+            for message in messages
+        ]
+        return cls("The values are not valid.", hint="See details.", details=details)
 
 
 class RateLimited(MusterError):

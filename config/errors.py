@@ -10,8 +10,9 @@ from django.http import Http404
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
-from agents.exceptions import MusterError
+from agents.exceptions import Invalid, MusterError
 
+log = logging.getLogger(__name__)
 WORDS = {
     drf.ParseError: ("malformed", "Send a JSON body that matches the schema at /api/docs/."),
     drf.NotAuthenticated: ("not_authenticated", "Send `Authorization: Bearer <api key>`."),
@@ -28,11 +29,10 @@ WORDS = {
 }
 
 
-log = logging.getLogger(__name__)
-
-
 def handle(error: Exception, context: dict[str, Any]) -> Response:
     """Turn an exception of a view into a response. What nobody foresaw is logged and answered without a stack trace."""
+    if isinstance(error, ModelValidationError):
+        error = Invalid.of(error)
     if isinstance(error, MusterError):
         return answer(context, error.status, error.code, str(error), error.hint, error.details, error.headers)
     if isinstance(error, Http404):
@@ -41,16 +41,13 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         error = drf.PermissionDenied()
     if isinstance(error, RequestDataTooBig):
         return answer(context, 413, "too_large", "The body is larger than this site takes.", "Send less at a time.")
-    if isinstance(error, ModelValidationError):
-        details = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
-        return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(details))
     if isinstance(error, drf.ValidationError):
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
     log.error("%s %s broke", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
-        hint = "Try again in a moment: nothing of this request was stored. The server's log says what is wrong."
+        hint = "Try again in a moment, with the same Idempotency-Key where there was one: it may have been stored."
         message = "The database is away or cannot write."
         return answer(context, 503, "database_unavailable", message, hint, headers={"Retry-After": "5"})
     return answer(context, 500, "internal_error", "Something broke here.", "Tell the administrator the request_id.")

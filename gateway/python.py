@@ -197,13 +197,7 @@ def plain_refusals() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        faults = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
-        details = [
-            {"field": field, "code": "invalid", "message": message}
-            for field, messages in faults.items()
-            for message in messages
-        ]
-        raise Invalid("The definition is not valid.", hint="See details.", details=details) from error
+        raise Invalid.of(error) from error
 
 
 def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:

@@ -129,7 +129,7 @@ class MessagesView(APIView):
 
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
-            "run": kept(RunSerializer).to_representation(as_ended(taken.run, ended)),
+            "run": kept(RunSerializer).to_representation(as_told(taken.run, ended)),
             "session": str(taken.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
@@ -138,7 +138,7 @@ class MessagesView(APIView):
         return Response(body)
 
 
-def as_ended(run: Run, ended: dict[str, Any]) -> Run:
+def as_told(run: Run, ended: dict[str, Any]) -> Run:
     """The run as its last event describes it: its row needs no reading."""
     if run.agent_id is None:
         return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)

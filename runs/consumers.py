@@ -12,6 +12,7 @@ from agents import throttles
 from agents.exceptions import MusterError
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from agents.threads import in_thread
 
 from . import approvals, endings, intake, stream
 from .feed import FeedBroken
@@ -52,7 +53,7 @@ class Authenticated(AsyncJsonWebsocketConsumer):
     async def counted(self) -> tuple[int, str] | None:
         """Handshakes and frames count as requests do: None while they are within the limits."""
         address = (self.scope.get("client") or ("",))[0]
-        if await database_sync_to_async(throttles.is_within)(self.user, self.key, address):
+        if await in_thread(throttles.is_within, self.user, self.key, address):
             return None
         return TOO_MANY, f"Too many requests this minute: come again in {int(throttles.until_next()) + 1} s."
 

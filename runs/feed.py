@@ -207,12 +207,18 @@ class Ear:
         layer = get_channel_layer()
         while True:
             message = await layer.receive(self.channel)
-            event = message.get("event")
-            feed = self.feeds.get(event["run"] if event else message["run"])
-            if feed and event:
-                feed.hear(Frame.of(event))
-            elif feed and message["to"] == self.channel:
-                feed.may_have_missed()  # from now on the subscription stands
+            try:
+                self.hand_over(message)
+            except Exception:  # one run's news must not deafen all others; its own feed reads the rows in a while
+                log.exception("A message to the feeds was not understood: %s", str(message)[:500])
+
+    def hand_over(self, message: dict[str, Any]) -> None:
+        event = message.get("event")
+        feed = self.feeds.get(event["run"] if event else message["run"])
+        if feed and event:
+            feed.hear(Frame.of(event))
+        elif feed and message["to"] == self.channel:
+            feed.may_have_missed()  # from now on the subscription stands
 
 
 def groups_of(run_id: str) -> tuple[str, str]:

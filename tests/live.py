@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -120,11 +120,14 @@ def read_until(process: subprocess.Popen, within: float = 240) -> str:
     return said
 
 
-def wait_for(condition: Any, within: float = 60) -> Any:
-    """The first true answer of a condition about other processes, which nothing in this one can wait upon."""
+def wait_for(condition: Any, within: float = 60, told: Callable[[], str] = str) -> Any:
+    """The first true answer of a condition about other processes, which nothing in this one can wait upon.
+
+    `told()` says what is known of them when the wait was in vain.
+    """
     until = time.monotonic() + within
     while not (answer := condition()):
-        assert time.monotonic() < until, f"still not so after {within} s"
+        assert time.monotonic() < until, f"still not so after {within} s: {told()}"
         time.sleep(0.02)
     return answer
 

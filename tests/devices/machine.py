@@ -36,8 +36,13 @@ class Machine:
         with self.log.open("a") as log:
             command = [sys.executable, "-m", "devices.client", "--home", str(self.home), "run"]
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_for(self.is_online, within=120)
+        wait_for(self.is_online, within=120, told=self.said)
         return self
+
+    def said(self) -> str:
+        """Whether the client still lives, and what it printed last: for whoever waits for it in vain."""
+        code = self.process.poll() if self.process else None
+        return f"exit code {code}\n{''.join(self.log.read_text().splitlines(keepends=True)[-20:])}"
 
     def is_online(self) -> bool:
         try:

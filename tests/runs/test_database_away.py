@@ -46,7 +46,7 @@ def test_a_request_on_a_full_disk_is_told_so_and_leaves_nothing(alice_api, offli
     answer = alice_api.post("/api/v1/agents/", BIG)
     assert answer.status_code == 503 and int(answer["Retry-After"]) > 0
     error = answer.json()["error"]
-    assert error["code"] == "database_unavailable" and "nothing" in error["hint"] and error["request_id"]
+    assert error["code"] == "database_unavailable" and "Idempotency-Key" in error["hint"] and error["request_id"]
     disk.make_room()
     assert alice_api.get("/api/v1/agents/big").status_code == 404
     assert alice_api.post("/api/v1/agents/", BIG).status_code == 201

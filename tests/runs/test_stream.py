@@ -242,6 +242,19 @@ async def test_a_feed_that_breaks_ends_the_streams_so_that_they_come_again(run, 
         await at_end(watcher)
 
 
+async def test_a_message_nobody_understands_deafens_no_watcher(run, tell, end, caplog):
+    """Rows read in the broker's stead would come after the test's patience: HEARTBEAT_S is longer."""
+    watcher = Watcher(run)
+    await watcher.has(lambda one: one.numbers == [1])
+    await until_subscribed(run, 1)
+    await in_thread(broadcast.publish, events.group_of(run.pk), {"type": "run.event", "event": {"run": str(run.pk)}})
+    await tell("tool.log")
+    await watcher.has(lambda one: one.numbers == [1, 2])
+    assert "not understood" in caplog.text
+    await end()
+    await at_end(watcher)
+
+
 async def all_of(source):
     return b"".join([piece async for piece in source])
 
