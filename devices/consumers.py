@@ -46,7 +46,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.on_request = on_request
         self.device: Device | None = None
         self.credential = ""
-        self.socket = uuid.uuid4().hex
+        self.socket = ""
         self.has_greeted = False
         self.early: dict[str, str] = {}
         self.bad_frames = 0
@@ -78,10 +78,12 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
-        self.device, self.credential = await in_batch(DeviceCredential.admit, bearer(self.scope))
-        if self.device is None:
+        admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
+        if admission is None:
             await self.close()
             return
+        self.device, self.credential = admission.device, admission.credential
+        self.socket = presence.socket_name(admission.number)
         await NUDGES.add(self)
         self.heard()
         await self.accept()
@@ -137,6 +139,9 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         arrival = await in_batch(presence.arrive, self.device.pk, self.socket, hello)
         if arrival is None:
             await self.close(protocol.REVOKED, "this device was revoked")
+            return
+        if arrival.is_late:
+            await self.give_way()
             return
         ack = protocol.HelloAck(settings.DEVICE_HEARTBEAT_S, self.credential or None, tuple(arrival.resend))
         self.credential = ""
@@ -219,8 +224,11 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         if event["socket"] == self.socket or not self.has_greeted:
             return
         if not await in_thread(presence.is_current, self.device.pk, self.socket):
-            await self.send_frame(protocol.Error("replaced", "the device has connected again elsewhere"))
-            await self.close(protocol.REPLACED, "replaced by a newer connection of this device")
+            await self.give_way()
+
+    async def give_way(self) -> None:
+        await self.send_frame(protocol.Error("replaced", "the device has connected again elsewhere"))
+        await self.close(protocol.REPLACED, "replaced by a newer connection of this device")
 
     async def device_revoked(self, event: dict[str, Any]) -> None:
         await self.send_frame(protocol.Error("revoked", "this device was revoked"))

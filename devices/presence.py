@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import DateTimeField, Q
@@ -23,19 +23,25 @@ MAX_WAITING = 1000  # calls handed over at one hello; the sweep brings the rest
 
 @dataclass(slots=True)
 class Arrival:
-    """What a hello led to: results the server wants, frames to send, calls settled by it."""
+    """What a hello led to: results the server wants, frames to send. Late: the device has connected anew since."""
 
+    is_late: bool = False
     resend: list[str] = field(default_factory=list)
     frames: list[tuple[str, str]] = field(default_factory=list)  # (call id or "", text)
 
 
 @transaction.atomic
 def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datetime | None = None) -> Arrival | None:
-    """Make this socket the device's only one and compare its journal with our open rows. None: revoked meanwhile."""
+    """Make this socket the device's only one and compare its journal with our open rows. None: revoked meanwhile.
+
+    A server that was held up may read a hello whose device has long been let in elsewhere: that changes nothing.
+    """
     now = now or timezone.now()
     device = Device.objects.select_for_update().filter(pk=device_id, revoked_at=None).first()
     if device is None:
         return None
+    if device.socket and number_of(socket) < number_of(device.socket):
+        return Arrival(is_late=True)
     has_forgotten = bool(device.journal_id or hello.journal_id) and device.journal_id != hello.journal_id
     greet(device, socket, hello, now)
     arrival = Arrival()
@@ -45,6 +51,16 @@ def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datet
         arrival.frames.append(("", notice.text))
         notice.delete()
     return arrival
+
+
+def socket_name(number: int) -> str:
+    """A name for the socket of the admission with that number."""
+    return f"{number:x}-{uuid4().hex}"
+
+
+def number_of(socket: str) -> int:
+    number, mark, _ = socket.partition("-")
+    return int(number, 16) if mark else 0
 
 
 def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetime) -> None:

@@ -32,6 +32,7 @@ log = logging.getLogger("muster.device")
 FIRST_S, LONGEST_S = 0.5, 30.0
 STEADY_S = 10.0  # a connection that lasted so long starts the back-off anew
 GRACE_S = 5.0
+REFUSALS = 3  # one after the other, until the credential is taken for void
 FINAL = {protocol.REPLACED: "another client has connected as this device", protocol.REVOKED: "this device was revoked"}
 
 
@@ -57,6 +58,7 @@ class Client:
 
     async def run(self) -> None:
         self.home.take()
+        self.identity = self.home.identity()  # the client that ran until now may have been given another credential
         if count := self.journal.recover():
             log.info("%d calls were interrupted when the client stopped last", count)
         await self.bridge.start()
@@ -73,14 +75,15 @@ class Client:
         self.stopping.set()
 
     async def stay_connected(self) -> None:
-        failures = 0
+        failures = refusals = 0
         while not self.stopping.is_set():
             started = time.monotonic()
             try:
                 await self.converse()
             except (OSError, InvalidHandshake, websockets.ConnectionClosed, TimeoutError) as error:
-                check_refusal(error)
-                log.info("not connected: %s", error)
+                refusals = refusals + 1 if is_refused(error) else 0
+                check_final(error, refusals)
+                log.info("not connected: %s", error or type(error).__name__)
             failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
             await self.pause(random.uniform(0, min(LONGEST_S, FIRST_S * 2**failures)))  # noqa: S311
 
@@ -156,9 +159,10 @@ class Client:
                 self.answer_request(frame.request_id, None, frame)
 
     async def on_hello_ack(self, ack: protocol.HelloAck, hello: DeviceHello) -> None:
-        if ack.credential:
-            self.identity = replace(self.identity, credential=ack.credential)
-            self.home.keep_identity(self.identity)
+        if ack.credential:  # on the disk first: what is used and then forgotten looks like a copy's
+            newer = replace(self.identity, credential=ack.credential)
+            self.home.keep_identity(newer)
+            self.identity = newer
         self.heartbeat_s = max(0.2, ack.heartbeat_s)
         self.journal.confirm(hello.unfinished, ack.resend)
         self.is_greeted = True
@@ -210,9 +214,13 @@ PING = protocol.encode(protocol.Ping())
 LOST = protocol.Error("disconnected", "the connection ended before the answer; the run may have been started")
 
 
-def check_refusal(error: BaseException) -> None:
-    """Raises Fatal where trying again cannot help."""
-    if isinstance(error, InvalidStatus) and error.response.status_code in (401, 403):
+def is_refused(error: BaseException) -> bool:
+    return isinstance(error, InvalidStatus) and error.response.status_code in (401, 403)
+
+
+def check_final(error: BaseException, refusals: int) -> None:
+    """Raises Fatal where trying again cannot help. A single refusal may be a proxy's, whose server just starts."""
+    if refusals >= REFUSALS:
         raise Fatal("the server refuses this device's credential: it was revoked, or is wrong. Pair the device again.")
     received = getattr(error, "rcvd", None)
     if received is not None and received.code in FINAL:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from devices.protocol import MISSED_BEATS
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters nobody mistakes for another: 5 bits each
 PAIRING_MINUTES = 10
 PAIRING_TRIES = 5
+UNUSED_KEPT = 4  # credentials of a generation that were issued, and may have reached the device or not
 
 
 def new_id() -> Any:
@@ -109,7 +111,7 @@ class CredentialQuerySet(PersonalQuerySet):
 
 
 class DeviceCredential(models.Model):
-    """One generation. It is replaced at each connection; the old one lives until the new one is used."""
+    """One of a generation. It is replaced at each connection; the old one lives until a new one is used."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="credentials")
     prefix = models.CharField(max_length=20, unique=True, editable=False)
@@ -131,40 +133,60 @@ class DeviceCredential(models.Model):
         return f"{self.prefix}… of {self.device}"
 
     @classmethod
-    def admit(cls, presented: str) -> tuple[Device | None, str]:
-        """The device this credential belongs to, and the credential that replaces it; (None, "") for a wrong one.
+    def admit(cls, presented: str) -> "Admission | None":
+        """Let a device in by its credential, which is replaced; None for a wrong one.
 
-        A credential whose successor was used already has been copied: both are revoked.
+        A successor that was issued stays good until one of its generation is used: an answer may have been lost, and
+        a handshake that its device gave up long ago may be looked at only now. One that is used after another of its
+        generation, or of a later one, has been copied: all are revoked.
         """
         prefix, _, secret = presented.partition(".")
         with transaction.atomic():
-            found = cls.objects.select_for_update(of=("self",)).select_related("device__owner", "replaced_by")
+            found = cls.objects.select_for_update(of=("device",)).select_related("device__owner")
             row = found.filter(prefix=prefix[:20]).first()
             if row is None or not hmac.compare_digest(row.digest, digest_of(secret)):
-                return None, ""
+                return None
             device = row.device
             if row.revoked_at or device.revoked_at or not device.owner.is_active:
-                return None, ""
-            if row.replaced_by is None or row.replaced_by.used_at is None:
-                return device, row.rotate()
+                return None
+            if not row.is_copied():
+                return row.rotate()
         device.revoke(reason="an old credential was used after its successor: somebody has a copy")
-        return None, ""
+        return None
 
-    def rotate(self) -> str:
-        """Mark this one used and issue its successor, in the place of one that never reached the device."""
+    def is_copied(self) -> bool:
+        others = DeviceCredential.objects.filter(device=self.device_id).exclude(pk=self.pk)
+        return others.filter(generation__gte=self.generation, used_at__isnull=False).exists()
+
+    def rotate(self) -> "Admission":
+        """Mark this one used and issue its successor."""
         now = timezone.now()
-        if self.replaced_by is not None:
-            self.replaced_by.delete()
+        self.forget_unused()
         successor, secret = self.device.issue_credential(self.generation + 1)
         self.replaced_by, self.used_at = successor, self.used_at or now
         self.save(update_fields=["replaced_by", "used_at"])
         if self.generation % 10 == 0:
             self.forget_ancestors(now - timedelta(days=30))
-        return secret
+        return Admission(self.device, secret, successor.pk)
+
+    def forget_unused(self) -> None:
+        """Successors that were issued and never used, but for the last few."""
+        unused = DeviceCredential.objects.filter(device=self.device_id, generation=self.generation + 1, used_at=None)
+        if stale := list(unused.order_by("-pk").values_list("pk", flat=True)[UNUSED_KEPT:]):
+            DeviceCredential.objects.filter(pk__in=stale).delete()
 
     def forget_ancestors(self, before: datetime) -> None:
-        older = DeviceCredential.objects.filter(device=self.device, generation__lt=self.generation - 1)
-        older.filter(replaced_by__used_at__lt=before).delete()
+        older = DeviceCredential.objects.filter(device=self.device_id, generation__lt=self.generation - 1)
+        older.filter(created_at__lt=before).delete()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A device that was let in: the credential it is to use from now on; a later admission has a higher number."""
+
+    device: Device
+    credential: str
+    number: int
 
 
 class Pairing(models.Model):

@@ -7,12 +7,23 @@ write once. An idle device costs the server one such message and its answer each
 import time
 from typing import Any
 
+from autobahn.websocket.types import ConnectionDeny
 from daphne.ws_protocol import WebSocketProtocol
 
 FINAL_TEXT, MASKED, TWO_BYTES, LONGEST = 0x81, 0x80, 126, 0xFFFF
 
 
 class ShortcutProtocol(WebSocketProtocol):
+    def check_timeouts(self) -> None:
+        """Whom nobody let in for so long is told that we are busy. Daphne would say 403, which is what a device hears
+        whose credential is void: its client ends, and a person must pair it again.
+        """
+        if self.state != self.STATE_CONNECTING or self.duration() <= self.server.websocket_connect_timeout:
+            super().check_timeouts()
+        elif waiting := self.__dict__.pop("handshake_deferred", None):
+            waiting.errback(ConnectionDeny(code=503, reason="Busy: come again"))
+            self.server.protocol_disconnected(self)
+
     def dataReceived(self, data: bytes) -> None:
         """What is neither one whole short text, nor the next one, is left to autobahn from there on."""
         while data and self.is_between_messages() and (message := whole_text(data)):

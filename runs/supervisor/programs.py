@@ -18,6 +18,7 @@ from runs.supervisor.supervision import Notify
 
 # Rows and JSON make many short-lived objects and few cycles: looking for some after every 700 took a sixth of the CPU.
 GARBAGE = (50_000, 20, 50)
+HANDSHAKE_S = 12  # for so long a socket may wait to be let in; clients wait a little longer
 
 
 def serve_web(line: socket.socket, notify: Notify) -> None:
@@ -35,6 +36,8 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
         import_string(settings.ASGI_APPLICATION),
         endpoints=["adopted"],
         websocket_timeout=-1,  # a device stays for weeks
+        websocket_connect_timeout=HANDSHAKE_S,
+        websocket_handshake_timeout=HANDSHAKE_S + 5,  # autobahn's own, which only hangs up
         server_name="muster",
         verbosity=0,
     )

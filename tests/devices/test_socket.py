@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 from agents.models import AuditEvent, Tool
 from devices import offers, presence
 from devices.models import Device, DeviceCredential, OfferedTool
+from devices.models.device import UNUSED_KEPT
 from tests.devices.scripted import ScriptedDevice, ask, asking, paired
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,10 +58,43 @@ async def test_the_old_credential_lives_until_the_new_one_is_used(laptop):
         assert device.is_open, "the answer with the new one may have been lost"
         await device.hello()
         newest = device.credential
-    async with ScriptedDevice(newer) as device:
-        assert not device.is_open, "it was replaced before it was used"
     async with ScriptedDevice(newest) as device:
         assert device.is_open
+    async with ScriptedDevice(newer) as device:
+        assert not device.is_open, "another of its generation has been used: whoever has this one is not the device"
+
+
+async def test_a_handshake_that_is_looked_at_late_does_not_lock_its_device_out(laptop):
+    """A server that was held up lets a connection in that its device gave up, and came elsewhere, long ago."""
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        async with ScriptedDevice(laptop[1]) as given_up:
+            assert given_up.is_open
+        await device.send(type="ping")
+        await device.expect("pong")
+        in_hand = device.credential
+    async with ScriptedDevice(in_hand) as device:
+        assert device.is_open
+        await device.hello()
+
+
+async def test_a_hello_that_is_read_late_does_not_end_the_newer_connection(laptop):
+    async with ScriptedDevice(laptop[1]) as older:
+        async with ScriptedDevice(laptop[1]) as newer:
+            await newer.hello()
+            await older.send(type="device_hello", protocol=1)
+            assert (await older.expect("error"))["code"] == "replaced"
+            assert (await older.closed())["code"] == 4409
+            await newer.send(type="ping")
+            await newer.expect("pong")
+            assert await newer.silent()
+
+
+async def test_answers_that_never_arrive_leave_a_few_credentials_and_no_more(laptop):
+    for _ in range(12):
+        async with ScriptedDevice(laptop[1]) as device:
+            assert device.is_open
+    assert await DeviceCredential.objects.acount() <= 1 + UNUSED_KEPT + 1
 
 
 async def test_an_old_credential_used_after_its_successor_revokes_both(laptop):

@@ -33,9 +33,11 @@ class Transport(StringTransport):
 
 
 @pytest.fixture
-def protocol():
+def arriving():
+    """A handshake that nobody has answered yet."""
     server = daphne_server.Server(None, endpoints=["none"])
     server.connections, said = {}, asyncio.Queue()
+    server.websocket_timeout, server.websocket_connect_timeout = -1, 12
     server.create_application = lambda protocol, scope: said
     factory = WebSocketFactory(server)
     factory.protocol = frames.ShortcutProtocol
@@ -44,10 +46,32 @@ def protocol():
     made._raw_query_string = b""
     made.makeConnection(Transport())
     made.dataReceived(HANDSHAKE)
-    made.serverAccept()
-    made.transport.clear()
     said.get_nowait()  # websocket.connect
     return made
+
+
+@pytest.fixture
+def protocol(arriving):
+    arriving.serverAccept()
+    arriving.transport.clear()
+    return arriving
+
+
+def test_who_waits_too_long_to_be_let_in_is_told_that_we_are_busy(arriving):
+    """403 would say that the credential is void, and a device that believes it never comes back."""
+    arriving.check_timeouts()
+    assert arriving.transport.value() == b""
+    arriving.socket_opened -= 13
+    arriving.check_timeouts()
+    assert arriving.transport.value().startswith(b"HTTP/1.1 503 ")
+    arriving.check_timeouts()  # until the line is down
+    assert arriving.transport.value().count(b"HTTP/1.1") == 1
+
+
+def test_a_socket_that_was_let_in_may_stay(protocol):
+    protocol.socket_opened -= 1_000_000
+    protocol.check_timeouts()
+    assert b"503" not in protocol.transport.value()
 
 
 def texts_of(protocol):

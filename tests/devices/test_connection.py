@@ -1,0 +1,146 @@
+"""The reference client and a server that refuses, replaces and loses: when it comes again, and when it gives up."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from websockets.asyncio.server import serve
+
+from devices.client import connection
+from devices.client.exceptions import Fatal
+from devices.client.home import Config, Home, Identity
+
+IDENTITY = Identity("", "d", "first", "alice", "laptop")
+
+
+class Server:
+    """Answers handshakes with the statuses it was given, one after the other; then lets everybody in."""
+
+    def __init__(self, *statuses):
+        self.statuses, self.credentials, self.renewed = list(statuses), [], "second"
+        self.came = asyncio.Event()
+        self.close_code = None
+
+    def handshake(self, socket, request):
+        self.credentials.append(request.headers["Authorization"].removeprefix("Bearer "))
+        return socket.respond(self.statuses.pop(0), "") if self.statuses else None
+
+    async def converse(self, socket):
+        await socket.recv()
+        await socket.send(json.dumps({"type": "hello_ack", "heartbeat_s": 5, "credential": self.renewed}))
+        if self.close_code:
+            await socket.close(self.close_code)
+            return
+        self.came.set()
+        await socket.wait_closed()
+
+
+def port_of(line):
+    return line.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def at_work(server, home):
+    """The client, at work against that server; it is stopped at the end."""
+    async with serve(server.converse, "127.0.0.1", 0, process_request=server.handshake) as line:
+        port = port_of(line)
+        home.keep_identity(replace(IDENTITY, server=f"http://127.0.0.1:{port}"))
+        client = connection.Client(home, Config())
+        task = asyncio.create_task(client.run())
+        try:
+            yield client, task
+        finally:
+            client.stop()
+            await asyncio.wait([task], timeout=10)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "FIRST_S", 0.001)
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize("statuses", [[503, 500, 502, 503], [403], [403, 403, 503, 403, 401]])
+def test_a_server_that_is_busy_or_just_starting_is_asked_again(home, statuses):
+    async def story():
+        server = Server(*statuses)
+        async with at_work(server, home):
+            await asyncio.wait_for(server.came.wait(), 10)
+        return server.credentials
+
+    assert asyncio.run(story()) == ["first"] * (len(statuses) + 1)
+
+
+def test_a_credential_that_is_refused_again_and_again_is_void(home):
+    async def story():
+        server = Server(403, 403, 403)
+        async with at_work(server, home) as (_, task):
+            with pytest.raises(Fatal, match="Pair the device again"):
+                await asyncio.wait_for(task, 10)
+        return server.credentials
+
+    assert len(asyncio.run(story())) == connection.REFUSALS
+
+
+@pytest.mark.parametrize("code", sorted(connection.FINAL))
+def test_there_is_no_way_back_from_a_revocation_or_a_second_client(home, code):
+    async def story():
+        server = Server()
+        server.close_code = code
+        async with at_work(server, home) as (_, task):
+            with pytest.raises(Fatal):
+                await asyncio.wait_for(task, 10)
+
+    asyncio.run(story())
+
+
+def test_a_credential_that_cannot_be_kept_is_not_used(home, monkeypatch):
+    """A full disk: the one on the disk stays the one that is shown, so that a restart does not look like a copy."""
+
+    async def story():
+        server = Server()
+        async with at_work(server, home) as (client, _):
+            await asyncio.wait_for(server.came.wait(), 10)
+            keep, server.renewed = home.keep_identity, "third"
+
+            def full(identity):
+                raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr(home, "keep_identity", full)
+            server.came.clear()
+            await client.socket.close()
+            await until(lambda: len(server.credentials) >= 4)
+            monkeypatch.setattr(home, "keep_identity", keep)
+            await asyncio.wait_for(server.came.wait(), 10)
+        return server.credentials
+
+    first, *later = asyncio.run(story())
+    assert first == "first" and set(later[:3]) == {"second"}
+    assert home.identity().credential == "third"
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def test_a_client_started_while_another_ends_takes_what_that_one_was_given(home):
+    """Whoever starts it again does not wait for the old one's last write."""
+
+    async def story():
+        server = Server()
+        async with serve(server.converse, "127.0.0.1", 0, process_request=server.handshake) as line:
+            paired = replace(IDENTITY, server=f"http://127.0.0.1:{port_of(line)}")
+            home.keep_identity(paired)
+            client = connection.Client(home, Config())
+            home.keep_identity(replace(paired, credential="newer"))  # by the one that ends
+            task = asyncio.create_task(client.run())
+            await asyncio.wait_for(server.came.wait(), 10)
+            client.stop()
+            await asyncio.wait_for(task, 10)
+        return server.credentials
+
+    assert asyncio.run(story()) == ["newer"]
