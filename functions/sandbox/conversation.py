@@ -46,7 +46,7 @@ class Conversation:
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
         self._wakeup: int | None = None  # answers that threads have ready
-        self.has_gone = False  # it took nothing more: a job that was sent last has not begun
+        self.has_gone = False  # before it took the job that was sent last, which has therefore not begun
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
@@ -84,6 +84,7 @@ class Conversation:
     def _exchange(self, job: bytes, meanwhile: Callable[[], None] | None) -> dict[str, Any] | None:
         try:
             if not self._send(job):
+                self.has_gone = self._killed_for is None
                 return None
             if meanwhile is not None:
                 meanwhile()
@@ -102,8 +103,7 @@ class Conversation:
                     return False
                 sent += self._send_now(memoryview(frame)[sent:])
         except OSError:
-            self.has_gone = True  # it died before the frame arrived; its ending says how
-            return False
+            return False  # it died before the frame arrived; its ending says how
         return True
 
     def _send_now(self, frame: bytes | memoryview) -> int:

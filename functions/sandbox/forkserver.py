@@ -58,6 +58,8 @@ class Child:
     def close(self) -> None:
         """Let go of the three descriptors. A child that still waits for a job then ends by itself."""
         with self.lock:
+            if self.is_closed:
+                return  # the numbers may be another child's by now
             self.is_closed = True
             for descriptor in (self.sock, self.report, self.pidfd):
                 os.close(descriptor)
@@ -74,11 +76,7 @@ class ForkServer:
         self._ordered = 0  # children asked for and not yet taken
         self._lock = threading.Lock()
         self._retired = self.is_closed = False
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._process = _launch(theirs, profile, without)
-        finally:
-            theirs.close()
+        self._control, self._process = _started(profile, without)
         self.layers, self.isolation = self._greeting()
 
     def _greeting(self) -> tuple[tuple[str, ...], str]:
@@ -118,7 +116,9 @@ class ForkServer:
             self.taken += 1
         deadline = time.monotonic() + timeout_s
         while (child := self._receive()) is None:  # another thread may have been faster
-            if not select_readable(self._control.fileno(), deadline - time.monotonic()):
+            if (control := self._control.fileno()) < 0:
+                raise SandboxUnavailable(f"the {self.profile} fork server was closed")
+            if not select_readable(control, deadline - time.monotonic()):
                 with self._lock:
                     self._ordered += 1
                 raise NoChild("no child process became ready in time")
@@ -141,10 +141,14 @@ class ForkServer:
             raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
         if not message:
             raise SandboxUnavailable(f"the {self.profile} fork server has gone")
-        if not ancillary:
-            raise NoChild(f"the kernel refused another process: {message[1:].decode(errors='replace')}")
         descriptors = array.array("i")
-        descriptors.frombytes(ancillary[0][2])
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        if len(descriptors) < 3:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            why = message[1:].decode(errors="replace")
+            raise NoChild(f"the kernel refused another process: {why}" if why else "too many files are open here")
         return Child(descriptors[0], descriptors[1], descriptors[2])
 
     def enter(self) -> None:
@@ -205,9 +209,18 @@ def _select(descriptor: int, event: int, timeout_s: float) -> bool:
     return bool(poller.poll(max(timeout_s, 0) * 1000))
 
 
-def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> subprocess.Popen[bytes]:
+def _started(profile: str, without: frozenset[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     if sys.platform != "linux":
         raise SandboxUnavailable("the sandbox needs Linux")
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            return ours, _launch(theirs, profile, without)
+    except OSError as error:  # no process, no memory or no descriptor left
+        raise SandboxUnavailable(f"the {profile} fork server did not start: {error}") from error
+
+
+def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> subprocess.Popen[bytes]:
     paths = [str(_HERE)]
     if profile == "compiler":
         import RestrictedPython  # only to learn where it is

@@ -7,6 +7,7 @@ import json
 import marshal
 import os
 import resource
+import sys
 from typing import Any
 
 from . import confine, facades, modules, runtime
@@ -14,6 +15,7 @@ from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
 _compiler: Any = None
 _baseline_bytes = 0
+_most_bytes = _most_cpu_s = sys.maxsize  # the hard limits that the host itself runs under
 _REHEARSALS = 20
 
 
@@ -61,8 +63,9 @@ def live(*, rehearse: bool) -> None:
             _touch_free_blocks()
     channel = Channel()
     job = _first_job(channel)
-    bytes_, cpu_s = _baseline_bytes + job.order["memory_bytes"], job.order["cpu_s"] * (60 if job.keep else 1)
-    _do(job, channel, (bytes_, bytes_), (cpu_s, cpu_s + 1))
+    bytes_ = min(_baseline_bytes + job.order["memory_bytes"], _most_bytes)
+    cpu_s = min(job.order["cpu_s"] * (60 if job.keep else 1), _most_cpu_s)
+    _do(job, channel, (bytes_, bytes_), (cpu_s, min(cpu_s + 1, _most_cpu_s)))
     while job.keep:
         job.prepare()
         kind, payload = channel.receive()
@@ -141,7 +144,13 @@ REHEARSAL = _rehearsal()  # the zygote sends it to each spare
 
 
 def note_size() -> None:
-    """In the zygote, while /proc can still be read: what a child weighs before its first job."""
-    global _baseline_bytes
+    """In the zygote, while /proc can still be read: what a child weighs before its first job, and may weigh at most."""
+    global _baseline_bytes, _most_bytes, _most_cpu_s
     with open("/proc/self/statm", "rb") as statm:
         _baseline_bytes = int(statm.read().split()[0]) * resource.getpagesize()
+    _most_bytes, _most_cpu_s = _hard_limit(resource.RLIMIT_AS), _hard_limit(resource.RLIMIT_CPU)
+
+
+def _hard_limit(limit: int) -> int:
+    hard = resource.getrlimit(limit)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard

@@ -67,6 +67,7 @@ def confine_zygote(layers: set[str], without: frozenset[str], zygote_filter: ker
     if os.getuid() != 0 or "user_ns" in layers:
         layers.add("uid")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # once more: giving up a user id forgets it
     return layers
 
 

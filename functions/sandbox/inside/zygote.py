@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _forget_inherited_signals()
     from . import child  # loads everything that the profile offers; nothing can be loaded later
 
     child.preload(profile)
@@ -64,6 +64,14 @@ def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> No
     control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
     _Nursery(control, child_filter, with_limits="rlimits" in layers, child=child).serve()
     os._exit(0)
+
+
+def _forget_inherited_signals() -> None:
+    """Whoever started the host may have left SIGCHLD ignored, and then nobody learns how a child ended; a thread that
+    blocks signals hands its mask on, and then no alarm rings."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _wait_for(first: int, control: _socket.socket) -> None:
@@ -140,18 +148,26 @@ class _Nursery:
             fcntl.fcntl(host_end, fcntl.F_SETFL, os.O_NONBLOCK)  # setblocking() is an ioctl, which we do not allow
             if is_spare:
                 host_end.send(self.child.REHEARSAL)
-            pid = os.fork()
-            if pid == 0:
-                self._become_child(child_end.fileno(), is_spare)
-            pidfd = os.pidfd_open(pid)
-            self.children[pidfd] = (pid, report_write)
-            self.poller.register(pidfd, select.POLLIN)
+            pidfd = self._fork(child_end.fileno(), report_write, is_spare)
             descriptors = array.array("i", (host_end.fileno(), report_read, pidfd))
             self.control.sendmsg([_SPAWNED], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
         finally:
             host_end.close()
             child_end.close()
             os.close(report_read)
+
+    def _fork(self, job_socket: int, report: int, is_spare: bool) -> int:
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_child(job_socket, is_spare)
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.close(report)  # nobody buries what was not born
+            raise
+        self.children[pidfd] = (pid, report)
+        self.poller.register(pidfd, select.POLLIN)
+        return pidfd
 
     def _become_child(self, job_socket: int, is_spare: bool) -> None:
         try:

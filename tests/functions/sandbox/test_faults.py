@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pwd
+import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from functions import sandbox
+from functions.sandbox.inside import zygote
 
 PROJECT = Path(__file__).resolve().parents[3]
 SLEEPER = "import time\ndef main():\n    time.sleep(20)\n    return 'slept'\n"
@@ -116,6 +121,78 @@ def test_nothing_survives_the_host(how):
     host.wait(30)
     host.stdout.close()
     wait_until(lambda: not any(is_running(pid) for pid in below))
+
+
+def test_nothing_survives_the_launcher_where_root_has_given_up_its_user_id():
+    if os.getuid() != 0:
+        pytest.skip("needs root")
+    pool = sandbox.Pool(spares=1, without_layers=["user_ns"])
+    assert pool.execute("def main(): return 1").ok
+    launcher, _ = zygote_of(pool)
+    below = descendants_of(launcher)
+    os.kill(launcher, signal.SIGKILL)
+    wait_until(lambda: not any(is_running(pid) for pid in below))
+    pool.close()
+
+
+INHERITED = {
+    "SIGCHLD is ignored": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "signals are blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGXCPU])",
+    "CPU time is limited": "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))",
+    "memory is limited": "resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))",
+}
+
+
+@pytest.mark.parametrize("inherited", INHERITED.values(), ids=INHERITED)
+def test_functions_run_whatever_the_host_itself_was_started_with(inherited):
+    script = (
+        f"import resource, signal, sys; sys.path.insert(0, {str(PROJECT)!r}); {inherited}\n"
+        "from functions import sandbox\n"
+        "done = [sandbox.execute('def main(n): return n', {'n': n}, reuse=reuse) for n, reuse in ((1, None), (2, 'r'))]\n"
+        "endless = sandbox.execute('def main():\\n    while True: pass', limits=sandbox.Limits(timeout_s=0.3))\n"
+        "print(*[one.result for one in done], endless.status, endless.error.line)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["1", "2", "timeout", "2"], done.stdout + done.stderr
+
+
+def test_a_host_with_too_many_files_open_says_so_and_leaks_none(pool):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = len(os.listdir("/proc/self/fd"))
+    for free in (0, 1, 2):
+        taken = [os.open(os.devnull, os.O_RDONLY)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir("/proc/self/fd")), limit[1]))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            for _ in range(free):
+                os.close(taken.pop())
+            outcome = pool.execute("def main(): return 1")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+            for descriptor in taken:
+                os.close(descriptor)
+        assert (outcome.status, "too many files" in outcome.error.message) == ("busy", True)
+    assert pool.execute("def main(): return 1").ok
+    assert len(os.listdir("/proc/self/fd")) <= before + 3  # of the last child, until somebody asks for its figures
+
+
+def test_a_zygote_that_may_not_fork_says_so_and_leaks_no_descriptor(monkeypatch):
+    host, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    nursery = zygote._Nursery(control, None, with_limits=False, child=None)
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fork", refuse_to_fork)
+        assert all(nursery._spawn_or_say_why(is_spare=False) for _ in range(5))
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert [host.recv(100) for _ in range(5)] == [b"E[Errno 11] no process left"] * 5
+    host.close()
+    control.close()
+
+
+def refuse_to_fork():
+    raise BlockingIOError(errno.EAGAIN, "no process left")
 
 
 def test_a_host_that_ends_normally_leaves_nothing():

@@ -73,7 +73,7 @@ def test_zygotes_are_rotated_and_no_call_is_lost(pool, monkeypatch):
     servers = set()
     for n in range(10):
         assert pool.execute("def main(n): return n", {"n": n}).result == n
-        servers.add(id(pool._servers.get("core")))
+        servers.add(pool._servers.get("core"))
     assert len(servers) >= 3
 
 
@@ -245,6 +245,26 @@ def test_a_kept_child_that_died_while_idle_costs_nobody_a_call(pool):
     kept.child.kill()
     select.select([kept.child.pidfd], [], [], 20)
     assert pool.execute("def main(): return 1", reuse="r").result == 1
+
+
+@pytest.mark.parametrize("how", ["its time is over", "it is cancelled"])
+def test_a_kept_call_that_ends_while_it_waits_for_an_answer_is_not_made_twice(pool, how):
+    paid, cancellation = [], sandbox.Cancellation()
+
+    def pay(arguments):
+        paid.append(arguments["n"])
+        if arguments["n"] == 2:
+            if how == "it is cancelled":
+                cancellation.cancel()
+            select.select([kept.child.pidfd], [], [], 20)
+
+    options = {"grants": {"pay": pay}, "reuse": "r", "limits": sandbox.Limits(timeout_s=0.5)}
+    source = "def main(ctx, n): return ctx.call('pay', n=n)"
+    assert pool.execute(source, {"n": 1}, **options).ok
+    kept = pool._kept._idle[0]
+    outcome = pool.execute(source, {"n": 2}, cancellation=cancellation, **options)
+    assert outcome.status == ("cancelled" if how == "it is cancelled" else "timeout")
+    assert paid == [1, 2]
 
 
 def test_a_cancelled_kept_child_is_not_used_again(pool):
