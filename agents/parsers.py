@@ -20,18 +20,23 @@ class JSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        raw = stream.read()
         try:
-            value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
-            if SUSPECT.search(raw):
-                check(value)
+            return read(stream.read())
         except RequestDataTooBig:
             raise
-        except RecursionError:
-            raise ParseError("The JSON is nested too deeply.")
         except ValueError as error:
             raise ParseError(f"The body is not JSON: {error}")
-        return value
+
+
+def read(raw: bytes) -> Any:
+    """The value of a JSON text; null of an empty one. Raises ValueError."""
+    try:
+        value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
+        if SUSPECT.search(raw):
+            check(value)
+    except RecursionError:
+        raise ValueError("it is nested too deeply")
+    return value
 
 
 def refuse(word: str) -> None:

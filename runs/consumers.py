@@ -8,8 +8,8 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
-from agents import throttles
-from agents.exceptions import MusterError
+from agents import parsers, throttles
+from agents.exceptions import Invalid, MusterError, NotFound
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from agents.threads import in_thread
@@ -28,16 +28,24 @@ class Authenticated(AsyncJsonWebsocketConsumer):
     needs = "runs:read"
     user: Any = None
     key: ApiKey | None = None
+    is_admitted = False
 
     async def connect(self) -> None:
         """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
         self.followers: list[asyncio.Task] = []
         await self.accept()
         code, reason = await self.admit()
+        self.is_admitted = not code
         if code:
             await self.turn_away(code, reason)
 
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        """What was on its way when somebody was turned away is nobody's."""
+        if self.is_admitted:
+            await super().receive(text_data or "null", **kwargs)  # bytes are no JSON
+
     async def turn_away(self, code: int, reason: str) -> None:
+        self.is_admitted = False
         await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
         await self.close(code=code, reason=reason)
 
@@ -87,13 +95,15 @@ class Authenticated(AsyncJsonWebsocketConsumer):
 
     @classmethod
     async def decode_json(cls, text_data: str) -> Any:
+        """A frame as the API reads bodies: what no column could hold is no JSON here either."""
         try:
-            return await super().decode_json(text_data)
+            return parsers.read(text_data.encode())
         except ValueError:
             return None
 
-    async def send_error(self, code: str, message: str, hint: str = "") -> None:
-        await self.send_json({"type": "error", "error": {"code": code, "message": message, "hint": hint}})
+    async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
+        error = {"code": code, "message": message, "hint": hint, "details": list(details)}
+        await self.send_json({"type": "error", "error": error})
 
 
 def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
@@ -114,8 +124,8 @@ class RunConsumer(Authenticated):
         run = await Run.objects.visible_to(self.user).filter(pk=run_id).afirst()
         if run is None:
             return MISSING, "There is no such run that you can see."
-        after = parse_qs(self.scope.get("query_string", b"").decode()).get("after", ["0"])[0]
-        self.follow(run, after=int(after) if after.isdecimal() else 0)
+        after = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("after", ["0"])[0]
+        self.follow(run, after=int(after[:10]) if after.isascii() and after.isdigit() else 0)
         return 0, ""
 
     async def has_ended(self) -> None:
@@ -140,9 +150,8 @@ class SessionConsumer(Authenticated):
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         frame = content if isinstance(content, dict) else {}
-        handler = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}.get(
-            frame.get("type")
-        )
+        handlers = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}
+        handler = handlers.get(str(frame.get("type")))
         if too_many := await self.counted():
             return await self.turn_away(*too_many)
         if handler is None:
@@ -150,7 +159,7 @@ class SessionConsumer(Authenticated):
         try:
             await handler(frame)
         except MusterError as error:
-            await self.send_error(error.code, str(error), error.hint)
+            await self.send_error(error.code, str(error), error.hint, error.details)
 
     async def on_message(self, frame: dict[str, Any]) -> None:
         if not self.may("messages:write"):
@@ -160,17 +169,20 @@ class SessionConsumer(Authenticated):
         self.follow(taken.run)
 
     def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
-        text = frame.get("text")
-        session = Session.objects.select_related("agent__published", "agent__provider").get(pk=self.session.pk)
+        session = (
+            Session.objects.select_related("agent__published", "agent__provider").filter(pk=self.session.pk).first()
+        )
+        if session is None:
+            raise NotFound("This session was deleted.", hint="Start another.")
         return intake.accept_message(
             user=self.user,
-            text=text if isinstance(text, str) else None,
-            parts=frame.get("content") if isinstance(frame.get("content"), list) else None,
+            text=of_kind(frame, "text", str),
+            parts=of_kind(frame, "content", list),
             agent=session.agent,
             session=session,
             input=frame.get("input"),
-            on_busy=frame["on_busy"] if frame.get("on_busy") in intake.ON_BUSY else "reject",
-            idempotency_key=str(frame["idempotency_key"])[:255] if frame.get("idempotency_key") else None,
+            on_busy=on_busy_in(frame),
+            idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
             key=self.key,
             is_watched=True,
         )
@@ -181,10 +193,13 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.cancel)(frame)
 
     def cancel(self, frame: dict[str, Any]) -> None:
-        runs = Run.objects.filter(session=self.session, parent=None).live()
-        if run_id := as_id(frame.get("run")):
-            runs = runs.filter(pk=run_id)
-        for run in runs:
+        """The run that is named, else whatever is at work here."""
+        runs = Run.objects.filter(session=self.session, parent=None)
+        wanted = frame.get("run")
+        runs = runs.live() if wanted is None else runs.filter(pk=as_id(wanted))
+        if not (found := list(runs)):
+            raise NotFound("There is no such run in this session." if wanted else "Nothing is at work here.")
+        for run in found:
             endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
 
     async def on_approve(self, frame: dict[str, Any]) -> None:
@@ -193,18 +208,16 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.decide)(frame)
 
     def decide(self, frame: dict[str, Any]) -> None:
-        approval = (
-            Approval.objects.visible_to(self.user).filter(pk=as_id(frame.get("approval") or frame.get("id"))).first()
-        )
+        wanted = as_id(frame.get("approval") or frame.get("id"))
+        approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=wanted).first()
         if approval is None:
-            raise MusterError("There is no such approval that you can see.", code="not_found")
-        arguments = frame.get("arguments")
+            raise NotFound("There is no such approval that you can see.")
         approvals.decide(
             approval,
             str(frame.get("decision", "")),
             by=self.user,
-            arguments=arguments if isinstance(arguments, dict) else None,
-            note=str(frame.get("note", ""))[:500],
+            arguments=of_kind(frame, "arguments", dict),
+            note=(of_kind(frame, "note", str) or "")[:500],
             source="websocket",
         )
 
@@ -214,3 +227,25 @@ def as_id(value: Any) -> UUID | None:
         return UUID(str(value))
     except ValueError:
         return None
+
+
+KINDS = {str: "text", list: "a list", dict: "an object"}
+
+
+def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
+    """A field of a frame, None where it is left out. Raises Invalid for another kind of value."""
+    value = frame.get(field)
+    if value is None or isinstance(value, kind):
+        return value
+    raise Invalid("The frame is not valid.", details=[wrong(field, f"this must be {KINDS[kind]}")])
+
+
+def on_busy_in(frame: dict[str, Any]) -> str:
+    value = frame.get("on_busy", "reject")
+    if value not in intake.ON_BUSY:
+        raise Invalid("The frame is not valid.", details=[wrong("on_busy", f"one of {', '.join(intake.ON_BUSY)}")])
+    return value
+
+
+def wrong(field: str, message: str) -> dict[str, str]:
+    return {"field": field, "code": "invalid", "message": message}
