@@ -1,7 +1,7 @@
 """What the model is shown: instructions, the session within its budget, this run's own turns."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from django.db.models import UUIDField
 from agents.prepared import Select
 from agents.spec import AgentSpec
 
+from . import parts
 from .models import Message, ModelCall, Run, ToolCallRecord
 
 RESULT_LIMIT = 40_000  # characters of one tool result that a model is shown; the row keeps all
@@ -30,28 +31,30 @@ def opening(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
     messages = [{"role": "system", "content": instructions(run, spec)}]
     if session is None:
         return [*messages, {"role": "user", "content": json.dumps(run.input)}]
-    current = [as_message(message) for message in own_messages(run)]
+    own = own_messages(run)
+    files = parts.files_of(own, run.principal_id)
+    current = [as_message(message, files) for message in own]
     if session.last_seq > len(current) and spec.session_context != "none":
-        messages += earlier(run, spec)
+        messages += earlier(run, spec, own)
     return messages + current
 
 
 def instructions(run: Run, spec: AgentSpec) -> str:
-    parts = [spec.system_prompt]
+    said = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
-        parts.append(f"Summary of the conversation so far:\n{session.summary}")
+        said.append(f"Summary of the conversation so far:\n{session.summary}")
     if session is not None and session.variables.get("context"):
-        parts.append(f"Context:\n{session.variables['context']}")
+        said.append(f"Context:\n{session.variables['context']}")
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
-        parts.append(f"Input:\n{marked(text, 'input') if run.has_untrusted else text}")
+        said.append(f"Input:\n{marked(text, 'input') if run.has_untrusted else text}")
     if run.has_untrusted or (session is not None and session.has_untrusted):
-        parts.append(UNTRUSTED_NOTE)
+        said.append(UNTRUSTED_NOTE)
     if spec.output_schema:
         schema = json.dumps(spec.output_schema, ensure_ascii=False)
-        parts.append(f"Answer with JSON only, valid against this JSON Schema:\n{schema}")
-    return "\n\n".join(part for part in parts if part)
+        said.append(f"Answer with JSON only, valid against this JSON Schema:\n{schema}")
+    return "\n\n".join(part for part in said if part)
 
 
 def own_messages(run: Run) -> list[Message]:
@@ -61,27 +64,49 @@ def own_messages(run: Run) -> list[Message]:
     ]
 
 
-def earlier(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
+def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
     """The last messages before this run that fit into the budget of messages and tokens.
 
-    Without those of runs that this one was started instead of (runs.retries).
+    Without those of runs that this one was started instead of (runs.retries), and without what was said since and
+    waits for its turn (`on_busy: enqueue`).
     """
     session = run.session
     assert session is not None
     rows = (
         Message.objects.filter(session_id=session.pk, seq__gt=session.summarised_to)
         .exclude(run_id__in=[run.pk, *ids_in(run.metadata.get("instead_of"))])
-        .order_by("-seq")[: spec.context_messages]
+        .exclude(role=Message.Role.USER, seq__gt=own[0].seq if own else session.last_seq)
+        .order_by("-seq")[: most_messages(spec)]
     )
-    budget = spec.context_tokens * CHARS_PER_TOKEN
-    kept: list[list[dict[str, Any]]] = []
+    kept = list(fitting(newest_first(rows), spec.context_tokens * CHARS_PER_TOKEN, run.principal_id))
+    return [message for shown in reversed(kept) for message in shown]
+
+
+def newest_first(rows: Iterable[Message]) -> list[Message]:
+    """By run: a reply that came while the next message waited already belongs before that message."""
+    rows = list(rows)
+    begins: dict[Any, int] = {}
+    for row in rows:  # newest first, so that the oldest of a run has the last word
+        begins[row.run_id or row.pk] = row.seq
+    return sorted(rows, key=lambda row: (begins[row.run_id or row.pk], row.seq), reverse=True)
+
+
+def most_messages(spec: AgentSpec) -> int:
+    """How many earlier ones are shown; with a summary also those that wait for its next portion."""
+    waiting = max(spec.context_messages // 2, 1) if spec.session_context == "summary" else 0
+    return spec.context_messages + waiting
+
+
+def fitting(rows: Iterable[Message], budget: int, owner_id: Any) -> Iterator[list[dict[str, Any]]]:
+    """Each row, newest first, with its calls as a model is shown them, while `budget` characters are not used up."""
+    rows = list(rows)
+    files = parts.files_of(rows, owner_id)
     for row in rows:
-        shown = [*earlier_calls(row), as_message(row)]
+        shown = [*earlier_calls(row), as_message(row, files)]
         budget -= sum(size_of(message) for message in shown)
         if budget < 0:
-            break
-        kept.append(shown)
-    return [message for shown in reversed(kept) for message in shown]
+            return
+        yield shown
 
 
 def ids_in(value: Any) -> list[UUID]:
@@ -107,15 +132,12 @@ def earlier_calls(row: Message) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
 
 
-def as_message(row: Message) -> dict[str, Any]:
-    only_text = all(part.get("type") == "text" for part in row.content)
-    return {"role": row.role, "content": row.text if only_text else row.content}
+def as_message(row: Message, files: parts.Files) -> dict[str, Any]:
+    return {"role": row.role, "content": parts.shown(row, files)}
 
 
 def size_of(message: dict[str, Any]) -> int:
-    content = message["content"]
-    size = len(content) if isinstance(content, str) else len(json.dumps(content))
-    return size + len(json.dumps(message.get("tool_calls", "")))
+    return parts.size_of(message["content"]) + len(json.dumps(message.get("tool_calls", "")))
 
 
 def turns(run: Run) -> list[dict[str, Any]]:

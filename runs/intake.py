@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -24,10 +23,10 @@ from .exceptions import (
     SessionBusy,
     SessionClosed,
 )
-from .models import Message, Run, RunEvent, RunFile, Session
+from .models import Message, Run, RunEvent, Session
 from .models.session import text_of
+from .parts import parsed_id, problem_of
 
-PART_TYPES = ("text", "image", "file")
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
 ON_BUSY = ("reject", "enqueue", "interrupt")
 
@@ -222,7 +221,7 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
     problems = [
         {"field": f"message.{place}", "code": "invalid", "message": problem}
         for place, part in enumerate(content)
-        if (problem := part_problem(user, part))
+        if (problem := problem_of(user, part))
     ]
     if not content or not any(
         part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)
@@ -233,27 +232,6 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
             "The message is not valid.", hint="Send text, or parts of type text, image or file.", details=problems
         )
     return content
-
-
-def part_problem(user: Any, part: Any) -> str:
-    if not isinstance(part, dict) or part.get("type") not in PART_TYPES:
-        return f"a part is an object whose type is one of {', '.join(PART_TYPES)}"
-    if part["type"] == "text":
-        return "" if isinstance(part.get("text"), str) else "a text part needs “text”"
-    if part["type"] == "image":
-        source = part.get("url") or part.get("data")
-        return "" if isinstance(source, str) else "an image part needs “url” or “data” (base64)"
-    file_id = parsed_id(part.get("file"))
-    if file_id is None or not RunFile.objects.filter(pk=file_id, owner=user).exists():
-        return "that file is not there"
-    return ""
-
-
-def parsed_id(value: Any) -> UUID | None:
-    try:
-        return UUID(str(value).removeprefix("file:"))
-    except ValueError:
-        return None
 
 
 def checked_agent(

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.models import AuditEvent
 from functions.models import Execution
 
-from .models import EventPayload, ModelCall, Run, RunEvent, Session
+from .models import EventPayload, ModelCall, Run, RunEvent, RunFile, Session
 
 BATCH = 1000
 
@@ -29,6 +29,7 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
+    yield "files", RunFile.objects.filter(created_at__lt=before("sessions"), run=None)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
 
 

@@ -1,9 +1,10 @@
 """A running summary of a long session, written by the agent's own model when older messages no longer fit."""
 
+from agents.spec import AgentSpec
 from registry.agents import LiveAgent
 from registry.exceptions import ModelCancelled, ModelFailed
 
-from . import budgets, events
+from . import budgets, events, history, parts
 from .leases import Lease
 from .models import Message, Run, Session
 
@@ -18,11 +19,12 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     session, spec = run.session, live.spec
     if session is None or spec.session_context != "summary":
         return
-    older = falling_out(session, keep=spec.context_messages, run=run)
-    if len(older) < max(spec.context_messages // 2, 1):  # in portions, not at every message
+    older = falling_out(session, spec, run)
+    if not older:
         return
     budgets.Watch(run).require()
-    text = "\n".join(f"{message.role}: {message.text}" for message in older)
+    text = "\n".join(f"{message.role}: {parts.in_words(message)}" for message in older)
+    text = text[-2 * spec.context_tokens * history.CHARS_PER_TOKEN :]  # what a model cannot read it cannot sum up
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
     try:
@@ -32,13 +34,24 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     run.input_tokens += reply.input_tokens
     run.output_tokens += reply.output_tokens
     run.cost += live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+    if not reply.text.strip():
+        return  # an empty summary would forget everything
     session.summary, session.summarised_to = reply.text, older[-1].seq
     session.save(update_fields=["summary", "summarised_to"])
     events.record(run, "session.summarised", {"to": session.summarised_to})
 
 
-def falling_out(session: Session, *, keep: int, run: Run) -> list[Message]:
-    """Messages before this run that are neither summarised nor among the last `keep`."""
-    before = Message.objects.filter(session=session, seq__gt=session.summarised_to).exclude(run=run).order_by("seq")
-    rows = list(before)
-    return rows[:-keep] if len(rows) > keep else []
+def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
+    """The messages before this run that are to be summarised, oldest first: none while all are still shown.
+
+    In portions, not at every message: what stays takes half of the tokens at most.
+    """
+    own = history.own_messages(run)
+    until = own[0].seq if own else session.last_seq + 1  # what waits for its turn was not answered yet
+    before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
+    rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * history.CHARS_PER_TOKEN
+    are_few = len(rows) <= history.most_messages(spec)
+    if are_few and len(list(history.fitting(rows, budget, run.principal_id))) == len(rows):
+        return []
+    keep = len(list(history.fitting(rows[: spec.context_messages], budget // 2, run.principal_id)))
+    return rows[keep:][::-1]

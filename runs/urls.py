@@ -2,7 +2,7 @@ from typing import Any
 
 from django.urls import path
 
-from . import api, api_budgets, api_chains, api_external, api_schedules, consumers
+from . import api, api_budgets, api_chains, api_external, api_files, api_schedules, consumers
 
 run = api.RunViewSet.as_view
 prepared = api_external.PreparedRunViewSet.as_view
@@ -10,6 +10,7 @@ outside = api_external.ExternalViewSet.as_view
 session = api.SessionViewSet.as_view
 approval = api.ApprovalViewSet.as_view
 budget = api_budgets.BudgetViewSet.as_view
+file = api_files.FileViewSet.as_view
 chain = api_chains.ChainViewSet.as_view
 chain_run = api_chains.ChainRunViewSet.as_view
 schedule = api_schedules.ScheduleViewSet.as_view
@@ -81,6 +82,9 @@ urlpatterns = [
         name="session-detail",
     ),
     path("sessions/<uuid:pk>/messages/", session({"get": "messages"}), name="session-messages"),
+    path("files/", file({"get": "list", "post": "create"}), name="file-list"),
+    path("files/<uuid:pk>", file({"get": "retrieve", "delete": "destroy"}), name="file-detail"),
+    path("files/<uuid:pk>/content", file({"get": "content"}), name="file-content"),
     path("budgets/", budget({"get": "list", "post": "create"}), name="budget-list"),
     path(
         "budgets/<int:pk>",

@@ -215,6 +215,11 @@ class RunValue(models.Model):
         return self.key
 
 
+class RunFileQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(owner_id=user.pk)
+
+
 class RunFile(models.Model):
     """A file given to or made by a run; `file:<id>` names it, never a server path."""
 
@@ -225,6 +230,8 @@ class RunFile(models.Model):
     media_type = models.CharField(max_length=100, default="text/plain")
     content = models.BinaryField()
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RunFileQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.name
