@@ -29,7 +29,7 @@ class FileSerializer(serializers.ModelSerializer):
     name = Text(max_length=200)
     media_type = serializers.RegexField(MEDIA_TYPE, max_length=100, default="text/plain")
     text = Text(write_only=True, required=False, allow_blank=True, trim_whitespace=False)
-    data = Text(write_only=True, required=False, help_text="Base64.")
+    data = Text(write_only=True, required=False, help_text="Base64.")  # type: ignore[assignment]
     size = serializers.IntegerField(read_only=True, help_text="Bytes.")
 
     class Meta:

@@ -229,7 +229,7 @@ def as_id(value: Any) -> UUID | None:
         return None
 
 
-KINDS = {str: "text", list: "a list", dict: "an object"}
+KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
