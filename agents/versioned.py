@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pydantic
+from django.db import transaction
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -54,8 +55,9 @@ class VersionedViewSet(NamedViewSet):
             raise Invalid(f"The {row._meta.verbose_name} cannot be published.", details=problems_of(error))
 
     def freeze(self, row: Any, body: dict[str, Any]) -> Any:
-        version = row.publish(author=self.request.user, note=body["note"])
-        self.audit("published", row, version=version.number)
+        with transaction.atomic():
+            version = row.publish(author=self.request.user, note=body["note"])
+            self.audit("published", row, version=version.number)
         return version
 
     @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
@@ -66,8 +68,9 @@ class VersionedViewSet(NamedViewSet):
         return published(self.go_back(row, read(RollbackSerializer, request)["version"]))
 
     def go_back(self, row: Any, number: int) -> Any:
-        version = row.rollback(number)
-        self.audit("rolled_back", row, version=version.number)
+        with transaction.atomic():
+            version = row.rollback(number)
+            self.audit("rolled_back", row, version=version.number)
         return version
 
     @action(detail=True, **WITHOUT_FILTERS)

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
@@ -41,6 +41,9 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         error = drf.PermissionDenied()
     if isinstance(error, RequestDataTooBig):
         return answer(context, 413, "too_large", "The body is larger than this site takes.", "Send less at a time.")
+    if isinstance(error, SuspiciousOperation):  # what Django itself answers 400
+        message = "The request cannot be read: it has too many parameters, or names a thing it may not."
+        return answer(context, 400, "malformed", message, "Send what the schema at /api/docs/ describes.")
     if isinstance(error, drf.ValidationError):
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):

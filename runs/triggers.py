@@ -5,7 +5,6 @@ started by the tick.
 """
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -16,8 +15,10 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from rest_framework.exceptions import ParseError
 
-from agents.exceptions import Invalid, MusterError, NotFound
+from agents import parsers
+from agents.exceptions import MusterError, NotFound
 from agents.mapping import MappingError, map_input
 from agents.prepared import Select
 
@@ -40,7 +41,7 @@ class BadHook(MusterError):
 
 
 def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFiring:
-    """A call from outside. The same message again answers with the same firing. Raises NotFound, BadHook, Invalid."""
+    """A call from outside; the same one again answers with the same firing. Raises NotFound, BadHook, ParseError."""
     trigger = Trigger.objects.filter(hook=hook, kind=Trigger.Kind.WEBHOOK, enabled=True).first()
     if trigger is None:
         raise NotFound("There is no such hook.")
@@ -60,9 +61,9 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
 
 def event_of(body: bytes) -> dict[str, Any]:
     try:
-        event = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        raise Invalid("The body is not JSON.", code="malformed")
+        event = parsers.read(body or b"{}")
+    except ValueError as error:
+        raise ParseError(f"The body is not JSON: {error}")
     return event if isinstance(event, dict) else {"value": event}
 
 

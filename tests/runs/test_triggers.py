@@ -65,6 +65,16 @@ def test_an_unsigned_stale_or_forged_call_starts_nothing(hook, worker, change, c
     assert (Run.objects.count(), TriggerFiring.objects.count()) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "body", [b"{", b'{"id": "a\\u0000b"}', b'{"id": NaN}', b'{"id": 1e999}', b"[" * 100_000, b"\xff"]
+)
+def test_a_body_that_no_row_could_hold_is_malformed_and_starts_nothing(hook, client, body):
+    signed = signing.sign(hook.secret, "msg_1", int(time.time()), body)
+    answer = client.generic("POST", f"/api/v1/hooks/{hook.hook}", body, "application/json", headers=signed)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
+    assert TriggerFiring.objects.count() == 0
+
+
 def test_the_same_id_with_another_body_is_a_conflict(hook, worker):
     call(worker, hook)
     with pytest.raises(IdempotencyMismatch):
