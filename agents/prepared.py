@@ -17,6 +17,7 @@ from django.db.models.query import get_related_populators  # type: ignore[attr-d
 from django.db.models.sql import UpdateQuery
 
 Row = Sequence[Any]
+Question = tuple[str, list[Any]]  # a condition to stand inside another statement, and its parameters
 Made = TypeVar("Made")
 
 
@@ -107,6 +108,12 @@ class Select(Statement[Reader]):
         """The first row, or None. The query itself says how many it wants."""
         return next(iter(self.all(**values)), None)
 
+    def any(self, **values: Any) -> Question:
+        """Is there such a row? To be asked within another statement."""
+        db = database()
+        query = self.compiled(db).query
+        return f"EXISTS ({query.sql})", query.bind(values, db)
+
     def compile(self, db: Any) -> Reader:
         queryset: Any = self.make(self.slots)
         compiler = queryset.query.get_compiler(using=db.alias)
@@ -121,17 +128,20 @@ class Select(Statement[Reader]):
 
 
 def builder(compiler: Any) -> Callable[[Row], models.Model]:
-    """How Django itself makes a model of a row, with what `select_related` joined."""
+    """How Django itself makes a model of a row, with what `select_related` joined and `annotate` added."""
     places = compiler.klass_info["select_fields"]
     first, last = places[0], places[-1] + 1
     names = [column[0].target.attname for column in compiler.select[first:last]]
     model, alias = compiler.klass_info["model"], compiler.using
     populators = get_related_populators(compiler.klass_info, compiler.select, alias)  # type: ignore[call-arg]
+    annotations = tuple((compiler.annotation_col_map or {}).items())
 
     def build(row: Row) -> models.Model:
         made = model.from_db(alias, names, row[first:last])
         for populator in populators:
             populator.populate(row, made)
+        for name, place in annotations:
+            setattr(made, name, row[place])
         return made
 
     return build

@@ -48,7 +48,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came back. `value` is JSON; `counts` may hold processed, created, updated."""
+    """What came back. `value` is JSON; `counts` may hold processed, created, updated.
+
+    `keep` stores the toolset's own record of the call: in the transaction that writes the result, or by itself. It is
+    called again where that transaction was rolled back.
+    """
 
     ok: bool
     value: JSON = None
@@ -57,6 +61,7 @@ class ToolResult:
     untrusted: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     details: dict[str, JSON] = field(default_factory=dict)
+    keep: Callable[[], None] | None = None
 
     @classmethod
     def failed(cls, code: str, message: str, **more: JSON) -> "ToolResult":

@@ -62,15 +62,22 @@ def ready(version_id: int, sha256: str) -> Ready:
 
 def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
     """Run it and keep the Execution, however it ended. Raises Invalid when the arguments break the schema."""
+    execution = perform(version, arguments, caller)
+    keep(version, execution)
+    return execution
+
+
+def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
+    """Run it; the Execution is for the caller to keep. Raises Invalid when the arguments break the schema."""
     arguments = checked(version.spec, arguments)
     key = cache_key(version, arguments)
     kept = read_cache(key)
     if kept is not None:
-        return record(version, arguments, caller, kept, is_cached=True)
+        return described(version, arguments, caller, kept, is_cached=True)
     outcome = run(version, arguments, caller)
     if outcome.ok and key:
         write_cache(key, outcome, version.spec.cache_ttl)
-    return record(version, arguments, caller, outcome)
+    return described(version, arguments, caller, outcome)
 
 
 def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
@@ -137,10 +144,11 @@ def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.O
     return replace(outcome, status="error", result=None, error=error)
 
 
-def record(
+def described(
     version: Ready, arguments: dict[str, Any], caller: Caller, outcome: sandbox.Outcome, *, is_cached: bool = False
 ) -> Execution:
-    execution = Execution(
+    """The row of this call, not stored yet."""
+    return Execution(
         function_id=version.function_id,
         version_id=version.id,
         function_name=version.name,
@@ -151,7 +159,7 @@ def record(
         status=outcome.status,
         arguments=storable(arguments),
         result=storable(outcome.result),
-        error=described(outcome),
+        error=error_of(outcome),
         printed=printed(outcome),
         wall_ms=0.0 if is_cached else outcome.wall_ms,
         cpu_ms=0.0 if is_cached else outcome.cpu_ms,
@@ -160,10 +168,20 @@ def record(
         is_cached=is_cached,
         requests=caller.host.requests if caller.host and not is_cached else [],
     )
-    keep(execution)
-    if outcome.status == "violation":
+
+
+def keep(version: Ready, execution: Execution) -> None:
+    """Keep the row, even when its function was deleted while it ran, and report a violation.
+
+    In a transaction the database misses a deleted function at the commit: then call it again, without one.
+    """
+    try:
+        insert(execution)
+    except IntegrityError:
+        execution.function_id = execution.version_id = None
+        insert(execution)
+    if execution.status == "violation":
         report_violation(version, execution)
-    return execution
 
 
 def report_violation(version: Ready, execution: Execution) -> None:
@@ -175,16 +193,7 @@ def report_violation(version: Ready, execution: Execution) -> None:
         AuditEvent.record("function.withdrawn", execution, **facts)
 
 
-def keep(execution: Execution) -> None:
-    """Keep the row even when its function was deleted while it ran."""
-    try:
-        insert(execution)
-    except IntegrityError:
-        execution.function_id = execution.version_id = None
-        insert(execution)
-
-
-def described(outcome: sandbox.Outcome) -> dict[str, Any] | None:
+def error_of(outcome: sandbox.Outcome) -> dict[str, Any] | None:
     if outcome.error is None:
         return None
     return {"type": outcome.error.type, "message": outcome.error.message.replace("\0", "�"), "line": outcome.error.line}

@@ -1,12 +1,14 @@
 """The runner's side of stored functions: one tool call is one execution."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib.auth import get_user_model
 
 from agents.exceptions import Invalid, TooLarge
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
-from functions.execution import Caller, Ready, execute, ready
+from functions.execution import Caller, Ready, keep, perform, ready
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 
@@ -29,10 +31,10 @@ class FunctionToolset:
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         version = version_of(tool)
         try:
-            execution = execute(version, call.arguments, caller_for(tool, version, call, context))
+            execution = perform(version, call.arguments, caller_for(tool, version, call, context))
         except (Invalid, TooLarge) as error:
             raise RetryTool(in_words(error), details=error.details)
-        return result_of(execution, untrusted=tool.untrusted)
+        return result_of(execution, untrusted=tool.untrusted, keep=partial(keep, version, execution))
 
 
 def version_of(tool: ToolSpec) -> Ready:
@@ -88,17 +90,18 @@ def callback(context: ToolContext, name: str) -> Any:
     return call_tool
 
 
-def result_of(execution: Execution, *, untrusted: bool) -> ToolResult:
+def result_of(execution: Execution, *, untrusted: bool, keep: Callable[[], None]) -> ToolResult:
     details = {
         "execution": str(execution.pk), "version": execution.version_number, "isolation": execution.isolation,
         "cpu_ms": execution.cpu_ms, "peak_kb": execution.peak_kb, "cached": execution.is_cached,
     }  # fmt: skip
-    if execution.status == "ok":
-        return ToolResult(
-            ok=True, value=execution.result, printed=execution.printed, untrusted=untrusted, details=details
-        )
-    error = {"code": CODES.get(execution.status, "function_error"), **(execution.error or {})}
-    return ToolResult(ok=False, error=error, printed=execution.printed, untrusted=untrusted, details=details)
+    is_ok, error = execution.status == "ok", None
+    if not is_ok:
+        error = {"code": CODES.get(execution.status, "function_error"), **(execution.error or {})}
+    return ToolResult(
+        ok=is_ok, value=execution.result if is_ok else None, error=error, printed=execution.printed,
+        untrusted=untrusted, details=details, keep=keep,
+    )  # fmt: skip
 
 
 def in_words(error: Invalid | TooLarge) -> str:

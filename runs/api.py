@@ -122,7 +122,7 @@ class MessagesView(APIView):
         )
 
     def accepted(self, taken: intake.Accepted) -> Response:
-        taken.run.refresh_from_db()
+        taken.run.refresh_from_db(from_queryset=Run.objects.select_related(*RUN_JOINS))
         return Response(
             {"run": kept(RunSerializer).to_representation(taken.run), "session": str(taken.session.pk)}, status=202
         )

@@ -29,12 +29,15 @@ class Spent:
 
 
 class Watch:
-    """The budgets of one run at work. Limits are read again after a second; what was spent is read each time."""
+    """The budgets of one run at work. Limits are read again after a second; what was spent is read each time.
+
+    The claim of a run has seen whether any budget covers it: mostly none does, and then none is read.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.read_at = -math.inf
         self.budgets: list[Budget] = []
+        self.read_at = run.seen.at if run.seen and not run.seen.is_budgeted else -math.inf
 
     def require(self) -> None:
         """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
@@ -50,21 +53,18 @@ def covering(run: Run) -> list[Budget]:
     return COVERING.all(user=run.principal_id, agent=run.agent_id)
 
 
-COVERING = Select(
-    lambda at: Budget.objects.filter(
+def of_work(user: Any, agent: Any, *, member: Any) -> QuerySet:
+    """Enabled budgets of what this user does with this agent; `member` is the user as a query within it names them."""
+    return Budget.objects.filter(
         Q(user=None, agent=None, team=None)
-        | Q(user_id=at.user)
-        | Q(team_id__in=team_ids(at.user))
-        | Q(agent_id=at.agent),  # a run without an agent compares with NULL, which nothing equals
+        | Q(user_id=user)
+        | Q(team_id__in=Membership.objects.filter(user_id=member).values("team_id"))
+        | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
         enabled=True,
-    ),
-    user=IntegerField(),
-    agent=IntegerField(),
-)
+    )
 
 
-def team_ids(user_id: Any) -> QuerySet:
-    return Membership.objects.filter(user_id=user_id).values("team_id")
+COVERING = Select(lambda at: of_work(at.user, at.agent, member=at.user), user=IntegerField(), agent=IntegerField())
 
 
 def overdrawn(budget: Budget, run: Run) -> str:

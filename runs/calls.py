@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, IntegerField
 from django.utils import timezone
 from uuid_utils.compat import uuid7
@@ -37,6 +37,7 @@ from .call_rows import (
     argument_problems,
     called_data,
     close,
+    counts_of,
     denied_data,
     device_of,
     failure,
@@ -269,21 +270,33 @@ class Desk:
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         """Write the result and tell of it; counts and the untrusted mark go to the run."""
         answer(record, result)
-        with transaction.atomic():
-            write(record, SETTLED)
-            if result.untrusted and not self.run.has_untrusted:
-                self.run.has_untrusted = True
-                Run.objects.filter(pk=self.run.pk).update(has_untrusted=True)
-            if result.counts:
-                self.add_counts(result.counts)
-            events.record(self.run, "tool.finished", finished_data(record))
+        try:
+            self.write_result(record, result)
+        except IntegrityError:
+            if result.keep is None:
+                raise
+            self.write_result(record, replace(result, keep=None))
+            result.keep()  # what it names was deleted meanwhile; by itself it can do without
+        self.note(result)
 
-    def add_counts(self, counts: dict[str, int]) -> None:
-        known = {name: counts[name] for name in ("processed", "created", "updated") if counts.get(name)}
-        if known:
+    @transaction.atomic
+    def write_result(self, record: ToolCallRecord, result: ToolResult) -> None:
+        if result.keep is not None:
+            result.keep()
+        write(record, SETTLED)
+        self.add_counts(result)
+        mark = {"has_untrusted": True} if result.untrusted else {}
+        events.record_with(self.run, [("tool.finished", finished_data(record))], values=mark)
+
+    def add_counts(self, result: ToolResult) -> None:
+        if known := counts_of(result):
             Run.objects.filter(pk=self.run.pk).update(**{name: F(name) + number for name, number in known.items()})
-            for name, number in known.items():
-                setattr(self.run, name, getattr(self.run, name) + number)
+
+    def note(self, result: ToolResult) -> None:
+        """What the run's row was told, for the run in hand."""
+        self.run.has_untrusted = self.run.has_untrusted or result.untrusted
+        for name, number in counts_of(result).items():
+            setattr(self.run, name, getattr(self.run, name) + number)
 
     # -- after a wait or a crash ----------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, tol
     }
     if told:
         variables["context"] = told
-    return Session.objects.create(
+    return Session(
         owner_id=parent.principal_id,
         agent=agent,
         parent_id=parent.session_id,

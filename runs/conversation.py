@@ -178,7 +178,7 @@ class Conversation:
 
     def write(self, told: list[events.Entry]) -> None:
         """Events and what was spent, as long as the run is ours."""
-        if not events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()):
+        if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
             raise LeaseLost(str(self.run.pk))
 
     def write_failure(self, error: ModelFailed, turn: int) -> None:

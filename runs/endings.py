@@ -41,23 +41,28 @@ def finish(
         setattr(run, name, value)
     entries = [*(told or []), ("run.finished", summary_of(run, reply))]
     where = lease.conditions() if lease else {"status": tuple(map(str, Run.LIVE))}
-    if not events.record_with(run, entries, where=where, values=values):
+    asked = [device_calls.WORKED_FOR.any(run=run.pk)]
+    answers = events.record_with(run, entries, where=where, values=values, asking=asked)
+    if answers is None:
         for name, value in before.items():
             setattr(run, name, value)
         if lease:
             raise LeaseLost(str(run.pk))
         return False
+    said = None
     if reply is not None and run.session is not None:
         content = [{"type": "text", "text": reply}]
-        run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
-    if status not in (Status.SUCCEEDED, Status.PARTIAL):
+        said = run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
+    is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
+    if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
     if run.parent_id and any(counts_of(run).values()):
         Run.objects.filter(pk=run.parent_id).update(
             **{name: F(name) + number for name, number in counts_of(run).items()}
         )
-    release_followers(run)
-    transaction.on_commit(lambda: tell_devices(run, reply))
+    release_followers(run, said)
+    if answers[0] or not is_well:
+        transaction.on_commit(lambda: tell_devices(run, reply))
     return True
 
 
@@ -140,13 +145,21 @@ FOLLOWERS = Select(
 )
 
 
-def release_followers(run: Run) -> None:
-    """Wake the parent that waits for this child, and the next message of the session."""
+def release_followers(run: Run, said: Message | None) -> None:
+    """Wake the parent that waits for this child, and the next message of the session, whose row `said` has locked."""
     if run.parent_id:
         wake(run.parent_id, waiting_for="child")
+    if said is not None and is_last_word(run, said):
+        return
     for (follower,) in FOLLOWERS.all(run=run.pk):
         if Run.objects.filter(pk=follower, after=run).update(after=None, queued_at=timezone.now()):
             queue.enqueue(follower)
+
+
+def is_last_word(run: Run, said: Message) -> bool:
+    """Whoever follows has brought a message: none came where the claim saw none and this is the very next number."""
+    seen = run.seen
+    return seen is not None and not seen.is_followed and said.seq == seen.last_seq + 1
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:

@@ -5,7 +5,7 @@ Deltas of a reply are broadcast only; the text so far is kept beside, for those 
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import broadcast
+from agents.prepared import Question
 from agents.rows import insert
 
 from . import outbox
@@ -83,21 +84,28 @@ def record_many(run: Run, entries: Iterable[Entry]) -> None:
 
 
 def record_with(
-    run: Run, entries: list[Entry], *, where: dict[str, Any] | None = None, values: dict[str, Any] | None = None
-) -> bool:
+    run: Run,
+    entries: list[Entry],
+    *,
+    where: dict[str, Any] | None = None,
+    values: dict[str, Any] | None = None,
+    asking: Sequence[Question] = (),
+) -> list[bool] | None:
     """Events together with a change of the run's row, in one statement: `values` are set where `where` still holds.
 
-    False, and nothing written, where it does not. Must be called in a transaction.
+    The answers to what is asked; None, and nothing written, where it does not. Must be called in a transaction.
     """
-    last = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values)
-    if last is None:
-        return False
-    write(run, entries, last)
-    return True
+    heard = [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
+    taken = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard])
+    if taken is None:
+        return None
+    last, *answers = map(int, taken)
+    write(run, entries, last, is_heard=bool(heard and answers.pop()))
+    return list(map(bool, answers))
 
 
-def write(run: Run, entries: list[Entry], last: int) -> None:
-    """Insert events whose numbers, up to `last`, are taken; broadcast on commit."""
+def write(run: Run, entries: list[Entry], last: int, *, is_heard: bool) -> None:
+    """Insert events whose numbers, up to `last`, are taken, and what `is_heard` by others; broadcast on commit."""
     unknown = [type for type, _ in entries if type not in TYPES]
     if unknown:
         raise ValueError(f"unknown event types {unknown}; add them to runs.events.TYPES and the docs")
@@ -111,7 +119,8 @@ def write(run: Run, entries: list[Entry], last: int) -> None:
         ]
         payloads = [set_aside(row) for row in rows if len(json.dumps(row.data, default=str)) > LARGE]
         insert(*rows)
-        outbox.put(run, entries)
+        if is_heard:
+            outbox.put(run, entries)
         if payloads:
             EventPayload.objects.bulk_create(payloads)
         group = group_of(run.pk)

@@ -69,7 +69,7 @@ def accept_message(
     try:
         with transaction.atomic():
             session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
-            insert(run)
+            insert(run)  # before its session, where that is new: foreign keys are checked at the commit
             session.add_message(Message.Role.USER, content, run=run)
             insert(first_event(run))
             if is_watched:
@@ -286,12 +286,11 @@ def deadline_for(spec: AgentSpec | None, timeout: float | None) -> datetime:
 def place_in_session(
     run: Run, session: Session | str | None, agent: Agent | None, on_busy: str, *, device: str | None, title: str
 ) -> Session:
-    """The session of this run: a new one, or the one named, whose row stays locked until the message is in."""
+    """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet."""
     if session is None:
         run.session = Session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0}
         )
-        insert(run.session)
         return run.session
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:

@@ -24,33 +24,30 @@ TOLD = frozenset(
 NOTICES = frozenset(["schedule.paused"])
 
 
-def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
-    """Deliveries and firings for these events of a run."""
-    told = [(type, data) for type, data in entries if type in TOLD]
-    if not told or not is_heard(run.principal_id):
-        return
-    queue_events(run, told)
-    if run.parent_id is None and any(type == "run.finished" for type, _ in told):
-        fire_ended(run)
+def tells(entries: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Is anything among these events that a webhook or a trigger may want to hear?"""
+    return any(type in TOLD for type, _ in entries)
 
 
-def is_heard(owner_id: Any) -> bool:
+def listeners(owner: Any) -> Q:
     """Does this person have a webhook or a trigger on runs? Read each time: the first one made misses nothing."""
-    return HEARD.first(owner=owner_id) is not None
+    return Q(Exists(Webhook.objects.filter(owner_id=owner, enabled=True).order_by())) | Q(
+        Exists(Trigger.objects.filter(owner_id=owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by())
+    )
 
 
 HEARD = Select(
-    lambda at: (
-        get_user_model()
-        .objects.filter(
-            Exists(Webhook.objects.filter(owner_id=at.owner, enabled=True).order_by())
-            | Exists(Trigger.objects.filter(owner_id=at.owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by()),
-            pk=at.owner,
-        )
-        .values_list("pk")
-    ),
+    lambda at: get_user_model().objects.filter(listeners(at.owner), pk=at.owner).values_list("pk"),
     owner=IntegerField(),
 )
+
+
+def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
+    """Deliveries and firings for these events of a run whose person has a webhook or a trigger (HEARD)."""
+    told = [(type, data) for type, data in entries if type in TOLD]
+    queue_events(run, told)
+    if run.parent_id is None and any(type == "run.finished" for type, _ in told):
+        fire_ended(run)
 
 
 def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:

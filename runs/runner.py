@@ -5,15 +5,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from django.db import transaction
-
 from devices.tools import has_settled
 from functions import sandbox
 
-from . import chains, endings, events
+from . import chains, endings
+from .claims import claim
 from .conversation import Conversation, check_alive
 from .exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
-from .leases import Lease, hold, release_connection, worker_name
+from .leases import Lease, hold, release_connection
 from .models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
@@ -41,21 +40,6 @@ def execute(run_id: str) -> None:
             log.warning("Run %s goes on once its lease has run out: %s", run.pk, error)
         finally:
             sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
-
-
-@transaction.atomic
-def claim(run_id: str) -> Run | None:
-    """The run, if it is free to take, and the event that tells of it."""
-    run = Run.objects.claim(run_id, worker_name(), numbers=1)
-    if run is not None:
-        events.write(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event)
-    return run
-
-
-def how_claimed(run: Run) -> str:
-    if run.claimed_from == Status.RUNNING:
-        return "run.recovered"
-    return "run.started" if run.attempt == 1 else "run.resumed"
 
 
 def work(run: Run, lease: Lease) -> None:

@@ -69,9 +69,10 @@ class HeldDesk(Desk):
             return
         call_rows.answer(record, result)
         self.results.append(record)
-        self.run.has_untrusted = self.run.has_untrusted or result.untrusted
-        if result.counts:
-            self.add_counts(result.counts)
+        if result.keep is not None:
+            result.keep()
+        self.add_counts(result)
+        self.note(result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""

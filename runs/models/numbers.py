@@ -1,10 +1,11 @@
-"""Numbers without gaps or doubles: one UPDATE … RETURNING on the parent row, which may change and check more of it."""
+"""Numbers without gaps or doubles: one UPDATE … RETURNING on the parent row, which may change, check and ask more."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import models
 
-from agents.prepared import cursor_of_kept, database
+from agents.prepared import Question, cursor_of_kept, database
 
 
 def take_numbers(
@@ -15,8 +16,9 @@ def take_numbers(
     *,
     where: dict[str, Any] | None = None,
     values: dict[str, Any] | None = None,
-) -> int | None:
-    """Add `count` to an integer column and return the last number taken; None where no row matched.
+    asking: Sequence[Question] = (),
+) -> tuple[int, ...] | None:
+    """Add `count` to an integer column; the last number taken, then a 1 or 0 for each question. None: no row matched.
 
     `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in the same statement.
     """
@@ -34,11 +36,12 @@ def take_numbers(
         options = value if isinstance(value, tuple) else (value,)
         tests.append(f"{quote(name)} IN ({', '.join(['%s'] * len(options))})")
         test_parameters.extend(options)
+    told = [quote(column), *(question for question, _ in asking)]
+    told_parameters = [parameter for _, parameters in asking for parameter in parameters]
     sql = (  # names come from the models, values are parameters
         f"UPDATE {quote(model._meta.db_table)} SET {', '.join(sets)} "  # noqa: S608
-        f"WHERE {' AND '.join(tests)} RETURNING {quote(column)}"
+        f"WHERE {' AND '.join(tests)} RETURNING {', '.join(told)}"
     )
     with cursor_of_kept(db) as cursor:
-        cursor.execute(sql, [*set_parameters, *test_parameters])
-        row = cursor.fetchone()
-    return row[0] if row else None
+        cursor.execute(sql, [*set_parameters, *test_parameters, *told_parameters])
+        return cursor.fetchone()

@@ -1,18 +1,17 @@
 """Run: one piece of work. Its rows are its whole state."""
 
 import uuid
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
-from agents.prepared import Select, Update
 
 from .session import Session
 
@@ -30,16 +29,16 @@ class RunQuerySet(models.QuerySet):
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.external
         return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
-    def claim(self, run_id: Any, worker: str, *, now: datetime | None = None, numbers: int = 0) -> "Run | None":
-        """Take the run for this worker, or None: of two claims one wins (a conditional update decides).
 
-        `numbers` event numbers are taken on the way; the caller writes those events in the same transaction.
-        """
-        now = now or timezone.now()
-        until = now + timedelta(seconds=settings.LEASE_S)
-        if not TAKE.run(run=run_id, worker=worker, now=now, until=until, numbers=numbers):
-            return None
-        return TAKEN.first(run=run_id)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the claim of a run saw beside its row. `at` is on the monotonic clock; see runs.claims for the rest."""
+
+    at: float
+    is_heard: bool
+    is_budgeted: bool
+    is_followed: bool
+    last_seq: int
 
 
 class Run(models.Model):
@@ -120,6 +119,8 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
+    seen: Seen | None = None  # no column: only a worker that has claimed the run knows
+
     objects = RunQuerySet.as_manager()
 
     class Meta:
@@ -168,37 +169,6 @@ class Run(models.Model):
     @property
     def root_pk(self) -> uuid.UUID:
         return self.root_id or self.pk
-
-
-TAKE = Update(
-    lambda at: (
-        Run.objects.filter(pk=at.run).claimable(at.now),
-        {
-            "claimed_from": models.F("status"),
-            "crashes": models.Case(
-                models.When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=models.F("crashes") + 1),
-                default=models.F("crashes"),
-                output_field=models.IntegerField(),
-            ),
-            "status": Run.Status.RUNNING,
-            "waiting_for": "",
-            "wake_at": None,
-            "lease_owner": at.worker,
-            "lease_expires_at": at.until,
-            "attempt": models.F("attempt") + 1,
-            "last_event": models.F("last_event") + at.numbers,
-            "started_at": Coalesce("started_at", at.now),
-        },
-    ),
-    run=models.UUIDField(),
-    worker=models.CharField(),
-    now=models.DateTimeField(),
-    until=models.DateTimeField(),
-    numbers=models.IntegerField(),
-)
-TAKEN = Select(
-    lambda at: Run.objects.select_related("agent", "session").filter(pk=at.run).order_by(), run=models.UUIDField()
-)
 
 
 class RunValue(models.Model):

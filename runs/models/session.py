@@ -57,14 +57,24 @@ class Session(models.Model):
         return self.title or f"session {self.id}"
 
     def add_message(self, role: str, content: list[dict[str, Any]], **fields: Any) -> "Message":
-        """Append one entry. Taking the number locks the session's row until the transaction ends."""
-        number = take_numbers(Session, self.pk, "last_seq")
-        if number is None:
-            raise Session.DoesNotExist(self.pk)
-        self.last_seq = number
-        message = Message(session=self, seq=number, role=role, content=content, **fields)
+        """Append one entry. Taking the number locks the session's row until the transaction ends.
+
+        A session that is not stored yet is stored with its first entry: nobody else can number one.
+        """
+        if self._state.adding:
+            self.last_seq = 1
+            insert(self)
+        else:
+            self.take_number()
+        message = Message(session=self, seq=self.last_seq, role=role, content=content, **fields)
         insert(message)
         return message
+
+    def take_number(self) -> None:
+        taken = take_numbers(Session, self.pk, "last_seq")
+        if taken is None:
+            raise Session.DoesNotExist(self.pk)
+        [self.last_seq] = taken
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":

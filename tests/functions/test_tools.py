@@ -26,10 +26,11 @@ def call(name, arguments, user, context=None, **changes):
     return FunctionToolset().call(tool, ToolCall(CALL, name, arguments), context or ToolContext(user.pk, run_id=RUN))
 
 
-def test_a_tool_call_is_an_execution_of_the_run(alice):
+def test_a_tool_call_is_an_execution_of_the_run_kept_with_its_result(alice):
     publish(alice)
     result = call("add", {"a": 1}, alice)
     assert (result.ok, result.value) == (True, 3)
+    result.keep()
     kept = Execution.objects.get()
     assert (str(kept.run), str(kept.call), kept.principal) == (RUN, CALL, alice)
     assert result.details["execution"] == str(kept.pk)

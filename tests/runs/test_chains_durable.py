@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.models import Tool
 from agents.tools import ToolResult
-from runs import chains, intake, queue, recovery, runner
+from runs import chains, claims, intake, queue, recovery, runner
 from runs.models import Run, StepRun, ToolCallRecord
 from tests.live import Live, data_directory, database_of, wait_for
 
@@ -143,7 +143,7 @@ def test_advance_called_twice_at_once_is_safe(make_chain, make_agent, functions,
     make_agent("helper")
     chain = make_chain({"key": "a", "agent": "helper"}, {"key": "b", "agent": "helper"}, {"key": "c", "tool": "one"})
     run = intake.start_chain(user=chain.owner, chain=chain, input={})
-    claimed = Run.objects.claim(run.pk, "worker:1")
+    claimed = claims.take(run.pk, "worker:1")
 
     def advance():
         from runs.exceptions import RunWaits

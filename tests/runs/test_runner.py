@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents.models import Tool
 from agents.tools import CallPending, ToolFailed, ToolResult
-from runs import approvals, endings, intake, recovery
+from runs import approvals, claims, endings, intake, recovery
 from runs.conversation import Conversation
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
 from tests.fakes import calls, fails, says
@@ -208,8 +208,8 @@ def test_two_workers_claim_one_run_and_one_wins(worker, alice, agent, stub):
         from runs import intake
 
         taken = intake.accept_message(user=alice, text="hi", agent=agent)
-    assert Run.objects.claim(taken.run.pk, "one") is not None
-    assert Run.objects.claim(taken.run.pk, "two") is None
+    assert claims.take(taken.run.pk, "one") is not None
+    assert claims.take(taken.run.pk, "two") is None
 
 
 def test_a_pending_device_call_waits_and_is_asked_again(worker, alice, agent, stub, functions):

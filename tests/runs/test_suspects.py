@@ -7,7 +7,7 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from runs import endings, intake, runner
+from runs import claims, endings, intake, runner
 from runs.models import Run
 from tests.fakes import says
 from tests.live import wait_for
@@ -54,7 +54,7 @@ def test_who_waits_for_its_turn_is_not_blamed_if_the_worker_vanishes_meanwhile(s
     try:
         wait_for(lambda: is_held(suspect))
         vanish(suspect)
-        again = Run.objects.claim(suspect.pk, "another")
+        again = claims.take(suspect.pk, "another")
         assert again.crashes == Run.SUSPECT
         vanish(suspect)
     finally:
