@@ -160,7 +160,7 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         run = self.get_object()
         return as_image(pictures.of_run(run))
 
-    @extend_schema(request=RetrySerializer, responses={202: RunSerializer})
+    @extend_schema(request=RetrySerializer, parameters=[IDEMPOTENCY], responses={202: RunSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def retry(self, request: Any, pk: Any = None) -> Response:
         """A new run instead of one that has ended.
@@ -170,7 +170,9 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         """
         run = self.get_object()
         key = request.auth if isinstance(request.auth, ApiKey) else None
-        again = retries.retry(run, user=request.user, key=key, **read(RetrySerializer, request))
+        again = retries.retry(
+            run, user=request.user, key=key, idempotency_key=idempotency_key(request), **read(RetrySerializer, request)
+        )
         return as_run(again, 202)
 
 

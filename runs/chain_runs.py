@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
-from agents.models import ChainVersion
+from agents.models import Chain, ChainVersion
 from agents.rows import insert_each
 from agents.spec import ChainSpec
 
@@ -105,13 +105,17 @@ def nesting(run: Run) -> int:
     return depth
 
 
-def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None) -> Run:
+def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
     """A new run that goes on from the failed step (or the one named); what ended well keeps its output.
 
-    `input` replaces the mapped input of that step. Raises Conflict while the run is live or ended well.
+    `input` replaces the mapped input of that step, `fields` are columns of the new run.
+    Raises Conflict while the run is live or ended well.
     """
     if not run.is_done:
         raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+    chain = Chain.objects.visible_to(user).filter(pk=run.chain_version.chain_id).first()
+    if chain is None or not chain.enabled:
+        raise Conflict("You can no longer see the chain of this run, or it is switched off.", code="target_not_visible")
     spec = run.chain_version.read_spec()
     begin = starting_points(run, spec, step)
     limit = min(spec.timeout_s, float(settings.MAX_RUN_S))
@@ -124,6 +128,7 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None) ->
         metadata={**run.metadata, "retry_of": str(run.pk)},
         has_untrusted=run.has_untrusted,
         last_event=1,
+        **fields,
     )
     with transaction.atomic():
         insert([again])

@@ -49,6 +49,7 @@ def accept_message(
     session: Session | str | None = None,
     input: Any = None,
     idempotency_key: str | None = None,
+    request_hash: str = "",
     on_busy: str = "reject",
     device: str | None = None,
     is_watched: bool = False,
@@ -56,12 +57,13 @@ def accept_message(
 ) -> Accepted:
     """Take a message for `agent` (None: the router chooses) and queue its run; `more` as in message_run.
 
-    `is_watched`: the caller will follow it.
+    `is_watched`: the caller will follow it. `request_hash`: what stands for the body under its idempotency key.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
     """
     content = checked_parts(user, text, parts)
-    request_hash = hash_of_request(content, agent, session, input) if idempotency_key else ""
+    if idempotency_key:
+        request_hash = request_hash or hash_of_request(content, agent, session, input)
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
     run = message_run(user=user, agent=agent, input=input, **more)

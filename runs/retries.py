@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from django.db import IntegrityError
+
+from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent
 
@@ -11,28 +14,56 @@ from .models import Message, Run, Session
 
 
 def retry(
-    run: Run, *, user: Any, step: str | None = None, input: Any = None, live: bool = False, key: Any = None
+    run: Run,
+    *,
+    user: Any,
+    step: str | None = None,
+    input: Any = None,
+    live: bool = False,
+    key: Any = None,
+    idempotency_key: str | None = None,
 ) -> Run:
-    """A new run, linked by metadata.retry_of. Raises Conflict, Invalid and whatever intake refuses."""
-    if run.chain_version_id:
-        return chain_runs.retry(run, user=user, step=step, input=input)
+    """A new run, linked by metadata.retry_of. Raises Conflict, Invalid and whatever intake refuses.
+
+    The same idempotency key finds the run that it started before; another request under it is a mismatch.
+    """
+    request_hash = schema.sha256_of(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
+    if idempotency_key and (earlier := intake.earlier_run(user, idempotency_key, request_hash)):
+        return earlier
+    under = {"idempotency_key": idempotency_key, "request_hash": request_hash}
+    if not run.chain_version_id:
+        return of_message(run, user=user, step=step, input=input, live=live, key=key, **under)
+    try:
+        return chain_runs.retry(run, user=user, step=step, input=input, key=key, **under)
+    except IntegrityError:
+        earlier = intake.earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+
+
+def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool, **more: Any) -> Run:
     if step is not None:
         raise Invalid("Only runs of chains have steps.", code="unknown_step", hint="Leave “step” out.")
     refuse(run)
     message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if message is None:
         raise Conflict("The message of this run is gone.", code="message_gone", hint="Send it anew.")
-    return intake.accept_message(
+    session = session_of(run, message)
+    taken = intake.accept_message(
         user=user,
         parts=message.content,
         agent=agent_of(run, user),
-        session=session_of(run, message),
+        session=session,
         input=run.input if input is None else input,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
         metadata=linked(run),
-        key=key,
-    ).run
+        **more,
+    )
+    if taken.session.pk != session.pk:
+        session.delete()  # a fork that nobody needs: the same request came twice at once
+    return taken.run
 
 
 def refuse(run: Run) -> None:
