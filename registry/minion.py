@@ -19,7 +19,7 @@ class MinionToolset:
             raise RetryTool("Say in `task` what the agent shall do.")
         if context.spawn is None:
             raise ToolFailed("No agent can be started from here.", code="cannot_spawn")
-        return result_of(context.spawn(agent.name, task, call.arguments.get("input")))
+        return result_of(context.spawn(agent, task, call.arguments.get("input")))
 
     def _agent(self, tool: ToolSpec) -> Agent:
         agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent") or 0).first()

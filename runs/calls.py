@@ -327,16 +327,32 @@ class Desk:
         approval = Approval.objects.get(call=record)
         if approval.status == Approval.Status.OPEN:
             return
-        if approval.status == Approval.Status.APPROVED and record.name in self.tools:
-            if approval.edited_arguments is not None:
-                record.arguments = approval.edited_arguments
-            record.waiting_for = ""
-            start(record)
-            record.save()
+        if approval.status == Approval.Status.APPROVED:
+            self.follow_yes(record, approval)
             return
         word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person said no"
         message = f"{word}: {approval.note}" if approval.note else word
-        close(record, Outcome.DENIED, error={"code": f"approval_{approval.status}", "message": message})
+        self.deny(record, f"approval_{approval.status}", message)
+
+    def follow_yes(self, record: ToolCallRecord, approval: Approval) -> None:
+        """A yes is a yes to the call as it is now: what was denied meanwhile, or breaks the schema, is not made."""
+        tool = self.tools.get(record.name)
+        decision = self.judge(tool, record.name)
+        if approval.edited_arguments is not None:
+            record.arguments = approval.edited_arguments
+        if tool is None or decision.mode == policy.DENY:
+            self.deny(record, "denied", decision.reason)
+        elif problems := schema.validate(tool.input_schema, record.arguments):
+            close(record, Outcome.FAILED, error=invalid_arguments(problems))
+            record.save()
+            events.record(self.run, "tool.finished", finished_data(record))
+        else:
+            record.waiting_for = ""
+            start(record)
+            record.save()
+
+    def deny(self, record: ToolCallRecord, code: str, message: str) -> None:
+        close(record, Outcome.DENIED, error={"code": code, "message": message})
         record.save()
         events.record(self.run, "tool.denied", denied_data(record))
 

@@ -16,7 +16,7 @@ def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: 
     if started is not None and started.agent is not None:
         return children.spawn(run, started.agent.name, call=call)
     agent = choose(run, call, capability, task)
-    return children.spawn(run, agent.name, text=task, input=input, call=call)
+    return children.spawn(run, agent, text=task, input=input, call=call)
 
 
 def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:

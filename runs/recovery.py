@@ -48,7 +48,7 @@ def expire(approval: Approval, now: datetime) -> bool:
         return False
     told = {"id": str(approval.pk), "status": status, "by": "deadline", "note": ""}
     events.record(approval.run, "approval.decided", told)
-    endings.wake(approval.run_id, waiting_for="approval")
+    endings.wake(approval.run_id)
     return True
 
 

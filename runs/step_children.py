@@ -37,7 +37,6 @@ def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: 
 
 def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any]) -> Any:
     agent, version, route = agent_of(run, step, given)
-    rest = {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")}
     policy = {
         "step": step.key,
         "chain": spec.name,
@@ -52,7 +51,7 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
             run,
             agent,
             text=message_of(given),
-            input=rest or None,
+            input=input_of(given),
             version=version,
             policy=policy,
             sources=given.get("sources"),
@@ -64,6 +63,11 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
         return child
 
     return start
+
+
+def input_of(given: dict[str, Any]) -> dict[str, Any] | None:
+    """What of a step's input is the agent's own, beside the message and what the step is told."""
+    return {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")} or None
 
 
 def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:

@@ -91,3 +91,18 @@ def test_a_tool_of_that_name_is_left_alone(alice, make_agent, make_tool):
     make_tool("add")
     make_agent("add")
     assert Tool.objects.get(name="add").kind == "function"
+
+
+def test_an_agent_behind_a_tool_is_the_one_it_names_whatever_the_callers_own_are_called(
+    worker, alice, bob, team, make_agent, make_tool, stub_provider, stub
+):
+    theirs = make_agent("counter", provider=stub_provider)
+    tool = make_tool("ask-counter", kind="agent", source={"agent": theirs.pk}, input_schema={"type": "object"})
+    boss = make_agent("boss", tools=[tool], provider=stub_provider)
+    Agent.objects.update(team=team)
+    make_agent("other", provider=stub_provider)
+    Agent.objects.filter(name="other").update(name="counter", owner=bob)
+    stub.script(calls(("ask-counter", {"task": "count"})), says("I counted 3"), says("It is 3"))
+    run = worker.send_message(bob, "count", Agent.objects.get(pk=boss.pk))
+    assert run.status == "succeeded", run.tool_calls.get().error
+    assert run.children.get().agent_id == theirs.pk
