@@ -42,8 +42,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, RequestDataTooBig):
         return answer(context, 413, "too_large", "The body is larger than this site takes.", "Send less at a time.")
     if isinstance(error, SuspiciousOperation):  # what Django itself answers 400
-        message = "The request cannot be read: it has too many parameters, or names a thing it may not."
-        return answer(context, 400, "malformed", message, "Send what the schema at /api/docs/ describes.")
+        hint = "It has too many parameters, or names what it may not; see the schema at /api/docs/."
+        return answer(context, 400, "malformed", "The request cannot be read.", hint)
     if isinstance(error, drf.ValidationError):
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):
@@ -51,8 +51,10 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     log.error("%s %s broke", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
         hint = "Try again in a moment, with the same Idempotency-Key where there was one: it may have been stored."
-        message = "The database is away or cannot write."
-        return answer(context, 503, "database_unavailable", message, hint, headers={"Retry-After": "5"})
+        later = {"Retry-After": "5"}
+        return answer(
+            context, 503, "database_unavailable", "The database is away or cannot write.", hint, headers=later
+        )
     return answer(context, 500, "internal_error", "Something broke here.", "Tell the administrator the request_id.")
 
 

@@ -107,12 +107,16 @@ def websockets() -> list[tuple[str, str, str]]:
 
 
 def codes() -> list[tuple[str, str, str]]:
-    """(code, status, an example of its message) of every error an API answers with a code of its own."""
+    """(code, status, an example of its message) of every error."""
+    from config.errors import WORDS
+
     found: dict[str, tuple[str, str]] = {}
     for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts):
         for name, status, message in codes_in(ast.parse(path.read_text())):
             if name not in found or not found[name][1]:
                 found[name] = (status, message)
+    for kind, (name, _) in WORDS.items():
+        found.setdefault(name, (str(kind.status_code), str(kind.default_detail)))
     return [(name, *rest) for name, rest in sorted(found.items())]
 
 
@@ -123,6 +127,9 @@ def codes_in(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
             kind = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if isinstance(given, ast.Constant) and isinstance(given.value, str) and given.value and kind[:1].isupper():
                 yield given.value, str(STATUS.get(kind, "")), text_of(node.args[0]) if node.args else ""
+            match node.args if kind == "answer" else ():  # as config/errors.py writes it
+                case [_, ast.Constant(value=status), ast.Constant(value=code), message, *_]:
+                    yield str(code), str(status), text_of(message)
         if isinstance(node, ast.ClassDef) and (code := class_code(node)):
             yield code, class_status(node), first_sentence(ast.get_docstring(node) or "")
 
