@@ -1,4 +1,4 @@
-"""Stops functions whose run was cancelled: one thread looks at all that run, twice a second."""
+"""Stops functions whose run was cancelled: one thread looks at all that run, four times a second."""
 
 import os
 import threading

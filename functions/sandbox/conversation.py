@@ -189,7 +189,6 @@ class Conversation:
         return self._signalled(os.WTERMSIG(usage.status), usage)
 
     def _signalled(self, number: int, usage: Usage) -> tuple[Status, FunctionError]:
-        name = signal.Signals(number).name
         if number == signal.SIGSYS:
             return "violation", FunctionError("SystemCall", "the function made a system call that is never allowed")
         if number == signal.SIGXCPU or usage.cpu_s >= self._limits.cpu_seconds:
@@ -198,11 +197,19 @@ class Conversation:
             if usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
                 return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
             return "crash", FunctionError(
-                "Crash", f"the interpreter crashed ({name}), as endless recursion in C code does"
+                "Crash", f"the interpreter crashed ({name_of(number)}), as endless recursion in C code does"
             )
         if number == signal.SIGKILL:
             return "memory", FunctionError("OutOfMemory", "the system ran out of memory and ended the function")
-        return "crash", FunctionError("Signal", f"the function's process was ended by {name}")
+        return "crash", FunctionError("Signal", f"the function's process was ended by {name_of(number)}")
+
+
+def name_of(number: int) -> str:
+    """A signal's name; those between SIGRTMIN and SIGRTMAX have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 _KILLED: dict[str, Any] = {

@@ -204,4 +204,7 @@ def last_words(child: Child, what: str) -> str:
 
 
 def describe(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    names = {one.value: one.name for one in signal.Signals}  # those between SIGRTMIN and SIGRTMAX have none
+    return f"was killed by {names.get(-code, f'signal {-code}')}"

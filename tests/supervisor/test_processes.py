@@ -3,7 +3,7 @@
 import os
 import signal
 
-from runs.supervisor import processes
+from runs.supervisor import processes, supervision
 
 
 def exit_code_of(work) -> int:
@@ -42,3 +42,13 @@ def test_what_a_program_breaks_with_is_its_own_end():
 
     assert exit_code_of(fall) == 1
     assert exit_code_of(lambda: None) == 0
+
+
+def test_however_a_program_ended_there_are_words_for_it():
+    ends = [supervision.describe(code) for code in (0, 3, -9, -(signal.SIGRTMIN + 6))]
+    assert ends == [
+        "ended with exit code 0",
+        "ended with exit code 3",
+        "was killed by SIGKILL",
+        "was killed by signal 40",
+    ]

@@ -93,6 +93,15 @@ def test_a_killed_child_is_one_typed_outcome(pool, sleeping):
     assert pool.execute("def main(): return 2").result == 2
 
 
+def test_a_child_ended_by_a_signal_without_a_name_is_an_outcome_too(pool, sleeping):
+    _, zygote = zygote_of(pool)
+    for child in children_of(zygote):
+        os.kill(child, signal.SIGRTMIN + 6)
+    outcome = sleeping()
+    assert (outcome.status, outcome.error.message.split()[-2:]) == ("crash", ["signal", "40"])
+    assert pool.execute("def main(): return 2").result == 2
+
+
 @pytest.mark.parametrize("which", [0, 1], ids=["launcher", "process 1"])
 def test_a_killed_zygote_ends_its_calls_and_is_replaced(pool, sleeping, which):
     processes = zygote_of(pool)
