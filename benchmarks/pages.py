@@ -124,14 +124,31 @@ def timed(browser: Any, path: str) -> float:
 
 def fill() -> tuple[Any, Any, Any]:
     """One person with all of it; rows are copies of one that the models made."""
-    from django.contrib.auth import get_user_model
     from django.db import connection
+
+    from agents.models import Agent
+    from runs.models import Run, RunEvent
+
+    began = time.perf_counter()
+    one = one_of_each()
+    copy(one)
+    with connection.cursor() as cursor:
+        cursor.execute("vacuum analyze")
+    print(
+        f"filled in {time.perf_counter() - began:.0f} s: "
+        f"{Agent.objects.count():,} agents, {Run.objects.count():,} runs, {RunEvent.objects.count():,} events"
+    )
+    return one["person"], one["run"].pk, one["session"].pk
+
+
+def one_of_each() -> dict[str, Any]:
+    """A person, an agent, and a run with a row of each kind."""
+    from django.contrib.auth import get_user_model
     from django.utils import timezone
 
     from agents.models import Agent, AuditEvent, Provider
     from runs.models import Message, ModelCall, Run, RunEvent, Session, ToolCallRecord
 
-    began = time.perf_counter()
     person = get_user_model().objects.create_superuser("bench")
     provider = Provider.objects.create(name="bench", kind="offline")
     agent = Agent.objects.create(name="bench", provider=provider, owner=person)
@@ -139,26 +156,29 @@ def fill() -> tuple[Any, Any, Any]:
     now = timezone.now()
     session = Session.objects.create(owner=person, agent=agent, title="bench")
     run = Run.objects.create(
-        principal=person,
-        agent=agent,
-        version=version,
-        session=session,
-        status="succeeded",
-        started_at=now,
+        principal=person, agent=agent, version=version, session=session, status="succeeded", started_at=now,
         finished_at=now + timedelta(seconds=1),
-    )
+    )  # fmt: skip
     Message.objects.create(session=session, seq=1, role="user", run=run, content=[{"type": "text", "text": "Hello"}])
-    event = RunEvent.objects.create(run=run, seq=1, type="run.queued", at=now, data={"trigger": "message"})
-    call = ToolCallRecord.objects.create(run=run, name="bench", outcome="failed", started_at=now, finished_at=now)
-    model = ModelCall.objects.create(run=run, turn=1, provider="bench", started_at=now, wall_ms=5)
-    line = AuditEvent.record("agent.published", agent, actor=person)
-    multiply(Agent, agent.pk, AGENTS, name="'bench-' || n", id=None)
-    multiply(Session, session.pk, RUNS // 10, id=UUID7.format(at=SPREAD))
+    return {
+        "person": person, "agent": agent, "session": session, "run": run,
+        "event": RunEvent.objects.create(run=run, seq=1, type="run.queued", at=now, data={"trigger": "message"}),
+        "call": ToolCallRecord.objects.create(
+            run=run, name="bench", outcome="failed", started_at=now, finished_at=now
+        ),
+        "model": ModelCall.objects.create(run=run, turn=1, provider="bench", started_at=now, wall_ms=5),
+        "line": AuditEvent.record("agent.published", agent, actor=person),
+    }  # fmt: skip
+
+
+def copy(one: dict[str, Any]) -> None:
+    """Thousands of them, spread over thirteen days."""
+    multiply(one["agent"], AGENTS, name="'bench-' || n", id=None)
+    multiply(one["session"], RUNS // 10, id=UUID7.format(at=SPREAD))
     states = "(array['succeeded','succeeded','succeeded','failed'])[1 + n %% 4]"
     ids = "lpad(to_hex((extract(epoch from ts.at) * 1000)::bigint), 12, '0')"
     multiply(
-        Run,
-        run.pk,
+        one["run"],
         RUNS,
         source=f", lateral (select {SPREAD} + n * interval '0' as at) ts",
         id=f"({ids} || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5('x' || n), 1, 15))::uuid",
@@ -168,42 +188,35 @@ def fill() -> tuple[Any, Any, Any]:
         status=states,
     )
     for number in range(EVENTS):
-        copy_for_runs(RunEvent, event.pk, seq=str(number + 2))
-    copy_for_runs(ToolCallRecord, call.pk, outcome="(array['ok','ok','ok','failed'])[1 + floor(random() * 4)::int]")
-    copy_for_runs(ModelCall, model.pk)
-    multiply(AuditEvent, line.pk, RUNS, id=None)
-    with connection.cursor() as cursor:
-        cursor.execute("vacuum analyze")
-    print(
-        f"filled in {time.perf_counter() - began:.0f} s: "
-        f"{Agent.objects.count():,} agents, {Run.objects.count():,} runs, {RunEvent.objects.count():,} events"
-    )
-    return person, run.pk, session.pk
+        copy_for_runs(one["event"], seq=str(number + 2))
+    copy_for_runs(one["call"], outcome="(array['ok','ok','ok','failed'])[1 + floor(random() * 4)::int]")
+    copy_for_runs(one["model"])
+    multiply(one["line"], RUNS, id=None)
 
 
-def multiply(model: Any, pk: Any, count: int, source: str = "", **changes: str | None) -> None:
+def multiply(row: Any, count: int, source: str = "", **changes: str | None) -> None:
     """`count` copies of one row; `changes` are SQL over the counter n, None leaves a column to the database."""
-    insert(model, f"cross join generate_series(1, {count}) n{source} where template.id = %s", pk, changes)
+    insert(row, f"cross join generate_series(1, {count}) n{source} where template.id = %s", changes)
 
 
-def copy_for_runs(model: Any, pk: Any, **changes: str | None) -> None:
+def copy_for_runs(row: Any, **changes: str | None) -> None:
     """One copy for each run."""
     changes = {"run_id": "run.id", "id": UUID7.format(at="run.created_at"), **changes}
-    insert(model, "cross join runs_run run where template.id = %s", pk, changes)
+    insert(row, "cross join runs_run run where template.id = %s", changes)
 
 
-def insert(model: Any, rest: str, pk: Any, changes: dict[str, str | None]) -> None:
+def insert(row: Any, rest: str, changes: dict[str, str | None]) -> None:
     from django.db import connection
 
-    columns = [field.column for field in model._meta.concrete_fields if changes.get(field.column, "") is not None]
+    columns = [field.column for field in row._meta.concrete_fields if changes.get(field.column, "") is not None]
     values = [changes.get(column) or f'template."{column}"' for column in columns]
     names = ", ".join(f'"{column}"' for column in columns)
-    table = model._meta.db_table
+    table = row._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(
             f'insert into "{table}" ({names}) select {", ".join(values)} '
             f'from "{table}" template {rest} on conflict do nothing',
-            [pk],
+            [row.pk],
         )
 
 

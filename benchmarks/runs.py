@@ -6,6 +6,7 @@ waiting      500 runs that wait for an approval, and what a message takes beside
 watchers     1,000 event streams of one run
 replay       10,000 stored events over one stream
 history      a message before and after 100,000 stored runs
+idle         the CPU that `serve` takes while nothing is asked of it
 """
 
 import argparse
@@ -22,7 +23,7 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks.load import measure
+from benchmarks.load import cpu_of, measure
 from benchmarks.message import BODY, bare, made, muster, stub
 
 SLOW_MODEL_S, SLOW_RUN_S = 0.3, 2.0
@@ -210,6 +211,19 @@ def history(db: str, count: int = 100_000) -> None:
         print(f"after {count:,} runs: p50 x {p50[1] / p50[0]:.3f}, CPU x {cpu[1] / cpu[0]:.3f}", flush=True)
 
 
+def idle(db: str, seconds: float = 40.0) -> None:
+    """Percent of one CPU: the supervisor with all below it, and each of its programs with what is below that."""
+    with installation(db) as (ours, _):
+        processes = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children()]
+        time.sleep(10)  # what went before has to end
+        before = [cpu_of(one.pid) for one in processes]
+        time.sleep(seconds)
+        shares = [(cpu_of(one.pid) - cpu) / seconds * 100 for one, cpu in zip(processes, before, strict=True)]
+        print(f"`serve` idle for {seconds:.0f} s: {shares[0]:.2f} % of a CPU")
+        for one, share in zip(processes[1:], shares[1:], strict=True):
+            print(f"  {share:5.2f} %  {' '.join(one.cmdline()).strip()[-40:]}", flush=True)
+
+
 def in_database(ours: Installation, call: str) -> None:
     """Run `benchmarks.stored.<call>` in a process that has this installation's settings."""
     import subprocess
@@ -222,7 +236,7 @@ def in_database(ours: Installation, call: str) -> None:
 
 PARTS = {
     "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "watchers": watchers, "replay": replay,
-    "history": history,
+    "history": history, "idle": idle,
 }  # fmt: skip
 
 
