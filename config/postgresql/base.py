@@ -1,7 +1,8 @@
 """A pool hands out the connection that was given back last: what its server process knows by heart is still in mind.
 
 psycopg's pool hands out the one that has rested longest. With twenty connections every statement is then parsed and
-planned twenty times, and each finds a server process whose caches have gone cold. (While some rest unused, the pool closes one at a time.)
+planned twenty times, and each finds a server process whose caches have gone cold. (While some rest unused, the pool
+closes one at a time.)
 """
 
 from collections import deque
