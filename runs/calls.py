@@ -102,6 +102,8 @@ class Desk:
 
     def read_grants(self) -> None:
         """The modes in force now: an author's “deny” reaches a run that is already at work."""
+        if not self.tools:
+            return
         of_agent = self.run.agent_id is not None
         rows = (
             AGENT_GRANTS.all(agent=self.run.agent_id)

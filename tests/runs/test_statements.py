@@ -76,6 +76,20 @@ def test_a_message_with_one_call_costs_26_statements_and_5_transactions(alice_ap
     assert (len(of_worker.statements), of_worker.transactions) == (19, 4), of_worker.statements
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_message_to_an_agent_without_tools_costs_the_worker_9_statements(
+    alice, make_agent, stub_provider, stub, worker
+):
+    agent = make_agent(provider=stub_provider)
+    for _ in range(2):
+        stub.script(says("hello"))
+        intake.accept_message(user=alice, text="hi", agent=agent)
+        with cost() as of_worker:
+            worker.work()
+    assert Run.objects.latest("id").status == "succeeded"
+    assert (len(of_worker.statements), of_worker.transactions) == (9, 2), of_worker.statements
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("whose", ["everyone", "user", "team", "agent"])
 def test_whoever_the_budget_is_for_the_first_turn_asks_it(whose, worker, alice, team, agent, stub):
