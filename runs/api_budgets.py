@@ -75,17 +75,21 @@ class BudgetViewSet(viewsets.ModelViewSet):
         return Budget.objects.visible_to(self.request.user).select_related("agent", "team", "user").distinct()
 
     def perform_create(self, serializer: Any) -> None:
-        fields = serializer.validated_data
-        agent = fields.get("agent")
-        whose = {"user": None if fields.get("team") else self.request.user}
-        if agent is not None and agent.may_edit(self.request.user):
-            whose = {"user": None}  # its author limits the agent for everyone
-        budget = serializer.save(owner=self.request.user, **whose)
+        budget = serializer.save(owner=self.request.user, user=self.whom(serializer))
         AuditEvent.record("budget.create", budget, actor=self.request.user)
 
     def perform_update(self, serializer: Any) -> None:
         self.require_owner(serializer.instance)
-        AuditEvent.record("budget.change", serializer.save(), actor=self.request.user)
+        budget = serializer.save(user=self.whom(serializer))
+        AuditEvent.record("budget.change", budget, actor=self.request.user)
+
+    def whom(self, serializer: Any) -> Any:
+        """Whose runs it limits: the caller's own, but for a team's, and for an agent that the caller may change."""
+        agent, team = (
+            serializer.validated_data.get(name, getattr(serializer.instance, name, None)) for name in ("agent", "team")
+        )
+        is_author = agent is not None and agent.may_edit(self.request.user)
+        return None if team is not None or is_author else self.request.user
 
     def perform_destroy(self, budget: Budget) -> None:
         self.require_owner(budget)

@@ -37,7 +37,8 @@ class Watch:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.budgets: list[Budget] = []
-        self.read_at = run.seen.at if run.seen and not run.seen.is_budgeted else -math.inf
+        is_free = run.seen is not None and not run.seen.is_budgeted and run.root_id is None
+        self.read_at = run.seen.at if run.seen and is_free else -math.inf
 
     def require(self) -> None:
         """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
@@ -49,17 +50,25 @@ class Watch:
 
 
 def covering(run: Run) -> list[Budget]:
-    """Budgets of the principal, the agent, their teams, and of everyone."""
-    return COVERING.all(user=run.principal_id, agent=run.agent_id)
+    """Budgets of the principal, the agent, their teams, and of everyone; in a child run also what its root may use."""
+    found = COVERING.all(user=run.principal_id, agent=run.agent_id)
+    if run.root_id is None:
+        return found
+    root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
+    of_root = COVERING.all(user=run.principal_id, agent=root_agent)
+    known = {budget.pk for budget in found}
+    return found + [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
 
 
 def of_work(user: Any, agent: Any, *, member: Any) -> QuerySet:
-    """Enabled budgets of what this user does with this agent; `member` is the user as a query within it names them."""
+    """Enabled budgets of what this user does with this agent; `member` is the user as a query within it names them.
+
+    One that names several (a user and an agent, say) limits only what is both.
+    """
     return Budget.objects.filter(
-        Q(user=None, agent=None, team=None)
-        | Q(user_id=user)
-        | Q(team_id__in=Membership.objects.filter(user_id=member).values("team_id"))
-        | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
+        Q(user=None) | Q(user_id=user),
+        Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
+        Q(team=None) | Q(team_id__in=Membership.objects.filter(user_id=member).values("team_id")),
         enabled=True,
     )
 
@@ -90,15 +99,15 @@ def spent_of(budget: Budget, run: Run, now: datetime | None = None) -> Spent:
 
 
 def in_scope(budget: Budget) -> QuerySet[Run]:
+    runs = Run.objects.all()
     if budget.agent_id:
-        runs = Run.objects.filter(agent_id=budget.agent_id)
-        return runs.filter(principal_id=budget.user_id) if budget.user_id else runs
+        runs = runs.filter(agent_id=budget.agent_id)
     if budget.user_id:
-        return Run.objects.filter(principal_id=budget.user_id)
+        runs = runs.filter(principal_id=budget.user_id)
     if budget.team_id:
         members = Membership.objects.filter(team_id=budget.team_id).values("user_id")
-        return Run.objects.filter(principal_id__in=members)
-    return Run.objects.all()
+        runs = runs.filter(principal_id__in=members)
+    return runs
 
 
 def total(runs: QuerySet[Run]) -> Spent:
