@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+import httpcore
 import httpx
 
+from agents import outbound
 from agents.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -92,8 +94,12 @@ class _Request:
 def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Make the request that a function's ctx.http() asked for: {status, headers, text, url}. Raises HttpRefused."""
     asked = _read(request, rules)
-    deadline = time.monotonic() + _timeout(request.get("timeout"), rules)
-    with httpx.Client(transport=(rules.transport or _transport)(), trust_env=False, follow_redirects=False) as client:
+    seconds = _timeout(request.get("timeout"), rules)
+    deadline, transport = time.monotonic() + seconds, (rules.transport or _Transport)()
+    with (
+        outbound.until(seconds),
+        httpx.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
+    ):
         for _ in range(rules.max_redirects + 1):
             response = _send(client, asked, rules, deadline)
             if response["status"] not in _REDIRECTS or "location" not in response["headers"]:
@@ -139,8 +145,16 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)  # takes 20 ms, so once
 
 
-def _transport() -> httpx.BaseTransport:
-    return httpx.HTTPTransport(verify=_tls(), trust_env=False)
+class _Transport(httpx.HTTPTransport):
+    """httpx's, whose every read ends with the whole time: a server may drip its headers, each just in time."""
+
+    def __init__(self) -> None:
+        self._pool = httpcore.ConnectionPool(ssl_context=_tls(), network_backend=_Timed())
+
+
+class _Timed(httpcore.SyncBackend):
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **named: Any) -> Any:
+        return outbound.TimedStream(super().connect_tcp(host, port, outbound.left(timeout), *more, **named))
 
 
 # Reading what the function asked for: all of it is hostile

@@ -6,6 +6,7 @@ import json
 import textwrap
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic, sleep
 
 import pytest
 
@@ -31,6 +32,9 @@ class Answers(BaseHTTPRequestHandler):
             status, headers = (302 if target else 200), {"set-cookie": "session=1", "location": target or "/"}
         if self.path.startswith("/charset?"):
             headers, text = {"content-type": f"text/plain; charset={self.path.partition('?')[2]}"}, "a-" * 200_000
+        if self.path == "/drip":
+            self.drip()
+            return
         if self.path == "/loop":
             status, headers = 302, {"location": "/loop"}
         self.send_response(status)
@@ -39,6 +43,16 @@ class Answers(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(text)))
         self.end_headers()
         self.wfile.write(text.encode())
+
+    def drip(self):
+        """Headers without end, each well within the time of one read."""
+        try:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            for number in range(200):
+                self.wfile.write(b"x-%d: 1\r\n" % number)
+                sleep(0.05)  # the slowness is what is tested
+        except OSError:
+            pass
 
     do_POST = do_PUT = do_GET
 
@@ -158,6 +172,13 @@ def test_a_secret_goes_to_the_hosts_it_is_bound_to_and_no_other(internet):
     with pytest.raises(HttpRefused, match="may not be sent"):
         url = f"http://api.test:{internet}/redirect?http://a.example.test:{internet}/"
         fetch({"url": url, "auth": "t"}, given)
+
+
+def test_headers_that_drip_without_end_are_waited_for_no_longer_than_was_said(internet):
+    began = monotonic()
+    with pytest.raises(HttpRefused, match="ReadTimeout|OverTime"):
+        fetch({"url": f"http://api.test:{internet}/drip", "timeout": 0.3}, rules())
+    assert monotonic() - began < 5  # they would have come for ten seconds
 
 
 def test_size_and_cookies_stay_within_bounds(internet):

@@ -55,7 +55,7 @@ def test_a_socket_is_not_kept_in_memory_for_who_does_not_read(endless):
     assert in_a_loop(stall()) < MANY / 2
 
 
-def test_who_reads_late_gets_everything(endless):
+def test_who_goes_on_reading_gets_everything(endless):
     async def read():
         port, told = endless(30)
         reader, writer = await connect(port)

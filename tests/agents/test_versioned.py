@@ -1,0 +1,21 @@
+"""Rows with versions over HTTP: what is published, and what is written down of it."""
+
+import pytest
+from django.db import OperationalError
+
+from agents.models import Agent, AuditEvent
+
+pytestmark = pytest.mark.django_db
+V1 = "/api/v1"
+NEW = {"name": "librarian", "description": "Finds books.", "system_prompt": "Be brief.", "provider": "offline"}
+
+
+def test_what_cannot_be_written_into_the_audit_log_is_not_published(alice_api, offline, monkeypatch):
+    def broken(*arguments, **details):
+        raise OperationalError("the disk is full")
+
+    alice_api.post(f"{V1}/agents/", NEW)
+    monkeypatch.setattr(AuditEvent, "record", broken)
+    assert alice_api.post(f"{V1}/agents/librarian/publish").status_code == 503
+    agent = Agent.objects.get(name="librarian")
+    assert (agent.published, agent.versions.count()) == (None, 0)
