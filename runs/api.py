@@ -20,6 +20,7 @@ from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from agents.viewsets import kept, read
+from devices.models import Device
 
 from . import approvals, endings, ends, intake, routing, stream
 from .filters import RunFilter, SessionFilter
@@ -117,7 +118,7 @@ class MessagesView(APIView):
             key=request.auth if isinstance(request.auth, ApiKey) else None,
             timeout=body.get("timeout"),
             version=body.get("version") if name else None,
-            device=str(body["device"]) if body.get("device") else None,
+            device=own_device(request.user, body.get("device")),
             is_watched=wants_stream(request),
         )
 
@@ -184,6 +185,16 @@ class RouteView(APIView):
             session_agent = find_session(request.user, body["session"]).agent
         route = routing.choose(request.user, intake.text_of(parts), session_agent=session_agent)
         return Response(route.as_json())
+
+
+def own_device(user: Any, device_id: Any) -> str | None:
+    """Raises Invalid for a device that is not theirs, or was revoked."""
+    if device_id is None:
+        return None
+    if not Device.objects.visible_to(user).filter(pk=device_id, revoked_at=None).exists():
+        detail = {"field": "device", "code": "unknown_device", "message": "that device is not there"}
+        raise Invalid("There is no such device of yours.", code="unknown_device", details=[detail])
+    return str(device_id)
 
 
 def wants_stream(request: Any) -> bool:
@@ -297,9 +308,12 @@ class SessionViewSet(
 
     def perform_destroy(self, session: Session) -> None:
         """Its runs stay as history, without the conversation. A session at work is stopped first."""
-        for run in Run.objects.filter(session=session).live():
-            endings.cancel(run, by=self.request.user, reason="its session was deleted")
+        endings.clear(session, by=self.request.user, reason="its session was deleted")
         session.delete()
+
+    def perform_update(self, serializer: Any) -> None:
+        own_device(self.request.user, serializer.validated_data.get("device"))
+        serializer.save()
 
     @extend_schema(responses=MessageSerializer(many=True))
     def messages(self, request: Any, pk: Any = None) -> Response:

@@ -1,5 +1,6 @@
 """How a run stops working: it ends, it waits, it is cancelled, it wakes. Every ending goes through here."""
 
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -152,7 +153,10 @@ def release_followers(run: Run, said: Message | None) -> None:
     if said is not None and is_last_word(run, said):
         return
     for (follower,) in FOLLOWERS.all(run=run.pk):
-        if Run.objects.filter(pk=follower, after=run).update(after=None, queued_at=timezone.now()):
+        behind = Run.objects.filter(pk=follower, after=run)
+        if run.after_id:  # it ended before its own turn came: who stood behind it stands behind whom it waited for
+            behind.update(after=run.after_id)
+        elif behind.update(after=None, queued_at=timezone.now()):
             queue.enqueue(follower)
 
 
@@ -216,6 +220,14 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
 
 def cancelled_error(run: Run) -> dict[str, str]:
     return {"code": "cancelled", "message": run.cancel_reason or "Somebody stopped this run."}
+
+
+def clear(session: Session, *, by: Any, reason: str) -> Run | None:
+    """Stop whatever a session is at work on, those in line first; the one whose worker has yet to let go of it."""
+    for run in Run.objects.filter(session=session).live().order_by("-id"):
+        with suppress(RunFinished):  # it came to its end by itself
+            cancel(run, by=by, reason=reason)
+    return session_is_busy(session)
 
 
 def session_is_busy(session: Session) -> Run | None:

@@ -324,7 +324,5 @@ def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
         )
     run.after = busy
     if on_busy == "interrupt":
-        endings.cancel(busy, by=run.principal, reason="interrupted by another message")
-        busy.refresh_from_db(fields=["status"])
-        if busy.is_done:
-            run.after = None
+        assert run.session is not None  # it is busy
+        run.after = endings.clear(run.session, by=run.principal, reason="interrupted by another message")
