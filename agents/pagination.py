@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
+from rest_framework import exceptions as drf
 from rest_framework.pagination import CursorPagination
 from rest_framework.response import Response
 
@@ -35,7 +36,7 @@ class Cursor(CursorPagination):
         """A cursor that somebody made up is refused, not looked up."""
         try:
             return super().paginate_queryset(queryset, request, view)
-        except (ValueError, ValidationError, OverflowError, DataError):
+        except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
             raise Invalid("This cursor is not one of ours.", code="invalid_cursor", hint="Follow `next` as it is.")
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:

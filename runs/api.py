@@ -277,15 +277,19 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
         return Response(RunSerializer(run).data)
 
-    @extend_schema(responses=ToolCallSerializer(many=True))
+    @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
     def tool_calls(self, request: Any, pk: Any = None) -> Response:
-        rows = ToolCallRecord.objects.filter(run=self.get_object()).order_by("id")
-        return Response({"results": ToolCallSerializer(rows, many=True).data, "next": None})
+        """Each call, in the order in which they were made."""
+        return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
 
-    @extend_schema(responses=RunSerializer(many=True))
+    @extend_schema(responses=RunSerializer(many=True), filters=False)
     def children(self, request: Any, pk: Any = None) -> Response:
-        rows = self.get_object().children.select_related(*RUN_JOINS).order_by("id")
-        return Response({"results": RunSerializer(rows, many=True).data, "next": None})
+        """Runs that this one started, in that order."""
+        return self.listed(self.get_object().children.select_related(*RUN_JOINS), RunSerializer)
+
+    def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
+        self.page_ordering = ("id",)
+        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
 
 
 class SessionViewSet(

@@ -16,6 +16,7 @@ from agents.rows import update_each
 from devices import presence
 
 from . import chain_runs, endings, intake, outbox
+from .exceptions import DATABASE_GONE
 from .missed import on_overlap
 from .models import Run, Schedule, ScheduleOccurrence
 
@@ -85,6 +86,11 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
             occurrence.run = run_of(occurrence)
         except MusterError:
             continue  # told when it is started by itself
+        except DATABASE_GONE:
+            raise
+        except Exception:  # one that nobody foresaw keeps no other from starting
+            log.exception("Occurrence %s cannot be prepared", occurrence.pk)
+            continue
         seen.add(target)
         busy.add(schedule.pk)
         occurrence.outcome, occurrence.attempts = Outcome.STARTED, occurrence.attempts + 1
@@ -142,6 +148,11 @@ def start(occurrence: ScheduleOccurrence) -> bool:
     except IntegrityError as error:
         log.warning("Occurrence %s will be tried again: %s", occurrence.pk, error)
         return try_again(occurrence, str(error))
+    except DATABASE_GONE:
+        raise
+    except Exception as error:  # see prepared
+        log.exception("Occurrence %s broke", occurrence.pk)
+        return try_again(occurrence, f"internal error: {type(error).__name__}")
 
 
 def refusal_of(schedule: Schedule) -> str:
@@ -230,6 +241,8 @@ def with_last_run(schedule: Schedule) -> Any:
     spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
     if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
         return schedule.input
+    if not isinstance(schedule.input, dict | None):
+        return schedule.input  # the chain refuses it
     good = Run.objects.filter(
         occurrences__schedule=schedule, status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL]
     ).order_by("-created_at")

@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 
 from runs import queue, runner
-from runs.models import Message, Run
+from runs.models import Message, Run, ToolCallRecord
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
@@ -218,3 +218,16 @@ def test_lists_take_the_same_queries_for_one_and_for_many(send, alice_api, agent
         assert len(alice_api.get("/api/v1/runs/").json()["results"]) == 6
     with django_assert_max_num_queries(3):
         assert len(alice_api.get("/api/v1/sessions/").json()["results"]) == 6
+
+
+def test_calls_and_children_come_by_the_page(send, alice, alice_api, agent, stub):
+    stub.script(says("hi"))
+    run = Run.objects.get(pk=send().json()["run"]["id"])
+    for number in range(3):
+        ToolCallRecord.objects.create(run=run, name=f"call-{number}", outcome="ok")
+        Run.objects.create(principal=alice, parent=run, root=run, status="succeeded")
+    for path in ("tool-calls", "children"):
+        first = alice_api.get(f"/api/v1/runs/{run.pk}/{path}/?limit=2").json()
+        second = alice_api.get(first["next"]).json()
+        found = [row["id"] for row in first["results"] + second["results"]]
+        assert len(found) == 3 and found == sorted(found) and second["next"] is None

@@ -7,7 +7,7 @@ from django.db import connection
 from django.utils import timezone
 
 from devices.models import Device
-from runs import pending, schedules, tasks
+from runs import occurrences, pending, schedules, tasks
 from runs.models import Run, ScheduleOccurrence
 from tests.schedules import HOUR, MINUTE, START, table
 
@@ -100,6 +100,25 @@ def test_one_that_cannot_start_keeps_no_other_from_starting(make_schedule, make_
     tick(START, work=False)
     assert [table(made[chain])[0][1] for chain in (picky, good)] == ["refused", "started"]
     assert "input" in ScheduleOccurrence.objects.get(schedule=made[picky]).reason
+
+
+def test_input_that_is_no_object_is_refused_and_stops_no_tick(make_schedule, make_chain, tick):
+    asks = {"type": "object", "properties": {"last_run_at": {"type": "string"}}}
+    told = make_chain({"key": "a", "tool": "one"}, name="told", input_schema=asks)
+    made = [make_schedule("list", agent=None, chain=told, text="", input=[1]), make_schedule("plain")]
+    tick(START, work=False)
+    assert [table(schedule)[0][1] for schedule in made] == ["refused", "started"]
+    assert "input_invalid" in ScheduleOccurrence.objects.get(schedule=made[0]).reason
+
+
+def test_what_nobody_foresaw_keeps_no_other_from_starting(make_schedule, make_chain, tick, monkeypatch):
+    made = [make_schedule("odd", text="odd"), make_schedule("plain")]
+    order = occurrences.order
+    monkeypatch.setattr(occurrences, "order", lambda row: 1 / 0 if row.schedule.text == "odd" else order(row))
+    for seconds in range(3):
+        tick(START + seconds * MINUTE / 60, work=False)
+    assert [table(schedule)[0][1] for schedule in made] == ["refused", "started"]
+    assert "ZeroDivisionError" in ScheduleOccurrence.objects.get(schedule=made[0]).reason
 
 
 @pytest.mark.parametrize("target", ["agent", "chain"])
