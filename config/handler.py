@@ -64,10 +64,11 @@ class ThreadedHandler(ASGIHandler):
         async with ThreadSensitiveContext():  # else the database reads of all streams would share one thread
             sending = asyncio.ensure_future(self.send_response(response, send))
             leaving = asyncio.ensure_future(receive())
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
-            for task in (sending, leaving):
-                if not task.done():
-                    task.cancel()
+            try:
+                await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+            finally:  # also where the server cancels us, which would leave both at work
+                sending.cancel()
+                leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
         if sending.done() and not sending.cancelled() and (error := sending.exception()):
             raise error

@@ -10,7 +10,7 @@ from django.urls import path
 
 from config.handler import ThreadedHandler
 
-closed = threading.Event()
+began, closed = threading.Event(), threading.Event()
 
 
 def plain(request):
@@ -30,6 +30,7 @@ def endless(request):
         try:
             while True:
                 yield b"tick\n"
+                began.set()
                 await asyncio.sleep(0)
         finally:
             closed.set()
@@ -94,3 +95,15 @@ async def test_a_reader_that_leaves_ends_the_stream(ask):
     assert status == 200
     assert body.startswith(b"tick\n")
     assert closed.wait(5)
+
+
+async def test_a_stream_that_the_server_cancels_ends_too(ask):
+    began.clear()
+    closed.clear()
+    asked = asyncio.ensure_future(ask("/endless"))
+    async with asyncio.timeout(10):
+        while not began.is_set():
+            await asyncio.sleep(0)
+        asked.cancel()
+        while not closed.is_set():
+            await asyncio.sleep(0)
