@@ -34,7 +34,9 @@ class Slots:
             if turn.is_set():
                 return  # it came just now
             self._waiting.remove((turn, owner))
-        raise NoChild(f"{self.size - self._free} functions are running and none ended within {timeout_s:g} s")
+            running, mine = self.size - self._free, self._owners[owner] if owner is not None else 0
+        same = f", {mine} of the same owner, who may have {self.share}" if mine else ""
+        raise NoChild(f"no place was free within {timeout_s:g} s; functions at work: {running}{same}")
 
     def give_back(self, owner: str | None = None) -> None:
         """The slot of a call that has ended: the next in line starts."""

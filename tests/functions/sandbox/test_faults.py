@@ -280,6 +280,15 @@ def test_one_owner_never_takes_every_place():
     assert len(greedy) == 6
 
 
+def test_who_has_his_share_already_is_told_so():
+    pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.05)
+    told = []
+    grants = {"again": lambda arguments: told.append(pool.execute("def main(): return 1", owner="alice").error.message)}
+    assert pool.execute("def main(ctx): ctx.call('again')", grants=grants, owner="alice").ok
+    pool.close()
+    assert told == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
+
+
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
