@@ -13,7 +13,7 @@ unexport PYTHONPATH
 AGAIN := --reruns 2 --reruns-delay 2
 
 .DEFAULT_GOAL := help
-.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench emulators ci
+.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ types: $(DEV)  ## mypy alone
 reference: $(DEV)  ## write docs/reference/ anew from the code
 	$(BIN)/python -m tests.docs.reference
 
-bench: $(DEV)  ## measure, side by side, and print the tables of docs/benchmarks.md
+bench: $(DEV)  ## measure, side by side, and print what docs/benchmarks.md shows
 	$(BIN)/python -m benchmarks
 
 demo: export MUSTER_DATA_DIR = var/demo

@@ -1,4 +1,7 @@
-"""`make bench`: every benchmark in turn, each in its own process. `python -m benchmarks message` runs those named."""
+"""`make bench`: those that take minutes at most, each in its own process; docs/benchmarks.md names the others.
+
+`python -m benchmarks message runs` runs those named.
+"""
 
 import subprocess
 import sys

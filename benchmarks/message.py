@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 
 from benchmarks.load import Figures, measure
 
@@ -155,5 +154,4 @@ def wait_for(port: int, within: float = 30) -> None:
 
 
 if __name__ == "__main__":
-    psutil.cpu_percent()
     main()

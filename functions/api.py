@@ -252,8 +252,9 @@ class FunctionViewSet(VersionedViewSet):
         if request.method == "GET":
             return Response(FunctionTestSerializer(test).data)
         if request.method == "DELETE":
-            self.audit("test_removed", function, test=test.name)
-            test.delete()
+            with refusals("test"):
+                self.audit("test_removed", function, test=test.name)
+                test.delete()
             return Response(status=204)
         serializer = FunctionTestSerializer(test, data=request.data, partial=True)
         serializer.is_valid(raise_exception=True)

@@ -229,8 +229,9 @@ def deprecate(function: StoredFunction, is_deprecated: bool, *, user: Any, sourc
     """Say that nobody should begin to use it; what uses it goes on."""
     require_edit(function, user)
     function.is_deprecated = is_deprecated
-    function.save(update_fields=["is_deprecated", "updated_at"])
-    record("deprecated" if is_deprecated else "undeprecated", function, user, source)
+    with transaction.atomic():
+        function.save(update_fields=["is_deprecated", "updated_at"])
+        record("deprecated" if is_deprecated else "undeprecated", function, user, source)
 
 
 def record(verb: str, function: StoredFunction, user: Any, source: str, **details: Any) -> None:

@@ -234,7 +234,16 @@ def test_an_impossible_name_is_just_not_there(name, alice_api):
 
 
 @pytest.mark.parametrize(
-    "query", ["cursor=%00", "cursor=abc", "cursor=cD1hYmM%3D", "limit=0", "limit=x", "limit=99999999999999999999", "enabled=maybe"]
+    "query",
+    [
+        "cursor=%00",
+        "cursor=abc",
+        "cursor=cD1hYmM%3D",
+        "limit=0",
+        "limit=x",
+        "limit=99999999999999999999",
+        "enabled=maybe",
+    ],
 )
 def test_a_wrong_query_is_told(query, alice_api, agent):
     assert alice_api.get(f"{V1}/agents/?{query}").status_code in (200, 404, 422)

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 from django.contrib.auth.models import Permission
-from django.db import connection
+from django.db import OperationalError, connection
 
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent, Tool, ToolGrant
@@ -258,6 +258,19 @@ def test_deprecating_keeps_what_uses_it_working(alice):
     store.deprecate(function, True, user=alice)
     assert StoredFunction.objects.get().is_deprecated
     assert Tool.objects.filter(name="add").exists()
+
+
+def test_what_cannot_be_written_into_the_audit_log_is_not_done(alice, api, monkeypatch):
+    def broken(*arguments, **details):
+        raise OperationalError("the disk is full")
+
+    function = publish(alice)
+    test = FunctionTest.objects.create(function=function, name="adds", arguments={"a": 1}, expected=3)
+    monkeypatch.setattr(AuditEvent, "record", broken)
+    with pytest.raises(OperationalError):
+        store.deprecate(function, True, user=alice)
+    assert api(alice).delete(f"/api/v1/functions/add/tests/{test.pk}").status_code == 503
+    assert not StoredFunction.objects.get().is_deprecated and FunctionTest.objects.exists()
 
 
 def test_strangers_and_viewers_change_nothing(alice, charlie):
