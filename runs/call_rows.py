@@ -54,11 +54,6 @@ def answer(record: ToolCallRecord, result: ToolResult) -> None:
     record.details = {**record.details, **result.details}
 
 
-def counts_of(result: ToolResult) -> dict[str, int]:
-    """What a run counts of a result."""
-    return {name: result.counts[name] for name in ("processed", "created", "updated") if result.counts.get(name)}
-
-
 def argument_problems(tool: ToolSpec | None, requested: Any) -> list[dict[str, Any]]:
     if requested.problem:
         return [{"path": "", "message": requested.problem}]

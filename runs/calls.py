@@ -3,21 +3,21 @@
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
-from django.db.models import F, IntegerField
+from django.db import transaction
+from django.db.models import IntegerField
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.models import ToolGrant
 from agents.prepared import Select
-from agents.rows import insert, write
+from agents.rows import insert
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -30,14 +30,12 @@ from agents.tools import (
 )
 from registry import toolsets
 
-from . import children, delegation, events, policy
+from . import children, delegation, events, policy, results
 from .call_rows import (
-    answer,
     approval_data,
     argument_problems,
     called_data,
     close,
-    counts_of,
     denied_data,
     device_of,
     failure,
@@ -53,7 +51,6 @@ from .models import Approval, Run, RunValue, ToolCallRecord
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
-SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
 CALLBACK_LIMIT = 200  # recorded callbacks of one function call
 
 COMPLETE = ToolSpec(
@@ -270,35 +267,7 @@ class Desk:
         record.save(update_fields=["waiting_for", "details"])
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
-        """Write the result and tell of it; counts and the untrusted mark go to the run."""
-        answer(record, result)
-        try:
-            self.write_result(record, result)
-        except IntegrityError:
-            if result.keep is None:
-                raise
-            self.write_result(record, replace(result, keep=None))
-            result.keep()  # what it names was deleted meanwhile; by itself it can do without
-        self.note(result)
-
-    @transaction.atomic
-    def write_result(self, record: ToolCallRecord, result: ToolResult) -> None:
-        if result.keep is not None:
-            result.keep()
-        write(record, SETTLED)
-        self.add_counts(result)
-        mark = {"has_untrusted": True} if result.untrusted else {}
-        events.record_with(self.run, [("tool.finished", finished_data(record))], values=mark)
-
-    def add_counts(self, result: ToolResult) -> None:
-        if known := counts_of(result):
-            Run.objects.filter(pk=self.run.pk).update(**{name: F(name) + number for name, number in known.items()})
-
-    def note(self, result: ToolResult) -> None:
-        """What the run's row was told, for the run in hand."""
-        self.run.has_untrusted = self.run.has_untrusted or result.untrusted
-        for name, number in counts_of(result).items():
-            setattr(self.run, name, getattr(self.run, name) + number)
+        results.settle(self.run, record, result)
 
     # -- after a wait or a crash ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolResult, ToolSpec
 from registry import factory
 
-from . import call_rows, calls, events, steps
+from . import call_rows, events, results, steps
 from .calls import Desk
 from .models import Run, StepRun, ToolCallRecord
 from .plan import may_retry
@@ -71,12 +71,12 @@ class HeldDesk(Desk):
         self.results.append(record)
         if result.keep is not None:
             result.keep()
-        self.add_counts(result)
-        self.note(result)
+        results.add_counts(self.run, result)
+        results.note(self.run, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
-        update_each(self.results, calls.SETTLED)
+        update_each(self.results, results.SETTLED)
         if self.run.has_untrusted and not run.has_untrusted:
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk).update(has_untrusted=True)

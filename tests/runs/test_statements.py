@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 
 from agents.models import Tool
 from agents.tools import ToolResult
@@ -179,3 +179,18 @@ def test_a_call_keeps_its_result_though_its_function_was_deleted_meanwhile(worke
     kept = Execution.objects.get()
     assert (str(kept.call), kept.function_id, kept.function_name) == (str(run.tool_calls.get().pk), None, "add")
     assert [event.seq for event in run.events.all()] == list(range(1, 8))
+
+
+@pytest.mark.django_db
+def test_a_record_of_the_toolset_that_no_row_can_hold_does_not_cost_the_call_its_result(
+    worker, alice, agent, stub, functions, caplog
+):
+    def keep():
+        raise DataError("unsupported Unicode escape sequence")
+
+    functions.answers.append(ToolResult(ok=True, value=3, counts={"created": 2}, untrusted=True, keep=keep))
+    stub.script(calls(("add", {"a": 1, "b": 2})), says("done"))
+    run = worker.send_message(alice, "hi", agent)
+    assert (run.status, run.tool_calls.get().result) == ("succeeded", 3)
+    assert (run.created, run.has_untrusted) == (2, True)
+    assert "could not be kept" in caplog.text
