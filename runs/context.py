@@ -5,7 +5,6 @@ from uuid import UUID
 
 from agents.tools import ToolFailed
 
-from . import parts
 from .models import Message, Run, RunFile, Session
 
 LIMIT = 20_000  # characters of one source
@@ -40,7 +39,7 @@ def transcript(parent: Run, source: dict[str, Any]) -> str:
     session = own_session(parent, source)
     last = min(max(int(source.get("last", 10)), 1), 200)
     rows = Message.objects.filter(session=session).order_by("-seq")[:last]
-    return "\n".join(f"{row.role}: {parts.in_words(row)}" for row in reversed(rows))
+    return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
 
 
 def file(parent: Run, source: dict[str, Any]) -> str:

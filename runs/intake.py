@@ -63,7 +63,8 @@ def accept_message(
     """
     content = checked_parts(user, text, parts)
     if idempotency_key:
-        request_hash = request_hash or hash_of_request(content, agent, session, input)
+        asked = {**more, "device": device}
+        request_hash = request_hash or hash_of_request(content, agent, session, input, asked)
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
@@ -146,9 +147,11 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
     """
     if isinstance(chain, str):
         chain = Chain.objects.select_related("published").named(user, chain)
-    if idempotency_key and (earlier := earlier_run(user, idempotency_key, hash_of_start(chain, input))):
+    request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
+    if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
         return earlier
-    run = chain_run(user=user, chain=chain, input=input, idempotency_key=idempotency_key, **more)
+    run = chain_run(user=user, chain=chain, input=input, **more)
+    run.idempotency_key, run.request_hash = idempotency_key, request_hash
     try:
         chain_runs.insert([run])
     except IntegrityError:
@@ -166,7 +169,6 @@ def chain_run(
     input: Any = None,
     version: ChainVersion | None = None,
     trigger: str = Run.Trigger.MANUAL,
-    idempotency_key: str | None = None,
     key: ApiKey | None = None,
     metadata: dict[str, Any] | None = None,
     timeout: float | None = None,
@@ -178,20 +180,27 @@ def chain_run(
             f"Chain “{chain.name}” has no published version, or is switched off.",
             hint=f"POST /api/v1/chains/{chain.name}/publish first.",
         )
-    request_hash = hash_of_start(chain, input) if idempotency_key else ""
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
-    fields = {"key": key, "metadata": metadata or {}, "idempotency_key": idempotency_key, "request_hash": request_hash}
+    fields = {"key": key, "metadata": metadata or {}}
     return chain_runs.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
 
 
-def hash_of_start(chain: Chain, input: Any) -> str:
-    return schema.sha256_of(["chain", chain.name, input])
+def hash_of_start(chain: Chain, input: Any, asked: dict[str, Any]) -> str:
+    return schema.sha256_of(["chain", chain.name, input, *rest_of(asked)])
 
 
-def hash_of_request(content: Any, agent: Any, session: Any, input: Any) -> str:
+def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: dict[str, Any]) -> str:
     names = [getattr(agent, "name", agent), str(getattr(session, "pk", session) or "")]
-    return schema.sha256_of([content, *names, input])
+    return schema.sha256_of([content, *names, input, *rest_of(asked)])
+
+
+def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """What else of a request changes what is done; nothing where it says nothing of it."""
+    found = {name: asked[name] for name in ("metadata", "timeout", "device") if asked.get(name)}
+    if version := asked.get("version"):
+        found["version"] = getattr(version, "number", version)
+    return [found] if found else []
 
 
 def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:

@@ -109,8 +109,3 @@ def size_of(content: str | list[Part]) -> int:
     if isinstance(content, str):
         return len(content)
     return sum(IMAGE_SIZE if part.get("type") == "image" else len(part.get("text", "")) for part in content)
-
-
-def in_words(row: Message) -> str:
-    """A message where only words can go: a summary, a transcript."""
-    return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in row.content)

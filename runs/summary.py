@@ -4,7 +4,7 @@ from agents.spec import AgentSpec
 from registry.agents import LiveAgent
 from registry.exceptions import ModelCancelled, ModelFailed
 
-from . import budgets, events, history, parts
+from . import budgets, events, history
 from .leases import Lease
 from .models import Message, Run, Session
 
@@ -23,7 +23,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not older:
         return
     budgets.Watch(run).require()
-    text = "\n".join(f"{message.role}: {parts.in_words(message)}" for message in older)
+    text = "\n".join(f"{message.role}: {message.words}" for message in older)
     text = text[-2 * spec.context_tokens * history.CHARS_PER_TOKEN :]  # what a model cannot read it cannot sum up
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]

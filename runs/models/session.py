@@ -124,6 +124,13 @@ class Message(models.Model):
         """The text parts, joined."""
         return text_of(self.content)
 
+    @property
+    def words(self) -> str:
+        """The same, with a word in place of each image and file."""
+        return "\n".join(
+            part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in self.content
+        )
+
 
 def text_of(parts: list[dict[str, Any]]) -> str:
     return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")

@@ -109,7 +109,7 @@ class Column {
   async addPrinted(id, shown) {
     const run = shown.call.dataset.run ?? this.lastRun;
     if (!run) return;
-    const calls = await api(`runs/${run}/tool-calls/`).catch(() => null);
+    const calls = await api(`runs/${run}/tool-calls/?limit=500`).catch(() => null);
     const call = calls?.results.find((one) => one.id === id);
     if (call?.printed) shown.inside.append(label("Printed"), json(call.printed));
   }

@@ -91,6 +91,15 @@ def test_another_body_under_the_same_key_is_a_conflict(send, agent, stub):
     assert response.json()["error"]["code"] == "idempotency_mismatch"
 
 
+@pytest.mark.parametrize("more", [{"metadata": {"a": 1}}, {"timeout": 5}, {"version": 1}, {"input": {"n": 1}}])
+def test_all_that_changes_what_is_done_is_part_of_the_body(send, agent, stub, more):
+    stub.script(says("hi"), says("ho"))
+    first = send(body={"message": "Hello", **more}, **{"Idempotency-Key": "one"})
+    again = send(body={"message": "Hello", **more, "wait": 5}, **{"Idempotency-Key": "one"})  # it only waits otherwise
+    assert first.json()["run"]["id"] == again.json()["run"]["id"]
+    assert send(body={"message": "Hello"}, **{"Idempotency-Key": "one"}).status_code == 409
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -138,6 +138,8 @@ def test_the_same_idempotency_key_starts_one_run(alice_api, published, worker, t
     assert first.json()["id"] == again.json()["id"]
     other = start(alice_api, worker, published, {"input": {"title": "Ulysses"}}, **{"Idempotency-Key": "k1"})
     assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_mismatch")
+    body = {"input": {"title": "Emma"}, "metadata": {"for": "Bob"}}
+    assert start(alice_api, worker, published, body, **{"Idempotency-Key": "k1"}).status_code == 409
 
 
 def test_retry_goes_on_from_the_failed_step_with_an_edited_input(alice_api, published, tools, worker):

@@ -76,6 +76,7 @@ def test_an_image_reaches_the_model_as_openai_spells_it(send, image, url):
 def test_an_image_alone_is_a_message(send):
     shown, run = send({"type": "image", "data": PIXEL})
     assert [part["type"] for part in shown] == ["image_url"] and run.session.title == ""
+    assert (run.messages.get(role="user").words, run.messages.get(role="assistant").words) == ("[image]", "I see.")
 
 
 @pytest.mark.parametrize("written", ["{}", "file:{}"])
