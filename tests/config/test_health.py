@@ -2,6 +2,7 @@
 
 import pytest
 
+from config import health
 from functions import sandbox
 
 
@@ -60,5 +61,13 @@ def test_an_id_that_could_forge_log_lines_is_replaced(client):
     assert client.get("/healthz", headers={"X-Request-ID": 'x" level="error'})["X-Request-ID"] != 'x" level="error'
 
 
-def test_the_sandbox_is_really_tried(db):
-    assert sandbox.execute("def main(a, b):\n    return a + b\n", {"a": 2, "b": 3}).result == 5
+def test_it_is_not_ready_without_a_sandbox_and_says_why(client, db, monkeypatch):
+    pool = sandbox.Pool()
+    pool.refuse_everything("the boundary does not hold")
+    monkeypatch.setattr(sandbox, "_pool", pool)
+    monkeypatch.setattr(health, "last_self_test", (0.0, "never run"))
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["sandbox"] == "a test function ended with refused: the boundary does not hold"
