@@ -268,6 +268,9 @@ class Pool:
         raise AssertionError("unreachable")
 
     def _server(self, profile: str) -> ForkServer:
+        server = self._servers.get(profile)
+        if server is not None:
+            return server  # without the lock: another profile's server may just be starting, which takes its time
         with self._lock:
             if self._refusal:
                 raise SandboxUnavailable(self._refusal)
