@@ -5,19 +5,20 @@ it; an SQLite file of its own.
 """
 
 import os
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from benchmarks import folder
+
 MESSAGES = 1000
 WORKERS = 16
 
 
 def main() -> None:
-    os.environ["MUSTER_DATA_DIR"] = tempfile.mkdtemp(prefix="muster-bench-")
+    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     import django  # reads the environment that was just set
 
@@ -49,7 +50,7 @@ def with_emulator() -> None:
         return
     from connectors import oauth
 
-    with emulator.running(Path(tempfile.mkdtemp()), oauth.redirect_uri("gmail")) as google:
+    with emulator.running(Path(folder.fresh()), oauth.redirect_uri("gmail")) as google:
         point_at(google.url, f"{google.url}/oauth2")
         token = log_in(google)
         for number in range(MESSAGES):

@@ -5,12 +5,13 @@
 
 import os
 import random
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import Any
+
+from benchmarks import folder
 
 SIZES = (10, 1_000, 10_000)
 TRADES = (
@@ -28,7 +29,7 @@ TRADES = (
 
 
 def main() -> None:
-    os.environ["MUSTER_DATA_DIR"] = tempfile.mkdtemp(prefix="muster-bench-")
+    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     import django  # reads the environment that was just set
 

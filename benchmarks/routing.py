@@ -8,7 +8,6 @@ on; they are printed apart. -v shows what went wrong, in the first half alone. A
 
 import argparse
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,8 @@ from time import perf_counter, thread_time
 from typing import Any
 
 import yaml
+
+from benchmarks import folder
 
 HERE = Path(__file__).parent / "routing_set"
 MESSAGE = "Please compute the mean of the invoices not paid in May"
@@ -55,7 +56,7 @@ def read_options() -> argparse.Namespace:
 
 def set_up(options: argparse.Namespace) -> None:
     """A fresh database with a provider for each server that was named."""
-    os.environ["MUSTER_DATA_DIR"] = tempfile.mkdtemp(prefix="muster-bench-")
+    os.environ["MUSTER_DATA_DIR"] = folder.fresh()
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     os.environ["CACHE_URL"] = "unix:///nowhere"  # vectors are kept in the process alone
     import django  # reads the environment that was just set
