@@ -1,11 +1,11 @@
 """Talk to an agent and watch what it does."""
 
-import json
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
+from agents import parsers
 from agents.exceptions import NotFound
 from agents.models import Agent
 from runs.models import Session
@@ -56,7 +56,7 @@ def find(request: HttpRequest) -> Session | None:
 def fork(request: HttpRequest) -> HttpResponse:
     """A new session that holds this one's messages before `run` was started: {"session", "run"} → {"session"}."""
     try:
-        body = json.loads(request.body)
+        body = parsers.read(request.body)
         session_id, run_id = uuid_in(str(body["session"])), uuid_in(str(body["run"]))
     except (ValueError, KeyError, TypeError):
         return JsonResponse({"error": {"message": "Send {“session”, “run”}."}}, status=400)

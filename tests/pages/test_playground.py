@@ -19,7 +19,7 @@ def test_a_fork_holds_what_was_said_before(alice, signed_in, make_run):
     assert run.messages.count() == 1
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"session": 1, "run": 2}', "null"])
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"session": 1, "run": 2}', "null", "[" * 100_000])
 def test_a_fork_of_nothing_is_refused(body, alice, signed_in):
     assert signed_in(alice).post("/playground/fork", body, "application/json").status_code in (400, 404)
 
