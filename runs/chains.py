@@ -300,6 +300,13 @@ class Walk:
         try:
             return bool(work())
         except StepFailed as failure:
+            return self.refuse(step, row, failure)
+
+    def refuse(self, step: StepSpec, row: StepRun, failure: StepFailed) -> bool:
+        """What is refused before it begins counts as an attempt, so that its retries come to an end."""
+        with transaction.atomic():
+            if row.status == Status.READY and not steps.claim(row, Status.RUNNING):
+                return False
             return steps.settle(self.run, step, row, error=failure.as_json())
 
     # -- waiting and ending -----------------------------------------------------------------------------------------

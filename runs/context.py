@@ -11,8 +11,10 @@ LIMIT = 20_000  # characters of one source
 COMPACT = 600
 
 
-def gather(parent: Run, sources: list[dict[str, Any]]) -> str:
+def gather(parent: Run, sources: Any) -> str:
     """The sources' text, one block each. Raises ToolFailed for a source that is unknown or not the principal's."""
+    if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
+        raise ToolFailed('context sources are a list of objects such as {"source": "summary"}', code="unknown_source")
     return "\n\n".join(read(parent, source) for source in sources)
 
 
@@ -37,7 +39,10 @@ def compact_summary(parent: Run, source: dict[str, Any]) -> str:
 
 def transcript(parent: Run, source: dict[str, Any]) -> str:
     session = own_session(parent, source)
-    last = min(max(int(source.get("last", 10)), 1), 200)
+    last = source.get("last", 10)
+    if isinstance(last, bool) or not isinstance(last, int):
+        raise ToolFailed(f"“last” of a context source is a whole number, not {last!r}", code="unknown_source")
+    last = min(max(last, 1), 200)
     rows = Message.objects.filter(session=session).order_by("-seq")[:last]
     return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
 

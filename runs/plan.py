@@ -21,7 +21,8 @@ NEVER_RETRIED = frozenset(
     [
         "approval_denied", "approval_expired", "cancelled", "cycle", "denied", "input_invalid", "invalid_arguments",
         "invalid_expression", "invalid_mapping", "nobody_fits", "not_a_list", "not_published", "nothing_there",
-        "outcome_unknown", "target_not_visible", "too_deep", "too_many_items", "too_much_work",
+        "outcome_unknown", "target_not_visible", "too_deep", "too_many_items", "too_much_work", "unknown_file",
+        "unknown_session", "unknown_source",
     ]
 )  # fmt: skip
 

@@ -338,3 +338,34 @@ def test_an_agent_ends_its_step_by_complete_and_hands_the_result_on(
     assert functions.asked[1][:2] == ("keep", {"n": 3})
     assert len(stub.requests) == 2
     assert "complete" in [tool["function"]["name"] for tool in stub.requests[0]["tools"]]
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize(
+    ("sources", "n", "code"), [(7, 1, "unknown_source"), ([], "x", "input_invalid"), ([], 1, "not_published")]
+)
+def test_an_agent_step_that_cannot_begin_fails_and_does_not_go_round_for_ever(
+    worker, alice, make_agent, make_chain, attempts, sources, n, code
+):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    agent = make_agent(input_schema=schema)
+    given = {"message": "input.text", "n": "input.n", "sources": "input.sources"}
+    retry = {"attempts": attempts, "backoff_s": 0}
+    chain = make_chain({"key": "ask", "agent": "helper", "input": given, "retry": retry})
+    if code == "not_published":
+        type(agent).objects.update(enabled=False)
+    with worker.capture(execute=True):
+        run = intake.start_chain(user=alice, chain=chain, input={"text": "Hi", "n": n, "sources": sources})
+    worker.work(limit=20)
+    run.refresh_from_db()
+    assert (run.status, run.error and run.error["code"]) == ("failed", code)
+    row = run.steps.get()
+    assert row.status == "failed" and 1 <= row.attempt <= attempts and not run.children.exists()
+
+
+def test_a_chain_step_whose_input_breaks_that_chains_schema_fails_with_the_reason(make_chain, run_chain):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    make_chain({"key": "two", "tool": "add"}, name="inner", input_schema=schema)
+    run = run_chain(make_chain({"key": "one", "chain": "inner", "input": {"n": "input.n"}}, name="outer"), {"n": "x"})
+    assert (run.status, run.error["code"]) == ("failed", "input_invalid"), run.error
+    assert not run.children.exists() and run.steps.get().status == "failed"
