@@ -15,6 +15,7 @@ from .callbacks import Callbacks
 from .ending import Ending, Usage
 from .forkserver import Child, ForkServer, select_readable, select_writable
 from .limits import GRACE_S, Limits
+from .onecore import OneCore
 from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
@@ -45,6 +46,7 @@ class Conversation:
         )
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
+        self._core = OneCore(child)
         self._wakeup: int | None = None  # answers that threads have ready
         self.has_gone = False  # before it took the job that was sent last, which has therefore not begun
         self._deadline = 0.0
@@ -52,13 +54,17 @@ class Conversation:
         self._note = ""
 
     def run(
-        self, job: bytes, callbacks: Callbacks, *, keep: bool = False, meanwhile: Callable[[], None] | None = None
-    ) -> Outcome:
+        self, job: bytes, callbacks: Callbacks, *, keep: bool = False, is_alone: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Outcome:  # fmt: skip
         """Send the job, and say how it ended. The child has ended too, unless it is kept.
 
-        meanwhile: what the host can do while the child works.
+        is_alone: no other call is at work here. meanwhile: what the host can do while the child works.
         """
-        self._callbacks = callbacks
+        self._callbacks, self._is_alone = callbacks, is_alone
+        self._takes_turns = is_alone and keep  # a child of a single call has more to wake than itself
+        if not self._takes_turns:
+            self._core.part()
         began = time.monotonic()
         self._deadline = began + self._limits.timeout_s + GRACE_S
         reply = self._exchange(job, meanwhile)
@@ -95,6 +101,8 @@ class Conversation:
 
     def _send(self, frame: bytes) -> bool:
         """Whether all of it went out in time; mostly at once, in one system call."""
+        if self._takes_turns:
+            self._core.draw_near()
         try:
             sent = self._send_now(frame)
             while sent < len(frame):
@@ -116,7 +124,7 @@ class Conversation:
         try:
             while True:
                 left = self._deadline - time.monotonic()
-                if left <= 0 or not (events := self._poller.poll(left * 1000)):
+                if left <= 0 or not (events := self._wait(left)):
                     self._kill("timeout")
                     return None
                 for descriptor, _ in events:
@@ -133,6 +141,14 @@ class Conversation:
                 self._poller.unregister(self._wakeup)
                 self._wakeup = None
 
+    def _wait(self, left_s: float) -> list[tuple[int, int]]:
+        if self._takes_turns:
+            if events := self._core.wait(self._poller):
+                return events
+            self._takes_turns = False
+            self._core.part()
+        return self._poller.poll(left_s * 1000)
+
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
             if kind == wire.REPLY:
@@ -147,6 +163,7 @@ class Conversation:
         return None
 
     def _serve(self, message: Any) -> None:
+        self._takes_turns = self._is_alone
         self._answer(self._callbacks.serve(message))
         if self._callbacks.wakeup is not None and self._wakeup is None:
             self._wakeup = self._callbacks.wakeup

@@ -221,7 +221,8 @@ class Pool:
         if call.cancellation is not None:
             call.cancellation.attach(conversation.cancel)
         try:
-            return conversation.run(job, call.callbacks, keep=keep, meanwhile=meanwhile)
+            is_alone = self._slots.is_single
+            return conversation.run(job, call.callbacks, keep=keep, is_alone=is_alone, meanwhile=meanwhile)
         finally:
             if call.cancellation is not None:
                 call.cancellation.attach(None)

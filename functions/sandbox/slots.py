@@ -19,6 +19,11 @@ class Slots:
         self._waiting: deque[tuple[threading.Event, str | None]] = deque()
         self._lock = threading.Lock()
 
+    @property
+    def is_single(self) -> bool:
+        """Whether one call is at work, and no other waits to be."""
+        return self._free == self.size - 1 and not self._waiting
+
     def take(self, timeout_s: float, owner: str | None = None) -> None:
         """Hold a slot until give_back(owner). Raises NoChild when none is free in time."""
         with self._lock:
