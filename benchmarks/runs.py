@@ -221,7 +221,12 @@ def idle(db: str, seconds: float = 40.0) -> None:
         shares = [(cpu_of(one.pid) - cpu) / seconds * 100 for one, cpu in zip(processes, before, strict=True)]
         print(f"`serve` idle for {seconds:.0f} s: {shares[0]:.2f} % of a CPU")
         for one, share in zip(processes[1:], shares[1:], strict=True):
-            print(f"  {share:5.2f} %  {' '.join(one.cmdline()).strip()[-40:]}", flush=True)
+            print(f"  {share:5.2f} %  {name_of(one)}", flush=True)
+
+
+def name_of(program: psutil.Process) -> str:
+    line = " ".join(program.cmdline())
+    return next((name for word, name in PROGRAMS.items() if word in line), line[:40])
 
 
 def in_database(ours: Installation, call: str) -> None:
@@ -234,6 +239,13 @@ def in_database(ours: Installation, call: str) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
+PROGRAMS = {
+    "muster web": "web",
+    "celeryd:": "worker",
+    "celery beat": "beat",
+    "valkey": "valkey",
+    "postgres": "postgres",
+}
 PARTS = {
     "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "watchers": watchers, "replay": replay,
     "history": history, "idle": idle,
