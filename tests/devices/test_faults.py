@@ -202,7 +202,7 @@ def test_a_flapping_network_loses_nothing_and_doubles_nothing(muster, laptop, tm
             proxy.flap()
             texts = [f"create_task title flap-{number}-{time.time_ns()}" for number in range(12)]
             runs = [send(muster, "task-waiter", text) for text in texts]
-            wait_for(lambda: proxy.drops > 20, within=120)
+            wait_for(lambda: proxy.drops >= 10, within=300)  # five connections: the client waits ever longer between
             proxy.calm()
             assert [ended(muster, run)["status"] for run in runs] == ["succeeded"] * len(runs)
             assert [len(titles(machine, text)) for text in texts] == [1] * len(texts)
