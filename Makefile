@@ -9,8 +9,8 @@ DEV := .venv/.stamp-dev
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-# Tests that kill whole processes depend on the machine: what fails is tried twice more, and shown as R.
-AGAIN := --reruns 2 --reruns-delay 2
+# Tests that kill whole processes depend on the machine: what fails is tried twice more, shown as R, and named at the end.
+AGAIN := --reruns 2 --reruns-delay 2 -r fER --durations 12
 
 .DEFAULT_GOAL := help
 .PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
