@@ -1,6 +1,7 @@
 """Schedules, occurrences, triggers, firings, webhooks and deliveries as JSON."""
 
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers import OWNED, OwnedSerializer, named
 from agents.strict import Choice, Number, StrictModelSerializer, Text, Whole, Words
+from devices.models import Device
 
 from . import events, outbox, schedules
 from .models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
@@ -97,6 +99,13 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         except TimingError as error:
             raise serializers.ValidationError(str(error), code="unknown_zone")
         return name
+
+    def validate_device(self, device_id: UUID | None) -> UUID | None:
+        """Of the schedule's owner, as whom it runs, whoever of the team edits it."""
+        owner = self.instance.owner if self.instance else self.context["request"].user
+        if device_id and not Device.objects.visible_to(owner).live().filter(pk=device_id).exists():
+            raise serializers.ValidationError("that device is not there", code="unknown_device")
+        return device_id
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         data |= self.targets(data)

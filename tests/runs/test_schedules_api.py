@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from devices.models import Device
 from runs import signing
 from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, Webhook, WebhookDelivery
 
@@ -67,6 +68,17 @@ def test_what_makes_no_sense_is_422_and_not_stored(alice_api, clerk, change, fie
     if field:
         assert field in [detail["field"] for detail in answer.json()["error"]["details"]]
     assert Schedule.objects.count() == 0
+
+
+def test_its_device_is_its_owner_s_own(alice, charlie, alice_api, clerk):
+    hers, his = Device.objects.create(owner=alice, name="laptop"), Device.objects.create(owner=charlie, name="desktop")
+    refused = alice_api.post(f"{V1}/schedules/", {**MORNING, "device": str(his.pk)})
+    assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "device")
+    assert alice_api.post(f"{V1}/schedules/", {**MORNING, "device": str(hers.pk)}).status_code == 201
+    hers.revoke(reason="lost")
+    path = f"{V1}/schedules/morning"
+    assert alice_api.patch(path, {"device": str(hers.pk)}, **JSON).status_code == 422
+    assert alice_api.patch(path, {"device": None}, **JSON).status_code == 200
 
 
 @pytest.mark.parametrize("change", [{"crontab": "0 0 30 2 *"}, {"crontab": None, "at": "2020-01-01T00:00:00Z"}])
