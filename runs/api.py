@@ -191,7 +191,7 @@ def own_device(user: Any, device_id: Any) -> str | None:
     """Raises Invalid for a device that is not theirs, or was revoked."""
     if device_id is None:
         return None
-    if not Device.objects.visible_to(user).filter(pk=device_id, revoked_at=None).exists():
+    if not Device.objects.has(user, device_id):
         detail = {"field": "device", "code": "unknown_device", "message": "that device is not there"}
         raise Invalid("There is no such device of yours.", code="unknown_device", details=[detail])
     return str(device_id)

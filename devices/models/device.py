@@ -43,6 +43,10 @@ class DeviceQuerySet(PersonalQuerySet):
     def live(self) -> Self:
         return self.filter(revoked_at=None)
 
+    def has(self, owner: Any, device_id: Any) -> bool:
+        """Is that a device of theirs, and not revoked?"""
+        return self.visible_to(owner).live().filter(pk=device_id).exists()
+
     def online(self, now: datetime) -> Self:
         return self.live().exclude(socket="").filter(last_seen__gt=now - silence_allowed())
 
@@ -149,31 +153,28 @@ class DeviceCredential(models.Model):
             device = row.device
             if row.revoked_at or device.revoked_at or not device.owner.is_active:
                 return None
-            if not row.is_copied():
-                return row.rotate()
+            since = row.since()
+            if all(used_at is None for _, _, used_at in since):
+                return row.rotate([pk for pk, generation, _ in since if generation > row.generation])
         device.revoke(reason="an old credential was used after its successor: somebody has a copy")
         return None
 
-    def is_copied(self) -> bool:
-        others = DeviceCredential.objects.filter(device=self.device_id).exclude(pk=self.pk)
-        return others.filter(generation__gte=self.generation, used_at__isnull=False).exists()
+    def since(self) -> list[tuple[int, int, datetime | None]]:
+        """(pk, generation, when it was used) of the others of this generation and of later ones, newest first."""
+        others = DeviceCredential.objects.filter(device=self.device_id, generation__gte=self.generation)
+        return list(others.exclude(pk=self.pk).order_by("-pk").values_list("pk", "generation", "used_at"))
 
-    def rotate(self) -> "Admission":
-        """Mark this one used and issue its successor."""
+    def rotate(self, unused: list[int]) -> "Admission":
+        """Mark this one used and issue its successor; of those issued before, and never used, the last few stay."""
         now = timezone.now()
-        self.forget_unused()
+        if stale := unused[UNUSED_KEPT:]:
+            DeviceCredential.objects.filter(pk__in=stale).delete()
         successor, secret = self.device.issue_credential(self.generation + 1)
         self.replaced_by, self.used_at = successor, self.used_at or now
         self.save(update_fields=["replaced_by", "used_at"])
         if self.generation % 10 == 0:
             self.forget_ancestors(now - timedelta(days=30))
         return Admission(self.device, secret, successor.pk)
-
-    def forget_unused(self) -> None:
-        """Successors that were issued and never used, but for the last few."""
-        unused = DeviceCredential.objects.filter(device=self.device_id, generation=self.generation + 1, used_at=None)
-        if stale := list(unused.order_by("-pk").values_list("pk", flat=True)[UNUSED_KEPT:]):
-            DeviceCredential.objects.filter(pk__in=stale).delete()
 
     def forget_ancestors(self, before: datetime) -> None:
         older = DeviceCredential.objects.filter(device=self.device_id, generation__lt=self.generation - 1)

@@ -13,7 +13,7 @@ import select
 from .forkserver import Child, select_readable
 
 _MOMENT_MS = 2
-_core_of_this_thread = ctypes.PyDLL(None).sched_getcpu  # keeps the GIL: it takes less time than giving it away
+_libc = ctypes.PyDLL(None)  # keeps the GIL: a call takes less time than giving it away
 
 
 class OneCore:
@@ -32,7 +32,7 @@ class OneCore:
 
     def draw_near(self) -> None:
         """Hold the child where this thread runs now, so that what is sent wakes no other core."""
-        core = _core_of_this_thread()
+        core = _libc.sched_getcpu()
         if core != self._core and not self._is_refused and self._place({core}):
             self._core = core
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import uuid
+from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from agents.models import AuditEvent, Tool
 from devices import offers, presence
@@ -76,6 +78,18 @@ async def test_a_handshake_that_is_looked_at_late_does_not_lock_its_device_out(l
     async with ScriptedDevice(in_hand) as device:
         assert device.is_open
         await device.hello()
+
+
+async def test_credentials_long_superseded_are_forgotten_and_lately_used_ones_kept(laptop):
+    """Each tenth connection looks; what is a month old cannot be told from a stranger's any more."""
+    credential = laptop[1]
+    for number in range(1, 21):
+        async with ScriptedDevice(credential) as device:
+            credential = (await device.hello())["credential"]
+        if number == 10:
+            await DeviceCredential.objects.aupdate(created_at=timezone.now() - timedelta(days=31))
+    kept = [row.generation async for row in DeviceCredential.objects.order_by("generation")]
+    assert kept == list(range(12, 22))
 
 
 async def test_a_hello_that_is_read_late_does_not_end_the_newer_connection(laptop):

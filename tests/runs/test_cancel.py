@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -72,17 +73,23 @@ async def cancelled_within_a_second(run, alice, device):
     return told
 
 
+@asynccontextmanager
+async def asked_of_a_device(alice, agent):
+    """(the device, the message as it was taken, the call that the device was sent)."""
+    _, credential = await sync_to_async(paired)(alice)
+    async with ScriptedDevice(credential) as device:
+        await device.hello()
+        taken = await sync_to_async(intake.accept_message)(user=alice, text="look", agent=agent)
+        yield device, taken, await device.expect("tool_call")
+
+
 @pytest.mark.parametrize(("hold_s", "status"), [(30.0, "running"), (0.1, "waiting")])
 async def test_it_reaches_the_device_whether_a_worker_holds_the_run_or_not(
     workers, alice, reader, stub, settings, hold_s, status
 ):
     settings.DEVICE_HOLD_S = hold_s
     stub.script(LIST)
-    _, credential = await sync_to_async(paired)(alice)
-    async with ScriptedDevice(credential) as device:
-        await device.hello()
-        taken = await sync_to_async(intake.accept_message)(user=alice, text="look", agent="reader")
-        call = await device.expect("tool_call")
+    async with asked_of_a_device(alice, "reader") as (device, taken, call):
         await becomes(status)
         told = await cancelled_within_a_second(taken.run, alice, device)
     assert told["id"] == call["id"]
@@ -98,11 +105,7 @@ async def test_it_reaches_the_device_whether_a_worker_holds_the_run_or_not(
 async def test_it_reaches_the_child_run_and_the_device_of_that(workers, alice, boss, stub, settings, hold_s):
     settings.DEVICE_HOLD_S = hold_s
     stub.script(ASK, LIST)
-    _, credential = await sync_to_async(paired)(alice)
-    async with ScriptedDevice(credential) as device:
-        await device.hello()
-        taken = await sync_to_async(intake.accept_message)(user=alice, text="look", agent="boss")
-        await device.expect("tool_call")
+    async with asked_of_a_device(alice, "boss") as (device, taken, _):
         await becomes("waiting", waiting_for="child")
         await becomes("running" if hold_s > 1 else "waiting", depth=1)
         await cancelled_within_a_second(taken.run, alice, device)
@@ -116,11 +119,7 @@ async def test_it_reaches_the_child_run_and_the_device_of_that(workers, alice, b
 async def test_what_the_device_says_afterwards_wakes_nobody(workers, alice, reader, stub, settings):
     settings.DEVICE_HOLD_S = 0.1
     stub.script(LIST)
-    _, credential = await sync_to_async(paired)(alice)
-    async with ScriptedDevice(credential) as device:
-        await device.hello()
-        taken = await sync_to_async(intake.accept_message)(user=alice, text="look", agent="reader")
-        call = await device.expect("tool_call")
+    async with asked_of_a_device(alice, "reader") as (device, taken, call):
         await becomes("waiting")
         await cancelled_within_a_second(taken.run, alice, device)
         await device.answer(call, {"entries": []})
