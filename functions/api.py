@@ -115,7 +115,7 @@ class FunctionViewSet(VersionedViewSet):
     def validate(self, request: Any) -> Response:
         """Check a source: every refusal with line, reason and what to write instead. Nothing is stored."""
         function, expected = self.read_draft(DraftSerializer)
-        refusals = checks.check(function, **expected)
+        refusals = checks.check(function, user=request.user, **expected)
         return Response(ValidatedSerializer(described(function, refusals)).data)
 
     @extend_schema(request=TrySerializer, responses={200: ExecutedSerializer})
@@ -124,7 +124,7 @@ class FunctionViewSet(VersionedViewSet):
         """Run a draft once. Nothing is stored; callbacks need a run (422)."""
         function, expected = self.read_draft(TrySerializer)
         checks.require_permissions(function, None, request.user)
-        store.refuse(checks.check(function, **expected), "was not run")
+        store.refuse(checks.check(function, user=request.user, **expected), "was not run")
         draft = store.draft(function)
         caller = callers.alone(request.user, draft)
         outcome = run(draft, checked(draft.spec, request.data.get("arguments", {})), caller)

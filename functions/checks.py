@@ -19,12 +19,16 @@ LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "calls 
 
 
 def check(
-    function: StoredFunction, *, is_async: bool | None = None, requires_context: bool | None = None
+    function: StoredFunction,
+    *,
+    user: Any = None,
+    is_async: bool | None = None,
+    requires_context: bool | None = None,
 ) -> list[Refusal]:
     """Everything that is wrong with a working row; empty when nothing is.
 
     Fills in what the source says (entry, flags, description, schema) where the author left it out. The two flags are
-    compared with the source when given.
+    compared with the source when given. Compiling counts against the share that `user` has of the sandbox.
     """
     if len(function.source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         hint = "Split it into several functions that call each other."
@@ -32,18 +36,19 @@ def check(
     try:
         signature = read(function.source, function.entry)
     except SourceProblem as problem:
-        return unread(function, problem)
+        return unread(function, problem, user)
     found = [*schema_refusals(function), *limit_refusals(function)]
     expect = {"is_async": is_async, "requires_context": requires_context}
     schema = filled(function.input_schema) if function.input_schema and not found else None
-    refusals = ask_sandbox(function, signature.entry, input_schema=schema, **expect)
+    refusals = ask_sandbox(function, signature.entry, user, input_schema=schema, **expect)
     fill_in(function, signature)
     return [*(one.as_dict() for one in refusals), *found]
 
 
-def ask_sandbox(function: StoredFunction, entry: str, **expect: Any) -> list[sandbox.Refusal]:
+def ask_sandbox(function: StoredFunction, entry: str, user: Any, **expect: Any) -> list[sandbox.Refusal]:
+    imports, expect["owner"] = allowed_imports(function), str(user.pk) if user else None
     try:
-        return sandbox.check(function.source, allowed_imports(function), entry, safe_mode=function.safe_mode, **expect)
+        return sandbox.check(function.source, imports, entry, safe_mode=function.safe_mode, **expect)
     except sandbox.NoChild:
         raise Unavailable(
             "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
@@ -60,9 +65,9 @@ def filled(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "required": sorted({*schema.get("required", []), *given})} if given else schema
 
 
-def unread(function: StoredFunction, problem: SourceProblem) -> list[Refusal]:
+def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[Refusal]:
     """The sandbox may know more about a source that has no signature; its answer wins where it has one."""
-    refusals = ask_sandbox(function, function.entry or "main")
+    refusals = ask_sandbox(function, function.entry or "main", user)
     same_line = [one for one in refusals if one.line == problem.line]
     return (
         [one.as_dict() for one in refusals]

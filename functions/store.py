@@ -34,7 +34,7 @@ def save(
     if before is None or before.name != function.name:
         catalogue.require_free_name(function)
     raised = checks.require_permissions(function, before, user)
-    refuse(checks.check(function, **expectations), "was not stored")
+    refuse(checks.check(function, user=user, **expectations), "was not stored")
     try:
         with transaction.atomic():
             if before and draft_hash(StoredFunction.objects.select_for_update().get(pk=function.pk)) != seen:
@@ -118,7 +118,7 @@ def publish(
     if expected and expected != tested:
         raise_changed(function)
     if tested not in accepted:
-        refuse(checks.check(function), "was not published")
+        refuse(checks.check(function, user=user), "was not published")
     red = [verdict for verdict in testing.run_tests(draft(function), function.tests.all()) if not verdict.ok]
     if red:
         require_override(function, red, override, user)

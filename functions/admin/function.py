@@ -128,7 +128,7 @@ class FunctionForm(VersionedForm):
             store.forget_derived(function, before)
         try:
             checks.require_permissions(function, before, self.user)
-            refusals = checks.check(function)
+            refusals = checks.check(function, user=self.user)
         except Forbidden as error:
             field = error.details[0]["limit"] if error.details else "safe_mode"
             self.add_error(field, f"{error} {error.hint}")

@@ -69,13 +69,14 @@ class Pool:
     def check(
         self, source: str, allowed_imports: Iterable[str] = (), entry: str = "main", *, safe_mode: bool = True,
         is_async: bool | None = None, requires_context: bool | None = None, input_schema: Any = None,
+        owner: str | None = None,
     ) -> list[Refusal]:  # fmt: skip
-        """What is wrong with a source; empty when it is accepted. The last three are compared with it when given.
+        """What is wrong with a source; empty when it is accepted. Flags and schema are compared with it when given.
 
         Raises SandboxUnavailable where nothing can be compiled (see `manage.py doctor`), NoChild when it is too busy.
         """
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
-        return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect).refusals)
+        return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect, owner).refusals)
 
     def execute(
         self, source: str, arguments: Mapping[str, Any] | None = None, *, entry: str = "main",
@@ -93,7 +94,7 @@ class Pool:
         """
         limits = limits or _USUAL_LIMITS
         try:
-            compiled = self._compile(source, entry, _sorted(allowed_imports), safe_mode, None)
+            compiled = self._compile(source, entry, _sorted(allowed_imports), safe_mode, None, owner)
             if compiled.refusals:
                 return _refused(compiled.refusals)
             order = call_order(arguments, context, limits)
@@ -133,28 +134,29 @@ class Pool:
     # Compiling
 
     def _compile(
-        self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any] | None
-    ) -> Compiled:
+        self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any] | None,
+        owner: str | None,
+    ) -> Compiled:  # fmt: skip
         key = cache_key(source, entry, imports, safe_mode, expect)
         known = self._cache.get(key)
         if known is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
-            known = self._compile_in_child(question, {"source": source, "expect": expect})
+            known = self._compile_in_child(question, {"source": source, "expect": expect}, owner)
             if not (known.refusals and known.refusals[0].code == _TOO_MUCH):  # a busy machine may be to blame
                 self._cache.put(key, known)
         return known
 
-    def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any]) -> Compiled:
+    def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any], owner: str | None) -> Compiled:
         try:
             order = encoded(question | more)
         except BadArguments as error:
             return Compiled(refusals=(_whole("syntax", f"cannot be read: {error}", "Send the source as text."),))
         call = _Call(_COMPILER, order, _COMPILE_LIMITS, Callbacks(None, None, _COMPILE_LIMITS), "reduced", None)
-        self._slots.take(self._queue_s)
+        self._slots.take(self._queue_s, owner)
         try:
             outcome = self._call(call)
         finally:
-            self._slots.give_back()
+            self._slots.give_back(owner)
         if outcome.status == "refused":
             raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler", outcome.layers)
         if outcome.error and outcome.error.type == "SandboxLost":

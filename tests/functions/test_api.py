@@ -1,6 +1,7 @@
 import pytest
 
 from agents.models import AuditEvent, Membership, Tool, ToolGrant
+from functions import sandbox
 from functions.models import Execution, StoredFunction
 from tests.functions.library import ADD, make, publish
 
@@ -289,3 +290,11 @@ def test_the_list_needs_as_many_queries_for_many_as_for_one(alice, alice_api, dj
     with django_assert_num_queries(len(first)):
         assert len(alice_api.get(f"{V1}/").json()["results"]) == 41
     assert [one["name"] for one in alice_api.get(f"{V1}/?search=f39").json()["results"]] == ["f39"]
+
+
+def test_who_compiles_in_a_loop_waits_for_himself(alice, alice_api, monkeypatch):
+    pool = sandbox.Pool(spares=0, at_once=2, queue_s=0.05)
+    monkeypatch.setattr(sandbox, "_pool", pool)
+    pool._slots.take(1, str(alice.pk))  # what alice compiles already
+    refused = alice_api.post(f"{V1}/validate", {"name": "add", "source": ADD})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")

@@ -170,7 +170,9 @@ def test_a_host_with_too_many_files_open_says_so_and_leaks_none(pool):
     before = len(os.listdir("/proc/self/fd"))
     for free in (0, 1, 2):
         taken = []
-        room = max(int(name) for name in os.listdir("/proc/self/fd")) + 3  # for those that are given back, also where no number is free
+        room = (
+            max(int(name) for name in os.listdir("/proc/self/fd")) + 3
+        )  # for those that are given back, also where no number is free
         resource.setrlimit(resource.RLIMIT_NOFILE, (room, limit[1]))
         try:
             with contextlib.suppress(OSError):
@@ -286,6 +288,20 @@ def test_who_has_his_share_already_is_told_so():
     told = []
     grants = {"again": lambda arguments: told.append(pool.execute("def main(): return 1", owner="alice").error.message)}
     assert pool.execute("def main(ctx): ctx.call('again')", grants=grants, owner="alice").ok
+    pool.close()
+    assert told == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
+
+
+def test_compiling_is_part_of_an_owners_share():
+    pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.05)
+    told = []
+
+    def compile_meanwhile(arguments):
+        with pytest.raises(sandbox.NoChild) as refused:
+            pool.check("def main(): return 2", owner="alice")
+        told.append(str(refused.value))
+
+    assert pool.execute("def main(ctx): ctx.call('on')", grants={"on": compile_meanwhile}, owner="alice").ok
     pool.close()
     assert told == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
 
