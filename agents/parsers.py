@@ -9,8 +9,11 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
+from agents.schema import depth_of
+
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; a body without them needs no walk.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
+MAX_DEPTH = 200  # who reads a row later may stand deeper in its own calls, and JSON's readers and writers recurse
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -32,10 +35,12 @@ def read(raw: bytes) -> Any:
     """The value of a JSON text; null of an empty one. Raises ValueError."""
     try:
         value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
-        if SUSPECT.search(raw):
-            check(value)
     except RecursionError:
         raise ValueError("it is nested too deeply")
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value, MAX_DEPTH) > MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    if SUSPECT.search(raw):
+        check(value)
     return value
 
 

@@ -61,20 +61,21 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         await receive()  # websocket.connect
         coming, next_message = asyncio.ensure_future(self.connect()), asyncio.ensure_future(receive())
         await asyncio.wait([coming, next_message], return_when=asyncio.FIRST_COMPLETED)
-        if not coming.done():
-            await self.give_up(coming)
-            return
-        coming.result()
-        while (message := await next_message)["type"] != "websocket.disconnect":
-            await self.receive(message.get("text"))
-            next_message = receive()
-        await self.disconnect(message.get("code", 0))
+        try:
+            if not coming.done():
+                await self.give_up(coming)
+                return
+            coming.result()
+            while (message := await next_message)["type"] != "websocket.disconnect":
+                await self.receive(message.get("text"))
+                next_message = receive()
+        finally:  # also when a statement broke: else its device would be online, and listened for, without a socket
+            await self.disconnect(0)
 
     async def give_up(self, coming: asyncio.Task) -> None:
         """The device has hung up before it was let in: where many wait, only those that still do are worth the work."""
         coming.cancel()
         await asyncio.wait([coming])
-        await self.disconnect(0)
 
     async def connect(self) -> None:
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""

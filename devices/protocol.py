@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 from devices.wire import (
     COMPACT,
     JSON,
+    MAX_DEPTH,
     MAX_FRAME_BYTES,
     BadFrame,
     anything,
     error_of,
     flag_of,
+    is_too_deep,
     list_of,
     number_of,
     object_of,
@@ -228,8 +230,10 @@ def encode(frame: Frame) -> str:
     try:
         text = COMPACT.encode(body)
         size = len(text) if text.isascii() else len(text.encode())
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BadFrame("not_json", f"the frame is not JSON: {error}")
+    if is_too_deep(body, text):
+        raise BadFrame("not_json", f"the frame is nested deeper than {MAX_DEPTH} levels")
     if size > MAX_FRAME_BYTES:
         raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are taken")
     return text

@@ -36,19 +36,17 @@ class DeviceSocket(Protocol):
 
 class Sweeper:
     def __init__(self) -> None:
-        self.live: dict[UUID, DeviceSocket] = {}
+        self.live: dict[DeviceSocket, None] = {}  # in the order they came
         self.task: asyncio.Task | None = None
 
     def add(self, consumer: Any) -> None:
-        self.live[consumer.device.pk] = consumer
+        self.live[consumer] = None
         loop = asyncio.get_running_loop()
         if self.task is None or self.task.done() or self.task.get_loop() is not loop:
             self.task = loop.create_task(self.sweep_for_ever())
 
     def remove(self, consumer: Any) -> None:
-        pk = consumer.device.pk if consumer.device is not None else None
-        if pk is not None and self.live.get(pk) is consumer:
-            del self.live[pk]
+        self.live.pop(consumer, None)
 
     async def sweep_for_ever(self) -> None:
         while self.live:
@@ -63,14 +61,14 @@ class Sweeper:
 
     async def close_silent(self) -> None:
         now = asyncio.get_running_loop().time()
-        for consumer in [*self.live.values()]:
+        for consumer in [*self.live]:
             if now - consumer.last_heard > settings.DEVICE_HEARTBEAT_S * protocol.MISSED_BEATS:
                 await consumer.close(protocol.SILENT, "no heartbeat")
                 self.remove(consumer)
 
     async def mend(self) -> None:
         """What the layer lost on its way: calls nobody acknowledged, revocations."""
-        greeted = {pk: consumer for pk, consumer in self.live.items() if consumer.has_greeted}
+        greeted = {consumer.device.pk: consumer for consumer in self.live if consumer.has_greeted}
         if not greeted:
             return
         lost, revoked = await in_thread(look_up, list(greeted))

@@ -8,6 +8,7 @@ from typing import Any
 
 JSON = Any
 MAX_FRAME_BYTES = 1_048_576
+MAX_DEPTH = 200  # who reads a row later may stand deeper in its own calls, and JSON's readers recurse
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -42,9 +43,26 @@ def read_json(text: str | bytes | None) -> dict[str, JSON]:
         raise BadFrame("not_json", f"the frame is not JSON: {error}")
     if not isinstance(body, dict):
         raise BadFrame("not_an_object", "a frame is a JSON object")
+    if is_too_deep(body, text):
+        raise BadFrame("not_json", f"the JSON is nested deeper than {MAX_DEPTH} levels")
     if "\\u" in text and LONE.search(json.dumps(body, ensure_ascii=False).replace("\\u0000", "\x00")):
         raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
     return body
+
+
+def is_too_deep(body: JSON, text: str) -> bool:
+    """Whether this value, whose JSON that text is, nests deeper than a frame may."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    layer = [body]
+    for _ in range(MAX_DEPTH):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(layer)
 
 
 def refuse(word: str) -> Any:
@@ -88,7 +106,10 @@ def whole_of(value: JSON, name: str) -> int:
 def number_of(value: JSON, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong(name, "a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise wrong(name, "a number of a usual size")
 
 
 def object_of(value: JSON, name: str) -> dict[str, JSON]:

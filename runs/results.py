@@ -7,7 +7,9 @@ from dataclasses import replace
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
 
+from agents.parsers import MAX_DEPTH
 from agents.rows import write
+from agents.schema import depth_of
 from agents.tools import ToolResult
 
 from . import events
@@ -15,11 +17,14 @@ from .call_rows import answer, finished_data
 from .models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
+TOO_DEEP = {"code": "too_deep", "message": f"the result is nested deeper than {MAX_DEPTH} levels"}
 SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
 
 
 def settle(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
     """Write the result and tell of it; counts and the untrusted mark go to the run."""
+    if depth_of(result.value, MAX_DEPTH) > MAX_DEPTH:
+        result = replace(result, ok=False, value=None, error=TOO_DEEP)
     answer(record, result)
     try:
         write_result(run, record, result)

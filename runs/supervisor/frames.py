@@ -11,6 +11,13 @@ from autobahn.websocket.types import ConnectionDeny
 from daphne.ws_protocol import WebSocketProtocol
 
 FINAL_TEXT, MASKED, TWO_BYTES, LONGEST = 0x81, 0x80, 126, 0xFFFF
+MESSAGE_BYTES = 2 << 20  # a longer message is not read and closes its socket; consumers refuse shorter ones in words
+
+
+def speak_shortly(factory: Any) -> None:
+    """Who breaks the protocol, or sends too much, is told by a close code, not by a line that goes dead."""
+    factory.protocol = ShortcutProtocol
+    factory.setProtocolOptions(maxFramePayloadSize=MESSAGE_BYTES, maxMessagePayloadSize=MESSAGE_BYTES, failByDrop=False)
 
 
 class ShortcutProtocol(WebSocketProtocol):

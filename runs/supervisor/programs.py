@@ -27,7 +27,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
     from twisted.internet import reactor  # isort: skip
 
-    from .frames import ShortcutProtocol
+    from .frames import speak_shortly
 
     gc.set_threshold(*GARBAGE)
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
@@ -45,7 +45,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
     def adopt() -> None:
         spare_twisted(server)
-        server.ws_factory.protocol = ShortcutProtocol
+        speak_shortly(server.ws_factory)
         reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
         notify()
 

@@ -54,6 +54,7 @@ BAD = [
     ('{"type": "tool_result", "id": "x", "ok": false}', "invalid_frame"),
     ('{"type": "tool_result", "id": "x", "ok": false, "error": {"message": "no code"}}', "invalid_frame"),
     ('{"type": "tool_progress", "id": "x", "fraction": "half"}', "invalid_frame"),
+    ('{"type": "tool_progress", "id": "x", "fraction": 1' + "0" * 400 + "}", "invalid_frame"),
     ('{"type": "device_hello"}', "invalid_frame"),
     ('{"type": "device_hello", "protocol": "1"}', "invalid_frame"),
     ('{"type": "device_hello", "protocol": 1, "tools": {}}', "invalid_frame"),
@@ -65,6 +66,7 @@ BAD = [
     ('{"type": "tool_result", "id": "x", "ok": true, "result": "\\u0000"}', "not_json"),
     ('{"type": "tool_result", "id": "x", "ok": true, "result": "\\ud800"}', "not_json"),
     ("[" * 200_000, "not_json"),
+    ('{"type": "tool_result", "id": "x", "ok": true, "result": ' + "[" * 200 + "]" * 200 + "}", "not_json"),
     ('{"type": "tool_result", "id": "x", "ok": true, "result": "' + "a" * 1_048_576 + '"}', "too_large"),
     ('{"type": "tool_result", "id": "x", "ok": true, "result": "' + "é" * 600_000 + '"}', "too_large"),
     (None, "not_json"),
@@ -89,10 +91,17 @@ def test_fields_from_a_newer_version_are_ignored():
 
 
 def test_a_frame_that_would_be_refused_is_not_sent():
+    bottomless: list = []
+    for _ in range(100_000):
+        bottomless = [bottomless]
     with pytest.raises(BadFrame, match="bytes"):
         protocol.encode(protocol.ToolResult("x", True, "a" * 1_100_000))
     with pytest.raises(BadFrame):
         protocol.encode(protocol.ToolResult("x", True, float("nan")))
+    with pytest.raises(BadFrame, match="deeper"):
+        protocol.encode(protocol.ToolResult("x", True, json.loads("[" * 200 + "]" * 200)))
+    with pytest.raises(BadFrame, match="recursion"):
+        protocol.encode(protocol.ToolResult("x", True, bottomless))
 
 
 def test_the_hash_of_a_definition_does_not_depend_on_the_order_of_keys():

@@ -6,12 +6,15 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.models import AuditEvent, Tool
 from devices import offers, presence
 from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
+from devices.nudges import NUDGES, channel_of
+from devices.sweeping import SWEEPER
 from tests.devices.scripted import ScriptedDevice, ask, asking, paired
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -165,6 +168,29 @@ async def test_an_unknown_frame_gets_an_error_and_the_connection_stays(laptop):
             assert (await device.expect("error"))["code"] in ("unknown_type", "not_json", "invalid_frame", "too_large")
         await device.send(type="ping")
         await device.expect("pong")
+
+
+async def test_a_connection_that_broke_here_leaves_nothing_behind(laptop, monkeypatch):
+    def no_statement(*_):
+        raise DatabaseError("the disk is full")
+
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        monkeypatch.setattr(presence, "arrive", no_statement)
+        with pytest.raises(DatabaseError):
+            await device.hello()
+        device.is_open = False
+    assert not (await Device.objects.aget()).is_online()
+    assert channel_of(laptop[0].pk) not in NUDGES.channels
+    assert laptop[0].pk not in {consumer.device.pk for consumer in SWEEPER.live}
+
+
+async def test_an_older_socket_is_looked_after_though_a_newer_one_came_and_went(laptop):
+    async with ScriptedDevice(laptop[1]) as older:
+        await older.hello()
+        async with ScriptedDevice(older.credential) as newer:  # and says nothing
+            assert newer.is_open
+        assert [consumer.has_greeted for consumer in SWEEPER.live if consumer.device.pk == laptop[0].pk] == [True]
 
 
 async def test_ten_bad_frames_close_the_connection(laptop):

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.tools import ToolResult
 from runs.models import Approval, Run
-from tests.fakes import Turn, calls
+from tests.fakes import Turn, calls, says
 
 pytestmark = pytest.mark.django_db
 GARBAGE = Turn(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n<html")
@@ -54,6 +55,24 @@ def test_a_model_whose_arguments_are_garbage_twenty_times_ends_the_run(
     run = worker.send_message(alice, "add", agent)
     assert run.status in {"failed", "partial"} and run.error["code"] in {"stuck", "max_steps"}, run.error
     assert functions.asked == [] and len(stub.requests) <= 20
+
+
+def test_a_result_that_its_readers_could_not_open_is_a_failed_call(worker, alice, alice_api, agent, stub, functions):
+    """JSON's readers recurse: a row that one thread could write broke every list that it was in."""
+    deep: list = []
+    for _ in range(900):
+        deep = [deep]
+    functions.answers.append(ToolResult(ok=True, value=deep))
+    stub.script(calls(("add", {"a": 1, "b": 2})), says("done"))
+    run = worker.send_message(alice, "add", agent)
+    assert (run.status, run.tool_calls.get().error["code"]) == ("succeeded", "too_deep")
+
+
+@pytest.mark.parametrize("depth", [201, 900, 100_000])
+def test_a_body_that_nests_without_end_is_refused(alice_api, agent, depth):
+    body = f'{{"message": "hi", "metadata": {"[" * (depth - 1)}{"]" * (depth - 1)}}}'
+    answer = alice_api.post("/api/v1/agents/helper/messages", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
 
 
 def test_a_policy_that_names_an_unknown_tool_is_refused_before_anything_runs(alice_api, agent):

@@ -40,8 +40,8 @@ def arriving():
     server.websocket_timeout, server.websocket_connect_timeout = -1, 12
     server.create_application = lambda protocol, scope: said
     factory = WebSocketFactory(server)
-    factory.protocol = frames.ShortcutProtocol
-    factory.setProtocolOptions(maxFramePayloadSize=1 << 20, maxMessagePayloadSize=1 << 20, openHandshakeTimeout=0)
+    frames.speak_shortly(factory)
+    factory.setProtocolOptions(openHandshakeTimeout=0)
     made = factory.buildProtocol(None)
     made._raw_query_string = b""
     made.makeConnection(Transport())
@@ -140,3 +140,16 @@ def test_what_waits_in_line_is_not_overtaken(protocol):
     protocol.transport.writeSomeData = lambda data: pytest.fail("it overtook")
     protocol.serverSend("later")
     assert protocol.transport.value() == Frame(Opcode.TEXT, b"later").serialize(mask=False)
+
+
+@pytest.mark.parametrize("size", [(1 << 20) + 1, 2 << 20])
+def test_a_message_somewhat_too_long_is_for_its_consumer_to_refuse(protocol, size):
+    protocol.dataReceived(masked(Opcode.TEXT, b"x" * size))
+    assert [len(said["text"]) for said in texts_of(protocol)] == [size]
+
+
+def test_who_sends_far_too_much_is_told_by_a_close_code(protocol):
+    protocol.dataReceived(masked(Opcode.TEXT, b"x" * ((2 << 20) + 1)))
+    assert texts_of(protocol) == []
+    head, code = protocol.transport.value()[:2], protocol.transport.value()[2:4]
+    assert (head[0], int.from_bytes(code, "big")) == (0x80 | Opcode.CLOSE, 1009)
