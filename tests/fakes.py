@@ -104,12 +104,12 @@ class StubOpenAI:
     def __enter__(self) -> "StubOpenAI":
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self.serve(),), daemon=True)
         self._thread.start()
-        self._ready.wait(5)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(5)
+        self._thread.join(60)
 
     async def serve(self) -> None:
         self._stop = asyncio.Event()

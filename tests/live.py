@@ -1,6 +1,7 @@
 """The whole of Muster as a person starts it: `manage.py serve` in a data directory of its own."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class Live:
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=120)
         assert suspected == [], f"honest runs were warned of circles: {suspected}"
         return code
 
@@ -147,9 +148,11 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        return line.getsockname()[1]
+    """Of those that the kernel gives to nobody by itself: no connection takes it before the server does."""
+    while True:
+        with socket.socket() as line, suppress(OSError):
+            line.bind(("127.0.0.1", port := random.SystemRandom().randrange(20_000, 32_000)))
+            return port
 
 
 def database_of(config: pytest.Config) -> dict[str, str]:

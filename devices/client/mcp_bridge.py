@@ -49,6 +49,8 @@ class Bridge:
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # a broken server must not take the client with it
+                if is_cancelled():  # the library tells what broke while it closed, in the place of the cancel
+                    return
                 log.warning("MCP server %s: %s", mounted.server.name, error)
             mounted.session = None
             mounted.ready.set()
@@ -92,6 +94,12 @@ class Bridge:
         if answer.isError:
             raise ToolRefused("tool_failed", "\n".join(texts)[:2000] or "the MCP server reported an error")
         return answer.structuredContent if answer.structuredContent is not None else {"text": "\n".join(texts)}
+
+
+def is_cancelled() -> bool:
+    """Whether the task that asks has been told to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def offer_of(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:

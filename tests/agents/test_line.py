@@ -12,7 +12,7 @@ from agents.line import Line
 
 @pytest.fixture
 def line():
-    made = Line(settings.CACHE_URL, timeout_s=2)
+    made = Line(settings.CACHE_URL, timeout_s=30)
     yield made
     made.ask(("DEL", "line:a", "line:b"))
 
@@ -29,7 +29,7 @@ def test_a_refused_command_does_not_spoil_the_next(line):
 
 def test_a_connection_that_was_cut_is_made_anew(line):
     (mine,) = line.ask(("CLIENT", "ID"))
-    Line(settings.CACHE_URL, timeout_s=2).ask(("CLIENT", "KILL", "ID", mine))
+    Line(settings.CACHE_URL, timeout_s=30).ask(("CLIENT", "KILL", "ID", mine))
     (other,) = line.ask(("CLIENT", "ID"))
     assert other != mine
 

@@ -80,9 +80,9 @@ def test_it_accepts_honest_patterns(pattern):
 
 
 def test_a_pattern_that_was_never_checked_still_ends_at_once():
-    started = time.perf_counter()
+    started = time.thread_time()
     assert validate({"type": "string", "pattern": "^(a+)+$"}, "a" * 5000 + "!")
-    assert time.perf_counter() - started < 20
+    assert time.thread_time() - started < 20
 
 
 def test_it_refuses_lookaround_and_unreadable_patterns():
@@ -96,9 +96,9 @@ def test_it_refuses_lookaround_and_unreadable_patterns():
 def test_it_caps_depth_size_and_work():
     assert codes(nested(40)) == ["too_deep"]
     assert codes({"description": "x" * 70_000}) == ["too_large"]
-    started = time.perf_counter()
+    started = time.thread_time()
     assert codes(doubling(31)) == ["too_much_work"]
-    assert time.perf_counter() - started < 20
+    assert time.thread_time() - started < 20
 
 
 def test_it_refuses_a_reference_to_nothing():

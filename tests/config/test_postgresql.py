@@ -24,7 +24,7 @@ def in_threads(number, work):
     def run():
         try:
             found.append(work())
-            all_there.wait(20)
+            all_there.wait(60)
         finally:
             connection.close()
 

@@ -87,7 +87,7 @@ def test_a_connection_that_is_closed_in_the_middle_gives_it_back():
         connection.close()
 
     thread, failures = in_thread(leave)
-    thread.join(10)
+    thread.join(60)
     assert failures == [] and not TURN.lock.locked()
 
 
@@ -98,7 +98,7 @@ def test_who_waits_too_long_is_told(settings):
         with transaction.atomic():
             Team.objects.create(name="early")
             started.set()
-            end.wait(10)
+            end.wait(60)
 
     def be_impatient():
         connection.ensure_connection()
@@ -106,11 +106,11 @@ def test_who_waits_too_long_is_told(settings):
         write("late")
 
     holder, _ = in_thread(hold)
-    assert started.wait(5)
+    assert started.wait(60)
     waiter, failures = in_thread(be_impatient)
-    waiter.join(10)
+    waiter.join(60)
     end.set()
-    holder.join(10)
+    holder.join(60)
     assert [type(error) for error in failures] == [OperationalError]
     write("after")
 
@@ -129,5 +129,5 @@ def test_a_child_forked_in_the_middle_of_a_write_has_its_own_turn():
     with transaction.atomic():
         Team.objects.create(name="parent")
         if (child := os.fork()) == 0:
-            os._exit(0 if TURN.lock.acquire(timeout=1) else 1)
+            os._exit(0 if TURN.lock.acquire(timeout=10) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

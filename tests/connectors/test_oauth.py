@@ -222,7 +222,7 @@ def test_a_storm_of_workers_makes_one_refresh(alice, gmail, connect):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len(found) == 12 and len(set(found)) == 1
     assert gmail.refreshes == 1
 

@@ -22,7 +22,7 @@ LIMITS_OF = {
     "source": sandbox.Limits(timeout_s=0.3, memory_mb=160),
     "ends": sandbox.Limits(timeout_s=1.5, memory_mb=512),
 }
-LATE_S = 3.0  # generous: the promised 0.3 s is measured by the benchmark
+LATE_S = 15.0  # generous: the promised 0.3 s is measured by the benchmark
 TYPED = {"ok", "error", "timeout", "memory", "cpu", "violation", "crash", "refused"}
 
 

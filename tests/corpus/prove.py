@@ -20,7 +20,7 @@ from django.conf import settings
 
 MEMORY = 300 << 20
 LIFE_S = 0.3
-LONG_LIFE_S = 3.0  # for those that end by themselves but first import half a framework
+LONG_LIFE_S = 15.0  # for those that end by themselves but first import half a framework
 
 
 def prove(case: dict) -> str:

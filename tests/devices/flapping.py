@@ -22,12 +22,12 @@ class FlappingProxy:
     def __enter__(self) -> "FlappingProxy":
         self.thread = threading.Thread(target=self.loop.run_until_complete, args=(self.serve(),), daemon=True)
         self.thread.start()
-        assert self.ready.wait(10)
+        assert self.ready.wait(60)
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.loop.call_soon_threadsafe(self.stopped.set)
-        self.thread.join(10)
+        self.thread.join(60)
 
     @property
     def url(self) -> str:

@@ -30,7 +30,7 @@ class Machine:
 
     def client(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "devices.client", "--home", str(self.home), *arguments]
-        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=180).stdout
 
     def start(self) -> "Machine":
         with self.log.open("a") as log:
@@ -64,7 +64,7 @@ class Machine:
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
         assert self.process is not None
-        self.process.wait(10)
+        self.process.wait(60)
 
     def stop(self) -> int:
         """SIGTERM; its exit code."""
@@ -72,7 +72,7 @@ class Machine:
             return self.process.returncode if self.process else 0
         self.thaw()
         self.signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         with sqlite3.connect(self.home / "device.sqlite3") as db:

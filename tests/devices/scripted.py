@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from channels.testing import WebsocketCommunicator
+from django.db import connections
 
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolSpec
 from config.asgi import application
@@ -13,6 +14,8 @@ from devices import protocol
 from devices.client.tools import TOOLS
 from devices.models import Device
 from devices.tools import DeviceToolset
+
+PATIENCE_S = 60  # for what comes at once: only a busy machine needs any of it
 
 
 class ScriptedDevice:
@@ -25,12 +28,12 @@ class ScriptedDevice:
         self.is_open = False
 
     async def __aenter__(self) -> "ScriptedDevice":
-        self.is_open, _ = await self.socket.connect(timeout=5)
+        self.is_open, _ = await self.socket.connect(timeout=PATIENCE_S)
         return self
 
     async def __aexit__(self, *_: Any) -> None:
         if self.is_open:
-            await self.socket.disconnect(timeout=5)
+            await self.socket.disconnect(timeout=PATIENCE_S)
 
     async def send(self, **frame: Any) -> None:
         await self.socket.send_to(text_data=json.dumps(frame))
@@ -38,15 +41,15 @@ class ScriptedDevice:
     async def send_text(self, text: str) -> None:
         await self.socket.send_to(text_data=text)
 
-    async def receive(self, within: float = 5) -> dict[str, Any]:
+    async def receive(self, within: float = PATIENCE_S) -> dict[str, Any]:
         return json.loads(await self.socket.receive_from(timeout=within))
 
-    async def expect(self, type: str, within: float = 5) -> dict[str, Any]:
+    async def expect(self, type: str, within: float = PATIENCE_S) -> dict[str, Any]:
         frame = await self.receive(within)
         assert frame["type"] == type, frame
         return frame
 
-    async def closed(self, within: float = 5) -> dict[str, Any]:
+    async def closed(self, within: float = PATIENCE_S) -> dict[str, Any]:
         """The close, whatever is said before it."""
         while True:
             event = await self.socket.receive_output(timeout=within)
@@ -87,7 +90,7 @@ def spec(name: str = "list_directory", **more: Any) -> ToolSpec:
         "effect": "write",
         "source": {"device": name},
         "definition_hash": "h",
-        "deadline_s": 5.0,
+        "deadline_s": 30.0,
     }
     return ToolSpec(**{**fields, **more})
 
@@ -108,7 +111,15 @@ def ask(
 
 def asking(owner: Any, name: str = "list_directory", **more: Any) -> "asyncio.Task[Any]":
     """The same on a thread of its own, as a worker's."""
-    return asyncio.create_task(asyncio.to_thread(ask, owner, name, **more))
+    return asyncio.create_task(asyncio.to_thread(ask_and_leave, owner, name, **more))
+
+
+def ask_and_leave(owner: Any, name: str, **more: Any) -> Any:
+    """The thread ends, and its connection to the database with it."""
+    try:
+        return ask(owner, name, **more)
+    finally:
+        connections.close_all()
 
 
 def is_pending(answer: Any) -> bool:

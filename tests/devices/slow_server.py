@@ -1,4 +1,4 @@
-"""An MCP server over stdio with one slow tool that leaves a mark: `python slow_server.py FILE`."""
+"""An MCP server over stdio with one slow tool that leaves a mark: `python slow_server.py FILE SECONDS`."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ def leave_mark(text: str) -> str:
     """Leave a mark in the file, then take a while."""
     with open(sys.argv[1], "a") as file:
         file.write(text.replace("\n", " ")[:80] + "\n")
-    time.sleep(4)
+    time.sleep(float(sys.argv[2]))
     return "marked"
 
 

@@ -53,7 +53,7 @@ async def at_work(server, home):
             yield client, task
         finally:
             client.stop()
-            await asyncio.wait([task], timeout=10)
+            await asyncio.wait([task], timeout=60)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_server_that_is_busy_or_just_starting_is_asked_again(home, statuses):
     async def story():
         server = Server(*statuses)
         async with at_work(server, home):
-            await asyncio.wait_for(server.came.wait(), 10)
+            await asyncio.wait_for(server.came.wait(), 60)
         return server.credentials
 
     assert asyncio.run(story()) == ["first"] * (len(statuses) + 1)
@@ -78,7 +78,7 @@ def test_a_credential_that_is_refused_again_and_again_is_void(home):
         server = Server(403, 403, 403)
         async with at_work(server, home) as (_, task):
             with pytest.raises(Fatal, match="Pair the device again"):
-                await asyncio.wait_for(task, 10)
+                await asyncio.wait_for(task, 60)
         return server.credentials
 
     assert len(asyncio.run(story())) == connection.REFUSALS
@@ -91,7 +91,7 @@ def test_there_is_no_way_back_from_a_revocation_or_a_second_client(home, code):
         server.close_code = code
         async with at_work(server, home) as (_, task):
             with pytest.raises(Fatal):
-                await asyncio.wait_for(task, 10)
+                await asyncio.wait_for(task, 60)
 
     asyncio.run(story())
 
@@ -102,27 +102,25 @@ def test_a_credential_that_cannot_be_kept_is_not_used(home, monkeypatch):
     async def story():
         server = Server()
         async with at_work(server, home) as (client, _):
-            await asyncio.wait_for(server.came.wait(), 10)
+            await asyncio.wait_for(server.came.wait(), 60)
             keep, server.renewed = home.keep_identity, "third"
 
             def full(identity):
                 raise OSError(28, "No space left on device")
 
             monkeypatch.setattr(home, "keep_identity", full)
-            server.came.clear()
             await client.socket.close()
             await until(lambda: len(server.credentials) >= 4)
             monkeypatch.setattr(home, "keep_identity", keep)
-            await asyncio.wait_for(server.came.wait(), 10)
+            await until(lambda: home.identity().credential == "third")
         return server.credentials
 
     first, *later = asyncio.run(story())
     assert first == "first" and set(later[:3]) == {"second"}
-    assert home.identity().credential == "third"
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -138,9 +136,9 @@ def test_a_client_started_while_another_ends_takes_what_that_one_was_given(home)
             client = connection.Client(home, Config())
             home.keep_identity(replace(paired, credential="newer"))  # by the one that ends
             task = asyncio.create_task(client.run())
-            await asyncio.wait_for(server.came.wait(), 10)
+            await asyncio.wait_for(server.came.wait(), 60)
             client.stop()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 60)
         return server.credentials
 
     assert asyncio.run(story()) == ["newer"]

@@ -269,7 +269,7 @@ def test_these_servers_do(server):
 async def test_a_mounted_mcp_server_offers_its_tools_and_is_called(tmp_path):
     pytest.importorskip("mcp")
     slow_server = Path(__file__).with_name("slow_server.py")
-    server = McpServer("slow", sys.executable, [str(slow_server), str(tmp_path / "marks")])
+    server = McpServer("slow", sys.executable, [str(slow_server), str(tmp_path / "marks"), "1"])
     device = Device(tmp_path, Config(mcp_servers=(server,), offered_approval="allow"))
     await device.bridge.start()
     try:
@@ -282,4 +282,5 @@ async def test_a_mounted_mcp_server_offers_its_tools_and_is_called(tmp_path):
         refusal = await device.run("slow-leave_mark", id="c2", timeout_s=0.2, text="again")
         assert refusal.error["code"] == "deadline"
     finally:
-        await device.bridge.stop()
+        async with asyncio.timeout(60):
+            await device.bridge.stop()  # while the tool is still at work: its answer comes when nobody reads any more

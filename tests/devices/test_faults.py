@@ -42,12 +42,12 @@ def laptop(muster, tmp_path_factory):
 
 def slow_machine(muster, home, url, name):
     """Connected, with a slow tool of its own that its owner has approved."""
-    arguments = json.dumps([str(SLOW), str(home / "marks")])
+    arguments = json.dumps([str(SLOW), str(home / "marks"), "5"])
     config = f'[approvals]\noffered = "allow"\n[mcp.servers.slow]\ncommand = "{sys.executable}"\nargs = {arguments}\n'
     machine = Machine(home, url, muster.http, name=name, config=config).start()
     machine.marks = home / "marks"
     offers = f"/api/v1/devices/{machine.id}/offers/"
-    offer = wait_for(lambda: muster.http.get(offers).json()["results"], within=60)[0]
+    offer = wait_for(lambda: muster.http.get(offers).json()["results"], within=120)[0]
     assert muster.http.post(f"{offers}{offer['hash']}/approve").status_code == 200
     return machine
 
@@ -62,7 +62,7 @@ def send(muster, agent, text) -> str:
     """The run of one message; the same key makes asking again after a broken connection harmless."""
     headers = {"Prefer": "respond-async", "Idempotency-Key": text}
     url = f"/api/v1/agents/{agent}/messages"
-    answer = wait_for(lambda: patiently(lambda: muster.http.post(url, json={"message": text}, headers=headers)), 60)
+    answer = wait_for(lambda: patiently(lambda: muster.http.post(url, json={"message": text}, headers=headers)), 120)
     assert answer.status_code == 202, answer.text
     return answer.json()["run"]["id"]
 
@@ -95,7 +95,7 @@ def kill(muster, laptop, part):
         return
     fallen = muster.programs()[part]
     fallen.kill()
-    wait_for(lambda: muster.programs().get(part, fallen) != fallen, within=60)
+    wait_for(lambda: muster.programs().get(part, fallen) != fallen, within=120)
 
 
 def revive(laptop):
@@ -112,11 +112,11 @@ def titles(laptop, text):
 @pytest.mark.parametrize("part", PARTS)
 def test_killed_while_the_call_is_sent(muster, laptop, part):
     revive(laptop)
-    wait_for(laptop.is_online, within=60)
+    wait_for(laptop.is_online, within=120)
     text = f"create_task title sent-{part}-{time.time_ns()}"
     laptop.freeze()
     run = send(muster, "task-maker", text)
-    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=40)
+    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=120)
     kill(muster, laptop, part)
     revive(laptop)
     assert ended(muster, run)["status"] == "succeeded"
@@ -127,9 +127,9 @@ def test_killed_while_the_call_is_sent(muster, laptop, part):
 def test_killed_while_the_call_waits_for_the_device(muster, laptop, part):
     text = f"create_task title queued-{part}-{time.time_ns()}"
     laptop.stop()
-    wait_for(lambda: not laptop.is_online(), within=30)
+    wait_for(lambda: not laptop.is_online(), within=120)
     run = send(muster, "task-waiter", text)
-    wait_for(lambda: call_of(muster, laptop, run, "queued") or waiting(muster, run), within=40)
+    wait_for(lambda: call_of(muster, laptop, run, "queued") or waiting(muster, run), within=120)
     if part != "client":
         kill(muster, laptop, part)
     laptop.start()
@@ -148,10 +148,10 @@ def waiting(muster, run):
 @pytest.mark.parametrize("part", PARTS)
 def test_killed_while_the_tool_runs(muster, laptop, part):
     revive(laptop)
-    wait_for(laptop.is_online, within=60)
+    wait_for(laptop.is_online, within=120)
     text = f"leave_mark text acked-{part}-{time.time_ns()}"
     run = send(muster, "marker", text)
-    wait_for(lambda: call_of(muster, laptop, run, "acked"), within=60)
+    wait_for(lambda: call_of(muster, laptop, run, "acked"), within=120)
     kill(muster, laptop, part)
     revive(laptop)
     finished = ended(muster, run)
@@ -165,11 +165,11 @@ def test_killed_while_the_tool_runs(muster, laptop, part):
 def test_killed_while_nobody_knows_what_became_of_the_call(muster, laptop, part):
     """The device is silent for two heartbeats after it was sent the call."""
     revive(laptop)
-    wait_for(laptop.is_online, within=60)
+    wait_for(laptop.is_online, within=120)
     text = f"create_task title unknown-{part}-{time.time_ns()}"
     laptop.freeze()
     run = send(muster, "task-maker", text)
-    wait_for(lambda: call_of(muster, laptop, run, "unknown"), within=40)
+    wait_for(lambda: call_of(muster, laptop, run, "unknown"), within=120)
     kill(muster, laptop, part)
     revive(laptop)
     assert ended(muster, run)["status"] == "succeeded"
@@ -179,12 +179,12 @@ def test_killed_while_nobody_knows_what_became_of_the_call(muster, laptop, part)
 @pytest.mark.parametrize("part", PARTS)
 def test_killed_while_the_call_is_being_cancelled(muster, laptop, part):
     revive(laptop)
-    wait_for(laptop.is_online, within=60)
+    wait_for(laptop.is_online, within=120)
     text = f"create_task title cancelled-{part}-{time.time_ns()}"
     laptop.freeze()
     run = send(muster, "task-maker", text)
-    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=40)
-    wait_for(lambda: patiently(lambda: muster.http.post(f"/api/v1/runs/{run}/cancel", json={})), within=40)
+    wait_for(lambda: call_of(muster, laptop, run, "sent"), within=120)
+    wait_for(lambda: patiently(lambda: muster.http.post(f"/api/v1/runs/{run}/cancel", json={})), within=120)
     kill(muster, laptop, part)
     revive(laptop)
     assert ended(muster, run)["status"] == "cancelled"
@@ -195,7 +195,7 @@ def test_killed_while_the_call_is_being_cancelled(muster, laptop, part):
 def test_a_flapping_network_loses_nothing_and_doubles_nothing(muster, laptop, tmp_path):
     """The other device is stopped, so that all calls go to the one behind the bad network."""
     laptop.stop()
-    wait_for(lambda: not laptop.is_online(), within=60)
+    wait_for(lambda: not laptop.is_online(), within=120)
     with FlappingProxy(muster.port) as proxy:
         machine = Machine(tmp_path, proxy.url, muster.http, name="flapping").start()
         try:
@@ -230,14 +230,14 @@ class SecondServer:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture
 def two_servers(muster, laptop, tmp_path):
     """The device is connected to the second one, through a proxy that can be turned to the first."""
     laptop.stop()
-    wait_for(lambda: not laptop.is_online(), within=60)
+    wait_for(lambda: not laptop.is_online(), within=120)
     second = SecondServer(muster)
     with FlappingProxy(second.port) as proxy:
         machine = slow_machine(muster, tmp_path, proxy.url, f"roaming-{second.port}")
@@ -254,9 +254,9 @@ def test_the_server_that_holds_the_socket_is_killed_and_the_device_goes_to_the_o
     text = f"create_task title roam-{state}-{time.time_ns()}"
     machine.freeze()
     run = send(muster, "task-maker", text)
-    wait_for(lambda: call_of(muster, machine, run, "sent"), within=40)
+    wait_for(lambda: call_of(muster, machine, run, "sent"), within=120)
     if state == "waiting":
-        wait_for(lambda: waiting(muster, run), within=40)
+        wait_for(lambda: waiting(muster, run), within=120)
     second.process.kill()
     proxy.target = muster.port
     machine.thaw()
@@ -269,7 +269,7 @@ def test_the_server_is_killed_while_the_tool_runs_and_the_other_hears_of_its_end
     machine, second, proxy = two_servers
     text = f"leave_mark text roam-acked-{time.time_ns()}"
     run = send(muster, "marker", text)
-    wait_for(lambda: call_of(muster, machine, run, "acked"), within=60)
+    wait_for(lambda: call_of(muster, machine, run, "acked"), within=120)
     second.process.kill()
     proxy.target = muster.port
     assert ended(muster, run)["status"] == "succeeded"
@@ -291,6 +291,6 @@ def test_calls_flow_while_the_device_goes_to_and_fro_between_two_servers(muster,
 
 def test_a_client_ends_cleanly_when_told_to(muster, laptop):
     revive(laptop)
-    wait_for(laptop.is_online, within=60)
+    wait_for(laptop.is_online, within=120)
     assert laptop.stop() == 0
-    wait_for(lambda: not laptop.is_online(), within=10)
+    wait_for(lambda: not laptop.is_online(), within=60)

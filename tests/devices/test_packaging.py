@@ -34,7 +34,7 @@ def alone(tmp_path):
 def run(folder, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(folder), "MUSTER_DEVICE_HOME": str(folder / "home")}
     command = [sys.executable, "-c", BLOCKED, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180)
 
 
 def test_it_runs_without_any_of_the_server(tmp_path):

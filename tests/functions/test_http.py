@@ -178,7 +178,7 @@ def test_headers_that_drip_without_end_are_waited_for_no_longer_than_was_said(in
     began = monotonic()
     with pytest.raises(HttpRefused, match="ReadTimeout|OverTime"):
         fetch({"url": f"http://api.test:{internet}/drip", "timeout": 0.3}, rules())
-    assert monotonic() - began < 5  # they would have come for ten seconds
+    assert monotonic() - began < 8  # they would have come for ten seconds
 
 
 def test_size_and_cookies_stay_within_bounds(internet):

@@ -134,7 +134,7 @@ def test_a_cancelled_run_stops_a_silent_model_within_a_second(live, stub, listen
     began = monotonic()
     with pytest.raises(ModelCancelled):
         live.reply(user("Hello"), on_delta=listener, is_cancelled=cancelled.is_set)
-    assert monotonic() - began < 5  # a second on an idle machine; the server would take 25 to 30
+    assert monotonic() - began < 15  # a second on an idle machine; the server would take 25 to 30
 
 
 def test_a_cancelled_run_stops_a_talking_model_within_a_second(live, stub):
@@ -144,7 +144,7 @@ def test_a_cancelled_run_stops_a_talking_model_within_a_second(live, stub):
     began = monotonic()
     with pytest.raises(ModelCancelled):
         live.reply(user("Hello"), on_delta=lambda text: None, is_cancelled=cancelled.is_set)
-    assert monotonic() - began < 5  # a second on an idle machine; the server would take 25 to 30
+    assert monotonic() - began < 15  # a second on an idle machine; the server would take 25 to 30
 
 
 def test_the_deadline_ends_a_silent_model(live, stub):

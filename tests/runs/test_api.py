@@ -45,7 +45,7 @@ def busy_worker(monkeypatch):
     monkeypatch.setattr(queue, "send", work)
     yield
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.django_db(transaction=True)

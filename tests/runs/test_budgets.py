@@ -13,6 +13,12 @@ from tests.fakes import calls, says
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def noon(time_machine):
+    """No day and no month ends while a test looks."""
+    time_machine.move_to("2026-06-15T12:00:00Z")
+
+
 @pytest.fixture
 def agent(make_agent, stub_provider):
     return make_agent(provider=stub_provider)

@@ -58,9 +58,9 @@ def test_a_fallback_stands_beside_what_it_replaces():
 
 def test_fifty_steps_are_drawn_well_within_fifty_milliseconds():
     spec = chain(*({"key": f"s{n}", "needs": [f"s{n - 1}", f"s{n // 2}"] if n > 1 else []} for n in range(50)))
-    started = time.perf_counter()
+    started = time.thread_time()  # of a processor, which others may use meanwhile
     draw(spec, {f"s{n}": StepState("succeeded") for n in range(50)})
-    assert time.perf_counter() - started < 0.5  # ten times the promise, so that a busy machine does not fail the test
+    assert time.thread_time() - started < 0.5  # ten times the promise, so that a slow machine does not fail the test
 
 
 def test_the_style_sheet_of_pages_is_the_one_inside_the_picture():

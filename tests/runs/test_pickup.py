@@ -30,14 +30,14 @@ class Work:
         self.changed = threading.Condition()
 
     def __call__(self, id):
-        self.may_end.wait(10)
+        self.may_end.wait(60)
         with self.changed:
             self.done.append(id)
             self.changed.notify_all()
 
     def wait_for(self, count):
         with self.changed:
-            return self.changed.wait_for(lambda: len(self.done) >= count, 10)
+            return self.changed.wait_for(lambda: len(self.done) >= count, 60)
 
 
 @pytest.fixture
@@ -97,10 +97,10 @@ def test_a_stop_takes_nothing_more_and_ends_what_is_at_work(take, work):
     wait_for(lambda: queue.depth() == 0)
     stopper = threading.Thread(target=one.stop)
     stopper.start()
-    assert one.stopping.wait(5)
+    assert one.stopping.wait(60)
     queue.send(queue.EXECUTE_RUN, "left")
     work.may_end.set()
-    stopper.join(10)
+    stopper.join(60)
     assert work.done == ["at work"] and queue.depth() == 1
 
 

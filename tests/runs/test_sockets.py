@@ -36,7 +36,7 @@ def session(alice, agent):
 async def opened(session, secret):
     headers = [(b"authorization", f"Bearer {secret}".encode()), (b"origin", b"http://localhost")]
     socket = WebsocketCommunicator(application, f"/ws/sessions/{session.pk}/", headers=headers)
-    await socket.connect()
+    await socket.connect(timeout=60)
     return socket
 
 
@@ -44,7 +44,7 @@ async def all_frames(socket):
     """What it is sent until it is closed, the close included."""
     frames = []
     while not frames or frames[-1]["type"] != "websocket.close":
-        frames.append(await socket.receive_output(timeout=5))
+        frames.append(await socket.receive_output(timeout=60))
     return frames
 
 
@@ -69,7 +69,7 @@ def test_a_handshake_beyond_the_limit_is_turned_away(few, alice, session):
         sockets = [await opened(session, secret) for _ in range(4)]
         ended = await all_frames(sockets[-1])
         for socket in sockets[:-1]:
-            await socket.disconnect()
+            await socket.disconnect(timeout=60)
         return ended
 
     told, closed = in_a_loop(knock())
@@ -84,8 +84,8 @@ def talking(session, secret, *frames):
         said = []
         for frame in frames:
             await socket.send_to(text_data=frame if isinstance(frame, str) else json.dumps(frame))
-            said.append(json.loads(await socket.receive_from(timeout=5)))
-        await socket.disconnect()
+            said.append(json.loads(await socket.receive_from(timeout=60)))
+        await socket.disconnect(timeout=60)
         return said
 
     return in_a_loop(talk())
@@ -158,10 +158,10 @@ def test_bytes_are_refused_and_the_socket_stays(of_helper, secret):
     async def talk():
         socket = await opened(of_helper, secret)
         await socket.send_to(bytes_data=b'{"type": "message", "text": "Hello"}')
-        refused = await socket.receive_json_from(timeout=5)
+        refused = await socket.receive_json_from(timeout=60)
         await socket.send_json_to({"type": "message", "text": "Hello"})
-        taken = await socket.receive_json_from(timeout=5)
-        await socket.disconnect()
+        taken = await socket.receive_json_from(timeout=60)
+        await socket.disconnect(timeout=60)
         return refused, taken
 
     refused, taken = in_a_loop(talk())
@@ -172,11 +172,11 @@ def test_a_message_to_a_session_that_was_deleted_meanwhile_is_told_so(of_helper,
     async def talk():
         socket = await opened(of_helper, secret)
         await socket.send_json_to({"type": "are you there?"})
-        await socket.receive_json_from(timeout=5)
+        await socket.receive_json_from(timeout=60)
         await sync_to_async(of_helper.delete)()
         await socket.send_json_to({"type": "message", "text": "Hello?"})
-        said = await socket.receive_json_from(timeout=5)
-        await socket.disconnect()
+        said = await socket.receive_json_from(timeout=60)
+        await socket.disconnect(timeout=60)
         return said
 
     assert in_a_loop(talk())["error"]["code"] == "not_found"
@@ -207,8 +207,8 @@ def both_words(session, secret, run):
     async def talk():
         socket = await opened(session, secret)
         await socket.send_json_to({"type": "cancel", "run": run})
-        said = [await socket.receive_json_from(timeout=5) for _ in range(2)]
-        await socket.disconnect()
+        said = [await socket.receive_json_from(timeout=60) for _ in range(2)]
+        await socket.disconnect(timeout=60)
         return said
 
     return in_a_loop(talk())
@@ -240,7 +240,7 @@ def test_a_run_s_socket_takes_any_cursor(alice, secret, after):
     async def watch():
         headers = [(b"authorization", f"Bearer {secret}".encode()), (b"origin", b"http://localhost")]
         socket = WebsocketCommunicator(application, quote(f"/ws/runs/{run.pk}/?after={after}", "/?=%"), headers=headers)
-        await socket.connect()
+        await socket.connect(timeout=60)
         return await all_frames(socket)
 
     assert in_a_loop(watch())[-1]["code"] == 1000

@@ -38,7 +38,7 @@ def work(suspect):
     thread = threading.Thread(target=execute)
     thread.start()
     yield thread
-    thread.join(10)
+    thread.join(60)
 
 
 def is_held(run):
@@ -59,9 +59,9 @@ def test_who_waits_for_its_turn_is_not_blamed_if_the_worker_vanishes_meanwhile(s
         vanish(suspect)
     finally:
         runner.SUSPECTS.release()
-    work.join(10)
+    work.join(60)
     runner.execute(str(suspect.pk))
-    work.join(10)
+    work.join(60)
     suspect.refresh_from_db()
     assert suspect.status == "succeeded"
     assert not runner.SUSPECTS.locked()
@@ -86,7 +86,7 @@ def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, alice):
     try:
         wait_for(lambda: is_held(suspect))
         endings.cancel(Run.objects.get(pk=suspect.pk), by=alice, reason="enough")
-        work.join(10)
+        work.join(60)
     finally:
         runner.SUSPECTS.release()
     suspect.refresh_from_db()

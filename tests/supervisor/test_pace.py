@@ -26,7 +26,7 @@ def endless():
     yield start
     for process in made:
         process.stdin.close()
-        process.wait(10)
+        process.wait(60)
 
 
 async def connect(port):

@@ -225,7 +225,7 @@ def test_a_kept_child_forgets_answers_that_its_last_call_did_not_wait_for(pool):
         "    return n\n"
     )
     gate = threading.Event()
-    grants = {"fast": lambda arguments: 1, "slow": lambda arguments: gate.wait(20)}
+    grants = {"fast": lambda arguments: 1, "slow": lambda arguments: gate.wait(60)}
     options = {"allowed_imports": ["asyncio"], "grants": grants, "reuse": "r"}
     assert pool.execute(source, {"n": 0}, **options).result == 0
     gate.set()
@@ -249,7 +249,7 @@ def test_a_kept_child_that_died_while_idle_costs_nobody_a_call(pool):
     assert pool.execute("def main(): return 1", reuse="r").ok
     kept = pool._kept._idle[0]
     kept.child.kill()
-    select.select([kept.child.pidfd], [], [], 20)
+    select.select([kept.child.pidfd], [], [], 60)
     assert pool.execute("def main(): return 1", reuse="r").result == 1
 
 
@@ -262,7 +262,7 @@ def test_a_kept_call_that_ends_while_it_waits_for_an_answer_is_not_made_twice(po
         if arguments["n"] == 2:
             if how == "it is cancelled":
                 cancellation.cancel()
-            select.select([kept.child.pidfd], [], [], 20)
+            select.select([kept.child.pidfd], [], [], 60)
 
     options = {"grants": {"pay": pay}, "reuse": "r", "limits": sandbox.Limits(timeout_s=0.5)}
     source = "def main(ctx, n): return ctx.call('pay', n=n)"
