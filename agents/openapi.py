@@ -6,6 +6,8 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
+from agents.strict import KnownFields
+
 
 class ErrorBodySerializer(serializers.Serializer):
     code = serializers.CharField()
@@ -36,6 +38,13 @@ class Schema(AutoSchema):
             if str(status) not in bodies:
                 bodies[str(status)] = self._get_response_for_code(ErrorSerializer, str(status), direction=direction)
         return dict(sorted(bodies.items()))
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
+        """A body that may hold only known fields says so."""
+        schema = super()._map_basic_serializer(serializer, direction)
+        if direction == "request" and isinstance(serializer, KnownFields):
+            schema["additionalProperties"] = False
+        return schema
 
     def error_statuses(self) -> list[int]:
         statuses = [400, 401, 403, 404, 406, 422, 429]

@@ -18,6 +18,7 @@ from agents.strict import (
     ObjectField,
     OptionalSchemaField,
     StrictModelSerializer,
+    StrictSerializer,
     Text,
     Whole,
     Words,
@@ -72,7 +73,7 @@ class OwnedSerializer(StrictModelSerializer):
 OWNED = ["owner", "team", "created_at", "updated_at"]
 
 
-class PriceSerializer(serializers.Serializer):
+class PriceSerializer(StrictSerializer):
     input = Number(min_value=0, default=0)
     output = Number(min_value=0, default=0)
 
@@ -104,7 +105,7 @@ class ProviderSerializer(OwnedSerializer):
         return super().update(provider, validated)
 
 
-class ModelParamsSerializer(serializers.Serializer):
+class ModelParamsSerializer(StrictSerializer):
     temperature = Number(min_value=0, max_value=2, required=False)
     top_p = Number(min_value=0, max_value=1, required=False)
     presence_penalty = Number(min_value=-2, max_value=2, required=False)
@@ -231,7 +232,7 @@ class SecretSerializer(OwnedSerializer):
         fields = ["name", "value", "hosts", "header", "template", *OWNED]
 
 
-class MemberSerializer(serializers.Serializer):
+class MemberSerializer(StrictSerializer):
     user = Text(max_length=150, source="user.username")
     role = Choice(choices=Membership.Role.choices, default=Membership.Role.AUTHOR)
 

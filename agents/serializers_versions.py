@@ -6,16 +6,16 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.models import AgentVersion
-from agents.strict import ObjectField, Text, Whole
+from agents.strict import ObjectField, StrictSerializer, Text, Whole
 
 
-class PublishSerializer(serializers.Serializer):
+class PublishSerializer(StrictSerializer):
     note = Text(
         max_length=500, required=False, allow_blank=True, default="", help_text="What changed, for the history."
     )
 
 
-class RollbackSerializer(serializers.Serializer):
+class RollbackSerializer(StrictSerializer):
     version = Whole(min_value=1, max_value=2**31 - 1)
 
 

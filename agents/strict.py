@@ -1,10 +1,13 @@
-"""Serializer fields that take a value as what it is: "12" is no number, 1 is no text, "yes" is no truth."""
+"""Serializers that take a body as what it is: "12" is no number, "yes" is no truth, what nobody knows is no field."""
 
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from django.db import models
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 
 from agents.schema import check_schema
 
@@ -84,7 +87,45 @@ class ObjectField(serializers.JSONField):
         return data
 
 
-class StrictModelSerializer(serializers.ModelSerializer):
+class KnownFields:
+    """A body may hold only fields that there are: a misspelt one would be lost without a word.
+
+    Fields that are only read may be sent back, as who changes what a GET answered does; they change nothing. `echoed`
+    names those that another path answers with.
+    """
+
+    echoed: tuple[str, ...] = ()
+    fields: Mapping[str, serializers.Field]
+
+    def to_internal_value(self, data: Any) -> Any:
+        faults = self.unknown(data) if isinstance(data, Mapping) else {}
+        try:
+            value = super().to_internal_value(data)  # type: ignore[misc]
+        except serializers.ValidationError as error:
+            raise serializers.ValidationError({**faults, **dict(error.detail)}) if faults else error  # type: ignore[arg-type]
+        if faults:
+            raise serializers.ValidationError(faults)
+        return value
+
+    def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
+        """What is wrong with the first twenty names that mean nothing here."""
+        names = [name for name in data if name not in self.fields and name not in self.echoed]
+        writable = [name for name, field in self.fields.items() if not field.read_only] if names else []
+        return {name[:100]: [ErrorDetail(no_such("field", name, writable), "unknown_field")] for name in names[:20]}
+
+
+def no_such(what: str, name: str, known: Iterable[str]) -> str:
+    """“There is no such field; …” with the name that was meant, or all there are."""
+    near = get_close_matches(name[:100], list(known), n=1)
+    instead = f"did you mean “{near[0]}”?" if near else f"there are {', '.join(sorted(known)) or 'none'}."
+    return f"There is no such {what} here; {instead}"
+
+
+class StrictSerializer(KnownFields, serializers.Serializer):
+    """A Serializer of bodies."""
+
+
+class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
     """A ModelSerializer whose fields are the ones above."""
 
     serializer_choice_field = Choice

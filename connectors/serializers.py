@@ -9,7 +9,7 @@ from rest_framework import serializers
 from agents.addresses import url_refusal
 from agents.models import Tool
 from agents.serializers import OWNED, OwnedSerializer
-from agents.strict import Choice, ObjectField, Text, Whole, Words
+from agents.strict import Choice, ObjectField, StrictSerializer, Text, Whole, Words
 
 from .exceptions import reconnect_link
 from .mcp_programs import command_refusal
@@ -87,7 +87,7 @@ class ServiceSerializer(serializers.Serializer):
     tools = serializers.ListField(child=serializers.CharField())
 
 
-class AuthorizeSerializer(serializers.Serializer):
+class AuthorizeSerializer(StrictSerializer):
     access = Words(required=False, each=10, max_length=3, help_text="Of read, write, send; read unless given.")
     name = Text(required=False, max_length=64, help_text="What to call the connection.")
     connection = Whole(
@@ -107,6 +107,8 @@ class AuthorizationSerializer(serializers.Serializer):
 
 
 class CallbackSerializer(serializers.Serializer):
+    """What else a service sends along (scope, session_state, …) is left aside."""
+
     state = Text(max_length=200)
     code = Text(required=False, allow_blank=True, max_length=4000, default="")
     error = Text(required=False, allow_blank=True, max_length=500, default="")
@@ -120,7 +122,7 @@ class DeviceLoginSerializer(serializers.Serializer):
     expires_at = serializers.DateTimeField()
 
 
-class DevicePollSerializer(serializers.Serializer):
+class DevicePollSerializer(StrictSerializer):
     id = Whole(min_value=1, max_value=2**63 - 1)
 
 
@@ -166,7 +168,7 @@ class RemoteToolSerializer(serializers.ModelSerializer):
         return round(row.total_ms / row.calls, 1) if row.calls else 0.0
 
 
-class ApproveSerializer(serializers.Serializer):
+class ApproveSerializer(StrictSerializer):
     sha256 = Text(max_length=64, help_text="Of the definition you looked at.")
     effect = Choice(choices=Tool.Effect.choices, required=False, help_text="What it is to count as; else as claimed.")
 
@@ -178,7 +180,7 @@ class ListingSerializer(serializers.Serializer):
     refused = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
 
 
-class ImportSerializer(serializers.Serializer):
+class ImportSerializer(StrictSerializer):
     document = ObjectField(required=False, help_text="The OpenAPI 3 document as JSON.")
     text = Text(required=False, max_length=900_000, trim_whitespace=False, help_text="Or as JSON or YAML text.")
     url = Text(required=False, max_length=2000, help_text="Or where it is.")

@@ -3,7 +3,7 @@
 from django.utils import timezone
 from rest_framework import serializers
 
-from agents.strict import Flag, StrictModelSerializer, Text
+from agents.strict import Flag, StrictModelSerializer, StrictSerializer, Text
 from devices.models import Device, DeviceCall, OfferedTool
 
 
@@ -37,7 +37,7 @@ class PairingSerializer(serializers.Serializer):
     expires_at = serializers.DateTimeField()
 
 
-class PairSerializer(serializers.Serializer):
+class PairSerializer(StrictSerializer):
     code = Text(max_length=40)
     name = Text(max_length=100, required=False, default="device")
     platform = Text(max_length=100, required=False, allow_blank=True, default="")

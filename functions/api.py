@@ -267,8 +267,8 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def run_tests(self, request: Any, name: str) -> Response:
         """Run the stored tests against the draft, or against a version."""
-        body = read(RunTestsSerializer, request)
         function = self.get_object()
+        body = read(RunTestsSerializer, request)
         verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all())
         passed = sum(verdict.ok for verdict in verdicts)
         answer = {"passed": passed, "failed": len(verdicts) - passed, "results": [one.as_dict() for one in verdicts]}
@@ -278,8 +278,8 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def replay(self, request: Any, name: str) -> Response:
         """Run one's own recent inputs against the draft or a version, and list what would have been different."""
-        body = read(ReplaySerializer, request)
         function = self.visible()
+        body = read(ReplaySerializer, request)
         answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
         return Response(ReplayedSerializer(answer).data)
 

@@ -14,6 +14,7 @@ from agents.strict import (
     ObjectField,
     OptionalSchemaField,
     StrictModelSerializer,
+    StrictSerializer,
     Text,
     Whole,
     Words,
@@ -120,6 +121,7 @@ class DraftSerializer(FunctionSerializer):
     """A function body that is looked at and thrown away; its name may be missing or taken."""
 
     name = Text(max_length=64, required=False, default="draft")
+    echoed = ("note", "expected", *TOLD, *OWNED)
 
     class Meta(FunctionSerializer.Meta):
         fields = ["name", *BODY]
@@ -154,7 +156,7 @@ class ValidatedSerializer(serializers.Serializer):
     imports = serializers.ListField(child=serializers.CharField(), help_text="Modules that the source imports.")
 
 
-class ExecuteSerializer(serializers.Serializer):
+class ExecuteSerializer(StrictSerializer):
     arguments = ObjectField(required=False, default=dict)
     version = Whole(required=False, min_value=1, max_value=LARGEST, help_text="Left out: the published one.")
 
@@ -230,13 +232,13 @@ class FunctionTestSerializer(StrictModelSerializer):
         return values
 
 
-class TestFromSerializer(serializers.Serializer):
+class TestFromSerializer(StrictSerializer):
     __test__ = False
     execution = serializers.UUIDField()
     name = Text(max_length=100, required=False, default="")
 
 
-class RunTestsSerializer(serializers.Serializer):
+class RunTestsSerializer(StrictSerializer):
     version = Whole(
         required=False, allow_null=True, default=None, min_value=1, max_value=LARGEST, help_text="Left out: the draft."
     )

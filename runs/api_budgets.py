@@ -12,12 +12,13 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, Invalid
 from agents.models import Agent, AuditEvent, Membership, Team
+from agents.strict import KnownFields
 
 from . import usage
 from .models import Budget, Run
 
 
-class BudgetSerializer(serializers.ModelSerializer):
+class BudgetSerializer(KnownFields, serializers.ModelSerializer):
     """A limit on one person, one agent or one team. Without agent and team it is the caller's own."""
 
     agent = serializers.CharField(source="agent.name", required=False, allow_null=True)

@@ -20,7 +20,7 @@ from .models import Run, Worker
 from .serializers import RunSerializer
 
 
-class PrepareSerializer(serializers.Serializer):
+class PrepareSerializer(strict.StrictSerializer):
     agent = strict.Text(help_text="Whose instructions and schemas the run follows.")
     message = strict.Text(max_length=100_000)
     input = serializers.JSONField(required=False)
@@ -28,18 +28,18 @@ class PrepareSerializer(serializers.Serializer):
     timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it.")
 
 
-class ClaimSerializer(serializers.Serializer):
+class ClaimSerializer(strict.StrictSerializer):
     executor = strict.Text(max_length=100, help_text="A name for who does the work.")
     lease = strict.Number(required=False, min_value=1, max_value=3600, help_text="Seconds between heartbeats.")
 
 
-class HeartbeatSerializer(serializers.Serializer):
+class HeartbeatSerializer(strict.StrictSerializer):
     claim = strict.Text(max_length=200)
     lease = strict.Number(required=False, min_value=1, max_value=3600)
     note = strict.Text(required=False, max_length=1000, help_text="Becomes a run.progress event.")
 
 
-class SpentSerializer(serializers.Serializer):
+class SpentSerializer(strict.StrictSerializer):
     input_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
     output_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
     cost = serializers.DecimalField(
@@ -47,12 +47,12 @@ class SpentSerializer(serializers.Serializer):
     )
 
 
-class ErrorSerializer(serializers.Serializer):
+class ErrorSerializer(strict.StrictSerializer):
     code = strict.Text(max_length=64)
     message = strict.Text(max_length=2000)
 
 
-class FinishSerializer(serializers.Serializer):
+class FinishSerializer(strict.StrictSerializer):
     claim = strict.Text(max_length=200)
     status = strict.Choice(["succeeded", "partial", "failed", "cancelled"])
     reply = strict.Text(required=False, max_length=1_000_000)

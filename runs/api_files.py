@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, serializers, viewsets
 
 from agents.exceptions import Conflict
-from agents.strict import Text
+from agents.strict import KnownFields, Text
 
 from .models import RunFile
 
@@ -23,7 +23,7 @@ REPORT = OpenApiExample(
 )
 
 
-class FileSerializer(serializers.ModelSerializer):
+class FileSerializer(KnownFields, serializers.ModelSerializer):
     """Send its content as `text`, or as `data` (base64)."""
 
     name = Text(max_length=200)

@@ -6,6 +6,8 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.strict import KnownFields, StrictSerializer
+
 from . import endings, events
 from .models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
 
@@ -39,7 +41,7 @@ class MessageTextField(serializers.Field):
         return value
 
 
-class SendSerializer(serializers.Serializer):
+class SendSerializer(StrictSerializer):
     """Body of POST …/messages."""
 
     message = MessageTextField()
@@ -183,7 +185,7 @@ class ToolCallSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class SessionSerializer(serializers.ModelSerializer):
+class SessionSerializer(KnownFields, serializers.ModelSerializer):
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True, read_only=True)
     parent = serializers.UUIDField(source="parent_id", allow_null=True, read_only=True)
 
@@ -218,11 +220,11 @@ class ApprovalSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class DecisionSerializer(serializers.Serializer):
+class DecisionSerializer(StrictSerializer):
     decision = serializers.ChoiceField(choices=["approve", "deny"])
     arguments = serializers.DictField(required=False, allow_null=True)
     note = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class CancelSerializer(serializers.Serializer):
+class CancelSerializer(StrictSerializer):
     reason = serializers.CharField(required=False, allow_blank=True, max_length=200)

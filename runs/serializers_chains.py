@@ -12,7 +12,7 @@ from agents.models.chain import Targets, columns_of
 from agents.serializers import OWNED, OwnedSerializer
 from agents.serializers_grants import GrantSerializer, read_grants, replace_grants
 from agents.serializers_versions import NumberedSerializer
-from agents.strict import Number, ObjectField, OptionalSchemaField, Text, Whole
+from agents.strict import Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
 
 from .models import StepRun
 
@@ -151,7 +151,7 @@ class WholeChainVersionSerializer(ChainVersionSerializer):
         fields = [*ChainVersionSerializer.Meta.fields, "spec"]
 
 
-class StartSerializer(serializers.Serializer):
+class StartSerializer(StrictSerializer):
     input = serializers.JSONField(required=False, allow_null=True)
     version = Whole(
         min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: what is published."
@@ -161,7 +161,7 @@ class StartSerializer(serializers.Serializer):
     wait = Number(required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202.")
 
 
-class RetrySerializer(serializers.Serializer):
+class RetrySerializer(StrictSerializer):
     step = Text(
         max_length=64, required=False, help_text="Of a chain: go on from this step; left out: from what failed."
     )

@@ -15,7 +15,7 @@ from agents.graph import Problem
 from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers import OWNED, OwnedSerializer, named
-from agents.strict import Choice, Number, StrictModelSerializer, Text, Whole, Words
+from agents.strict import Choice, Number, StrictModelSerializer, StrictSerializer, Text, Whole, Words
 from devices.models import Device
 
 from . import events, outbox, schedules
@@ -25,7 +25,7 @@ from .timing import TimingError, read_line, zone_named
 TIMINGS = ("crontab", "interval", "at")
 
 
-class IntervalField(serializers.Serializer):
+class IntervalField(StrictSerializer):
     every = Whole(min_value=1, max_value=1_000_000)
     period = Choice(choices=["seconds", "minutes", "hours", "days"])
 
@@ -212,6 +212,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
     replay_window_s = Whole(required=False, min_value=1, max_value=86_400)
     cooldown_s = Number(required=False, min_value=0, max_value=366 * 86_400)
     url = serializers.SerializerMethodField(help_text="Where a webhook's calls go.")
+    echoed = ("secret",)
 
     class Meta:
         model = Trigger
@@ -285,6 +286,7 @@ class EventNames(Words):
 class WebhookSerializer(StrictModelSerializer):
     url = Text(max_length=1000, help_text="A public http or https address.")
     events = EventNames(required=False, each=32, help_text="Empty: run.finished.")
+    echoed = ("secret",)
 
     class Meta:
         model = Webhook

@@ -235,6 +235,7 @@ STRANGERS = [
 def test_charlie_finds_nothing_of_alices(alice, charlie_api, verb, path):
     publish(alice)
     body = {"source": ADD, "name": "add", "version": 1} if verb in ("patch", "put", "post") else None
+    body = {"version": 1} if path == "add/execute" else body
     answer = getattr(charlie_api, verb)(f"{V1}/{path}", *([body, JSON] if body else []))
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
     assert charlie_api.get(f"{V1}/").json()["results"] == []

@@ -1,0 +1,86 @@
+"""A body may hold what there is, and what a GET answered; a misspelt field is told, not lost."""
+
+import pytest
+
+V1 = "/api/v1"
+JSON = "application/json"
+NEW = {"name": "librarian", "description": "Finds books.", "system_prompt": "Be brief.", "provider": "offline"}
+SOURCE = "def add(a: int, b: int = 2) -> int:\n    return a + b\n"
+MADE = [
+    ("agents", NEW),
+    ("providers", {"name": "local", "kind": "offline"}),
+    ("secrets", {"name": "token", "value": "s3cret", "hosts": ["example.com"]}),
+    ("teams", {"name": "readers"}),
+    ("functions", {"name": "add", "source": SOURCE}),
+    ("chains", {"name": "both", "steps": [{"key": "one", "tool": "add"}]}),
+    ("schedules", {"name": "daily", "agent": "librarian", "text": "Go.", "crontab": "0 9 * * *"}),
+    ("triggers", {"name": "called", "kind": "webhook", "agent": "librarian", "text": "Go."}),
+    ("webhooks", {"url": "https://93.184.216.34/told"}),
+    ("budgets", {"period": "day", "max_runs": 5}),
+]
+
+
+def faults(answer):
+    assert answer.status_code == 422, answer.content
+    return [(detail["field"], detail["code"], detail["message"]) for detail in answer.json()["error"]["details"]]
+
+
+def test_a_misspelt_field_is_told_with_the_one_that_was_meant(alice_api, offline):
+    said = "There is no such field here; did you mean “max_steps”?"
+    assert faults(alice_api.post(f"{V1}/agents/", {**NEW, "max_stepps": 3})) == [("max_stepps", "unknown_field", said)]
+    assert alice_api.get(f"{V1}/agents/").json()["results"] == []
+    alice_api.post(f"{V1}/agents/", NEW)
+    assert faults(alice_api.patch(f"{V1}/agents/librarian", {"max_stepps": 3}, JSON))[0][2] == said
+
+
+def test_unknown_fields_are_told_together_with_other_faults_and_where_they_are(alice_api, offline):
+    wrong = {"max_steps": 0, "model_params": {"temprature": 1}, "grants": [{"tool": "x", "modus": "ask"}], "shade": 1}
+    found = {(field, code) for field, code, _ in faults(alice_api.post(f"{V1}/agents/", {**NEW, **wrong}))}
+    unknown = {
+        ("model_params.temprature", "unknown_field"),
+        ("grants.0.modus", "unknown_field"),
+        ("shade", "unknown_field"),
+    }
+    assert found == {*unknown, ("max_steps", "min_value")}
+
+
+def test_a_name_like_nothing_is_answered_with_all_there_are(alice_api, offline):
+    alice_api.post(f"{V1}/agents/", NEW)
+    [(_, _, said)] = faults(alice_api.post(f"{V1}/agents/librarian/publish", {"qqq": 1}))
+    assert said == "There is no such field here; there are note."
+
+
+def test_a_message_with_an_unknown_field_starts_nothing(alice_api, offline):
+    alice_api.post(f"{V1}/agents/", NEW)
+    wrong = {"message": "Hello", "sesion": "x"}
+    assert faults(alice_api.post(f"{V1}/agents/librarian/messages", wrong))[0][:2] == ("sesion", "unknown_field")
+    assert alice_api.get(f"{V1}/runs/").json()["results"] == []
+
+
+def test_however_many_and_long_the_names_are_the_answer_stays_short(alice_api, offline):
+    answer = alice_api.post(f"{V1}/agents/", {**NEW, **{f"{number}{'x' * 5000}": 1 for number in range(100)}})
+    assert len(faults(answer)) == 20 and len(answer.content) < 40_000
+
+
+@pytest.mark.parametrize(("path", "body"), MADE)
+def test_what_was_answered_may_be_sent_back_changed_or_not(path, body, alice_api, offline):
+    for needed in (("functions", MADE[4][1]), ("agents", NEW)):
+        if needed[0] != path:
+            assert alice_api.post(f"{V1}/{needed[0]}/", needed[1]).status_code == 201
+    alice_api.post(f"{V1}/functions/add/publish")
+    made = alice_api.post(f"{V1}/{path}/", body)
+    assert made.status_code == 201, made.content
+    at = f"{V1}/{path}/{made.json().get('id', made.json().get('name'))}"
+    read = alice_api.get(at).json()
+    for answered in (made.json(), read):
+        changed = alice_api.patch(at, answered, JSON)
+        assert changed.status_code == 200, changed.content
+    if path in ("agents", "providers", "functions", "chains", "schedules"):
+        put = alice_api.put(at, read, JSON)
+        assert put.status_code == 200, put.content
+
+
+def test_a_stored_function_may_be_checked_as_it_was_answered(alice_api):
+    stored = alice_api.post(f"{V1}/functions/", {"name": "add", "source": SOURCE}).json()
+    assert alice_api.post(f"{V1}/functions/validate", stored).json()["valid"]
+    assert alice_api.post(f"{V1}/functions/try", {**stored, "arguments": {"a": 1}}).json()["result"] == 3
