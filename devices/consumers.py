@@ -14,6 +14,7 @@ from agents.exceptions import MusterError
 from agents.threads import in_thread
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
+from devices.models.device import Admission
 from devices.nudges import NUDGES
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
@@ -80,8 +81,10 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
         admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
-        if admission is None:
+        if not isinstance(admission, Admission):
             await self.close()
+            if admission is not None:
+                await in_thread(presence.tell_revoked, admission.device)
             return
         self.device, self.credential = admission.device, admission.credential
         self.socket = presence.socket_name(admission.number)

@@ -24,6 +24,7 @@ from devices.wire import (
     object_of,
     optional,
     read_json,
+    refuse_lone,
     sha256_of,
     text_of,
     texts_of,
@@ -234,6 +235,7 @@ def encode(frame: Frame) -> str:
         raise BadFrame("not_json", f"the frame is not JSON: {error}")
     if is_too_deep(body, text):
         raise BadFrame("not_json", f"the frame is nested deeper than {MAX_DEPTH} levels")
+    refuse_lone(body, text)
     if size > MAX_FRAME_BYTES:
         raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are taken")
     return text

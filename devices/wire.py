@@ -4,11 +4,13 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 JSON = Any
 MAX_FRAME_BYTES = 1_048_576
 MAX_DEPTH = 200  # who reads a row later may stand deeper in its own calls, and JSON's readers recurse
+SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])")  # only an escape leads to one of these
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -45,9 +47,27 @@ def read_json(text: str | bytes | None) -> dict[str, JSON]:
         raise BadFrame("not_an_object", "a frame is a JSON object")
     if is_too_deep(body, text):
         raise BadFrame("not_json", f"the JSON is nested deeper than {MAX_DEPTH} levels")
-    if "\\u" in text and LONE.search(json.dumps(body, ensure_ascii=False).replace("\\u0000", "\x00")):
-        raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
+    refuse_lone(body, text)
     return body
+
+
+def refuse_lone(body: JSON, text: str) -> None:
+    """Raises BadFrame where a text of this value, whose JSON that text is, holds what no database column does."""
+    if SUSPECT.search(text) and any(LONE.search(one) for one in texts_in(body)):
+        raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
+
+
+def texts_in(value: JSON) -> Iterator[str]:
+    """Every text in a value that is not too deep, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from texts_in(item)
 
 
 def is_too_deep(body: JSON, text: str) -> bool:

@@ -5,12 +5,14 @@ import contextlib
 import json
 import os
 import sys
+import termios
 from typing import Any
 
 from devices.protocol import DENIED, ToolCall
 
 from .exceptions import ToolRefused
 from .home import Config
+from .text import printable
 
 JSON = Any
 MAX_SHOWN = 600
@@ -44,9 +46,10 @@ def can_ask() -> bool:
 
 def question_of(call: ToolCall) -> str:
     who = call.run_context.get("agent") or "an agent"
-    arguments = json.dumps(call.args, ensure_ascii=False)[:MAX_SHOWN]
-    printable = "".join(letter if letter.isprintable() else "�" for letter in f"{who} wants {call.name} {arguments}")
-    return f"\n{printable}\nAllow it? [y/N] "
+    arguments = json.dumps(call.args, ensure_ascii=False)
+    if (more := len(arguments) - MAX_SHOWN) > 0:
+        arguments = f"{arguments[:MAX_SHOWN]} … and {more} more characters"
+    return f"\n{printable(f'{who} wants {call.name} {arguments}')}\nAllow it? [y/N] "
 
 
 def say(text: str) -> None:
@@ -54,18 +57,24 @@ def say(text: str) -> None:
 
 
 async def read_line(question: str) -> str:
-    """One line of the terminal without a thread that would outlive the question."""
+    """One line of the terminal without a thread that would outlive the question.
+
+    What was typed before the question is no answer to it: a late “y” must not allow the next call.
+    """
+    fd = sys.stdin.fileno()
+    if os.isatty(fd):
+        termios.tcflush(fd, termios.TCIFLUSH)
     print(question, end="", flush=True)
     loop = asyncio.get_running_loop()
     came: asyncio.Future[str] = loop.create_future()
 
     def on_input() -> None:
         if not came.done():
-            came.set_result(sys.stdin.readline())
+            came.set_result(os.read(fd, 4096).decode(errors="replace").partition("\n")[0])
 
-    loop.add_reader(sys.stdin.fileno(), on_input)
+    loop.add_reader(fd, on_input)
     try:
         return await came
     finally:
         with contextlib.suppress(ValueError, OSError):
-            loop.remove_reader(sys.stdin.fileno())
+            loop.remove_reader(fd)

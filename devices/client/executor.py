@@ -20,6 +20,7 @@ from .exceptions import Stopped, ToolRefused
 from .journal import Journal
 from .mcp_bridge import Bridge
 from .store import Store
+from .text import sendable
 from .tools import TOOLS, Tool
 from .workspace import Workspace
 
@@ -209,7 +210,7 @@ class Executor:
             return refused(call.id, refusal.code, str(refusal)) if running.claim() else None
         except Exception as error:  # whatever a tool raises is its answer
             log.exception("tool %s raised", tool.name)
-            message = f"{type(error).__name__}: {error}"[:500].encode("utf-8", "backslashreplace").decode()
+            message = f"{type(error).__name__}: {error}"[:500]
             return refused(call.id, "tool_failed", message) if running.claim() else None
 
     async def run_offered(self, running: Running, until: float) -> ToolResult:
@@ -252,7 +253,7 @@ def stopped(running: Running) -> ToolResult:
 
 
 def refused(id: str, code: str, message: str) -> ToolResult:
-    return ToolResult(id, False, None, {"code": code, "message": message})
+    return ToolResult(id, False, None, {"code": code, "message": sendable(message)})
 
 
 def fitting(id: str, value: JSON) -> ToolResult:

@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from devices.protocol import Offer, ToolCall, tool_hash
+from devices import protocol
+from devices.protocol import DeviceHello, Offer, ToolCall, tool_hash
+from devices.wire import BadFrame
 
 from .exceptions import ToolRefused
 from .home import McpServer
@@ -15,6 +18,7 @@ log = logging.getLogger("muster.device")
 JSON = Any
 RESTART_S = 5.0
 START_S = 20.0
+ROOM = 700_000  # bytes of a hello; the rest is for the calls it lists
 
 
 @dataclass
@@ -79,7 +83,7 @@ class Bridge:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def offers(self) -> tuple[Offer, ...]:
-        return tuple(offer for mounted in self.mounted for _, offer in mounted.tools.values())
+        return tuple(fitting(offer for mounted in self.mounted for _, offer in mounted.tools.values()))
 
     def has(self, name: str) -> bool:
         return any(name in mounted.tools for mounted in self.mounted)
@@ -106,3 +110,19 @@ def offer_of(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
     name = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower()).strip("-_")[:64].strip("-_")
     description, schema = tool.description or "", dict(tool.inputSchema)
     return name, (tool.name, Offer(name, description, schema, tool_hash(name, description, schema)))
+
+
+def fitting(offers: Iterable[Offer]) -> Iterator[Offer]:
+    """What frames take, as much as one hello has room for: a single broken definition must not cost the connection."""
+    room = ROOM
+    for offer in offers:
+        try:
+            size = len(protocol.encode(DeviceHello(protocol.VERSION, offers=(offer,))).encode())
+        except BadFrame as error:
+            log.warning("tool %s is not offered: %s", offer.name, error)
+            continue
+        room -= size
+        if room < 0:
+            log.warning("tool %s, and what follows, is not offered: there are too many", offer.name)
+            return
+        yield offer

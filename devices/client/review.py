@@ -4,6 +4,7 @@ from typing import Any
 
 from .records import Record
 from .store import Store
+from .text import printable
 
 JSON = Any
 
@@ -22,4 +23,4 @@ def decide(store: Store, ids: list[str], *, approve: bool) -> tuple[int, list[st
 
 
 def title_of(record: Record) -> str:
-    return str(record.get("title") or record.get("name") or record.get("text") or "")[:100]
+    return printable(str(record.get("title") or record.get("name") or record.get("text") or "")[:100])

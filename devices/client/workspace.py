@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .exceptions import ToolRefused
+from .text import sendable
 
 MAX_PATH = 4096
 MAX_PARTS = 128
@@ -158,4 +159,4 @@ def kind_of(mode: int) -> str:
 
 def shown(path: str) -> str:
     """A path as text that any reader takes, for messages."""
-    return path[:200].encode("utf-8", "backslashreplace").decode()
+    return sendable(path[:200])

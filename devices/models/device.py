@@ -137,7 +137,7 @@ class DeviceCredential(models.Model):
         return f"{self.prefix}… of {self.device}"
 
     @classmethod
-    def admit(cls, presented: str) -> "Admission | None":
+    def admit(cls, presented: str) -> "Admission | Copied | None":
         """Let a device in by its credential, which is replaced; None for a wrong one.
 
         A successor that was issued stays good until one of its generation is used: an answer may have been lost, and
@@ -157,7 +157,7 @@ class DeviceCredential(models.Model):
             if all(used_at is None for _, _, used_at in since):
                 return row.rotate([pk for pk, generation, _ in since if generation > row.generation])
         device.revoke(reason="an old credential was used after its successor: somebody has a copy")
-        return None
+        return Copied(device)
 
     def since(self) -> list[tuple[int, int, datetime | None]]:
         """(pk, generation, when it was used) of the others of this generation and of later ones, newest first."""
@@ -188,6 +188,13 @@ class Admission:
     device: Device
     credential: str
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A device whose credentials were all revoked just now; its open socket is still to be closed."""
+
+    device: Device
 
 
 class Pairing(models.Model):

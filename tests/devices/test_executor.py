@@ -1,23 +1,24 @@
 """The client between a tool_call and its tool_result, without a network: frames go into a list."""
 
 import asyncio
+import os
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from devices.client import approvals, pairing, stopping
+from devices.client import approvals, pairing, review, stopping
 from devices.client.approvals import Approvals
 from devices.client.exceptions import Fatal
 from devices.client.executor import Executor, seconds_left
 from devices.client.home import Config, Home, McpServer
 from devices.client.journal import Journal
-from devices.client.mcp_bridge import Bridge
+from devices.client.mcp_bridge import Bridge, fitting
 from devices.client.store import Store
 from devices.client.tools import TOOLS, Tool
 from devices.client.workspace import Workspace
-from devices.protocol import ToolCall
+from devices.protocol import Offer, ToolCall
 
 
 class Device:
@@ -188,6 +189,32 @@ async def test_an_answer_that_does_not_fit_into_a_frame_is_an_error(device, monk
     assert (await device.run("flood")).error["code"] == "too_large"
 
 
+async def test_text_that_no_frame_carries_is_mended_where_it_is_only_a_reason(device, monkeypatch):
+    def broken(workspace: Workspace) -> dict:
+        """Fails with what it found."""
+        raise ValueError("\0 and \ud800")
+
+    def raw(workspace: Workspace) -> dict:
+        """Says what it found."""
+        return {"text": "\0"}
+
+    for function in (broken, raw):
+        monkeypatch.setitem(TOOLS, function.__name__, Tool.of(function, "workspace", "read"))
+    assert (await device.run("broken")).error == {"code": "tool_failed", "message": "ValueError: \ufffd and \\ud800"}
+    assert (await device.run("raw", id="c2")).error["code"] == "not_json"
+
+
+def test_a_definition_that_no_frame_takes_does_not_keep_the_others_from_being_offered():
+    broken = Offer("broken", "half a pair: \ud800", {})
+    large = [Offer(f"large-{number}", "a" * 300_000, {}) for number in range(3)]
+    assert [offer.name for offer in fitting([broken, *large])] == ["large-0", "large-1"]
+
+
+async def test_a_suggestions_title_does_not_move_the_cursor(device):
+    assert (await device.run("create_task", title="Pay\x1b[2J\rme")).ok
+    assert review.listed(device.store)[0].endswith("Pay\ufffd[2J\ufffdme")
+
+
 def test_the_seconds_of_the_frame_count_not_this_machines_clock():
     assert seconds_left(ToolCall("c", "t", {}, {}, "1999-01-01T00:00:00Z", 12.0)) == 12.0
     assert seconds_left(ToolCall("c", "t", {}, {}, "1999-01-01T00:00:00Z")) == 0.0
@@ -231,6 +258,31 @@ async def test_a_question_dies_with_the_calls_deadline(tmp_path, monkeypatch):
     result = await device.run("list_tasks", timeout_s=0.3)
     assert result.error["code"] == "denied"
     assert "in time" in result.error["message"]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Where the person types; what the client reads as its standard input."""
+    person, shown = os.openpty()
+    with os.fdopen(shown) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield person
+    os.close(person)
+
+
+async def test_a_late_yes_is_no_answer_to_the_next_question(terminal):
+    os.write(terminal, b"y\n")
+    asking = asyncio.create_task(approvals.read_line("Delete it? "))
+    await asyncio.sleep(0)
+    os.write(terminal, b"n\ny\n")
+    assert await asking == "n"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(approvals.read_line("And that? "), 0.05)
+
+
+def test_a_question_says_what_it_does_not_show():
+    question = approvals.question_of(ToolCall("c", "create_note", {"content": "a" * 1000}))
+    assert "more characters" in question
 
 
 # -- what the person writes and keeps

@@ -1,3 +1,4 @@
+import contextlib
 import io
 import json
 import os
@@ -10,7 +11,7 @@ import pytest
 
 from devices.client import stopping
 from devices.client.exceptions import Stopped, ToolRefused
-from devices.client.tools.filesystem import get_file_metadata, list_directory, read_file_content
+from devices.client.tools.filesystem import Listing, get_file_metadata, list_directory, read_file_content, rfc3339
 from devices.client.workspace import Workspace
 
 
@@ -40,6 +41,29 @@ def test_a_long_listing_says_that_it_was_cut(workspace, tmp_path):
         (tmp_path / f"{number}.txt").touch()
     listing = list_directory(workspace, limit=10)
     assert (len(listing["entries"]), listing["truncated"]) == (10, True)
+
+
+def test_a_file_that_goes_while_it_is_listed_is_counted_and_passed_over(workspace, tmp_path, monkeypatch):
+    (tmp_path / "stays.txt").touch()
+    (tmp_path / "goes.txt").touch()
+    whole = Listing.scan
+
+    def scan(self, fd):
+        entries = list(whole(self, fd))
+        (tmp_path / "goes.txt").unlink()
+        return entries
+
+    monkeypatch.setattr(Listing, "scan", scan)
+    listing = list_directory(workspace)
+    assert ([entry["path"] for entry in listing["entries"]], listing["skipped"]) == (["stays.txt"], 1)
+
+
+def test_a_time_beyond_the_calendar_is_no_reason_to_fail(workspace, tmp_path):
+    (tmp_path / "far.txt").touch()
+    with contextlib.suppress(OSError, OverflowError):
+        os.utime(tmp_path / "far.txt", (1e12, 1e12))
+    assert [entry["path"] for entry in list_directory(workspace)["entries"]] == ["far.txt"]
+    assert rfc3339(1e12) is None
 
 
 def test_a_name_that_is_no_text_is_counted_and_left_out(workspace, tmp_path):

@@ -90,6 +90,19 @@ def test_fields_from_a_newer_version_are_ignored():
     assert protocol.parse('{"type": "tool_ack", "id": "x", "colour": "red"}', FROM_DEVICE) == protocol.ToolAck("x")
 
 
+@pytest.mark.parametrize("text", [r"\u0000", r"\ud800", "\U0001f600", r"a \\u0000 b", "{[" * 300])
+def test_a_text_about_escapes_is_a_text_like_any_other(text):
+    """Source code and JSON are full of them: their readers waited for an answer until its deadline."""
+    frame = protocol.ToolResult("x", True, {text: [text]})
+    assert protocol.parse(protocol.encode(frame), FROM_DEVICE) == frame
+    assert (
+        protocol.parse(
+            json.dumps({"type": "tool_result", "id": "x", "ok": True, "result": {text: [text]}}), FROM_DEVICE
+        )
+        == frame
+    )
+
+
 def test_a_frame_that_would_be_refused_is_not_sent():
     bottomless: list = []
     for _ in range(100_000):
@@ -98,6 +111,9 @@ def test_a_frame_that_would_be_refused_is_not_sent():
         protocol.encode(protocol.ToolResult("x", True, "a" * 1_100_000))
     with pytest.raises(BadFrame):
         protocol.encode(protocol.ToolResult("x", True, float("nan")))
+    for text in ("\0", "\ud800"):
+        with pytest.raises(BadFrame):
+            protocol.encode(protocol.ToolResult("x", True, [{text: 1}]))
     with pytest.raises(BadFrame, match="deeper"):
         protocol.encode(protocol.ToolResult("x", True, json.loads("[" * 200 + "]" * 200)))
     with pytest.raises(BadFrame, match="recursion"):

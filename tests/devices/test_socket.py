@@ -127,6 +127,7 @@ async def test_an_old_credential_used_after_its_successor_revokes_both(laptop):
         newest = (await device.hello())["credential"]
         async with ScriptedDevice(laptop[1]) as thief:
             assert not thief.is_open
+        assert (await device.closed(within=1))["code"] == 4403
     for credential in (laptop[1], newer, newest):
         async with ScriptedDevice(credential) as device:
             assert not device.is_open

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from .. import documents, stopping
 from ..exceptions import ToolRefused
+from ..text import sendable
 from ..workspace import DIRECTORY, Opened, Workspace, kind_of
 
 JSON = Any
@@ -70,7 +71,7 @@ class Listing:
 
     def __post_init__(self) -> None:
         self.entries: list[dict[str, JSON]] = []
-        self.skipped = 0  # unreadable folders, and names that are no text
+        self.skipped = 0  # unreadable folders, what was gone when we looked, and names that are no text
         self.scanned = 0
         self.is_full = False
 
@@ -79,7 +80,9 @@ class Listing:
         below = []
         try:
             for entry in self.scan(fd):
-                info = entry.stat(follow_symlinks=False)
+                if (info := info_of(entry)) is None:
+                    self.skipped += 1
+                    continue
                 path = f"{prefix}/{entry.name}".lstrip("/")
                 if stat.S_ISDIR(info.st_mode):
                     below.append((entry.name, path))
@@ -119,6 +122,14 @@ class Listing:
             self.skipped += 1
             return
         self.read(below, path, depth)
+
+
+def info_of(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """None where it is gone since it was listed, or the folder tells names only."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
 
 
 def get_file_metadata(workspace: Workspace, path: str) -> dict[str, JSON]:
@@ -186,7 +197,7 @@ def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dic
 
 
 def part(text: str, offset: int, next_offset: int | None, encoding: str) -> dict[str, JSON]:
-    return {"text": text, "offset": offset, "next_offset": next_offset, "encoding": encoding}
+    return {"text": sendable(text), "offset": offset, "next_offset": next_offset, "encoding": encoding}
 
 
 def encoding_of(opened: Opened, head: bytes) -> str:
@@ -219,7 +230,7 @@ def decode(data: bytes, encoding: str, *, is_first: bool, is_last: bool) -> tupl
     text = decoder.decode(data, is_last)
     kept = len(decoder.getstate()[0]) if not is_last else 0
     text = text.lstrip("\ufeff") if is_first else text
-    return text.replace("\0", "\ufffd"), skipped + len(data) - kept
+    return text, skipped + len(data) - kept
 
 
 def without_tail(data: bytes) -> tuple[bytes, int]:
@@ -240,8 +251,12 @@ def described(path: str, info: os.stat_result) -> dict[str, JSON]:
     }
 
 
-def rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def rfc3339(seconds: float) -> str | None:
+    """None for a time beyond the calendar: file systems take more than that."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def time_of(text: str) -> float:
