@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
@@ -22,7 +23,7 @@ from .catalog import CONNECTORS
 from .exceptions import reconnect_link
 from .mcp_tools import drop_all, list_tools
 from .models import Connection, RemoteTool
-from .providers import SERVICES, Service, service_of
+from .providers import SERVICES, service_of
 from .serializers import (
     ApproveSerializer,
     AuthorizationSerializer,
@@ -42,7 +43,6 @@ from .serializers import (
 from .tools import open_api
 
 CHECK_S = 15.0
-DONE = "<!doctype html><title>Connected</title><p>Connected. You may close this window.</p>"
 
 
 class ConnectionViewSet(
@@ -78,11 +78,13 @@ class ConnectionViewSet(
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
-        before = (serializer.instance.base_url, serializer.instance.config.get("command"))
+        place, login = place_of(serializer.instance), client_of(serializer.instance)
         with refusals("connection"):
             row = serializer.save()
-            if (row.base_url, row.config.get("command")) != before:
+            if place_of(row) != place:
                 move(row, keeps_secret="secret_name" in serializer.validated_data)
+            if row.login and (place_of(row), client_of(row)) != (place, login):
+                row.forget_login()
             self.audit("changed", row, fields=sorted(serializer.validated_data))
         drop_all(row)
 
@@ -175,6 +177,15 @@ class ConnectionViewSet(
         return Response(ListingSerializer(listing).data)
 
 
+def place_of(row: Connection) -> tuple[str, Any]:
+    return row.base_url, row.config.get("command")
+
+
+def client_of(row: Connection) -> tuple[str, Any]:
+    """Who we are at the server: a secret's name, a client's id."""
+    return row.secret_name, row.config.get("client_id")
+
+
 def move(row: Connection, *, keeps_secret: bool) -> None:
     """The server is elsewhere now: what was trusted about the old one is not carried over."""
     if not keeps_secret:
@@ -233,7 +244,7 @@ class AuthorizeView(APIView):
         """Where to send the browser, and what the person will be asked for."""
         body = read(AuthorizeSerializer, request)
         url, authorization = begin(request.user, provider, body)
-        shown = shown_scopes(service_of(provider), authorization.scopes)
+        shown = shown_scopes(provider, authorization.scopes)
         answer = {"url": url, "scopes": shown, "expires_at": authorization.expires_at}
         return Response(AuthorizationSerializer(answer).data)
 
@@ -252,7 +263,8 @@ class AuthorizeView(APIView):
 
 
 def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
-    service_of(provider)
+    if provider != Connection.Provider.MCP:
+        service_of(provider)
     connection = None
     if body.get("connection"):
         rows = Connection.objects.visible_to(user).filter(pk=body["connection"], provider=provider)
@@ -265,8 +277,10 @@ def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
     )
 
 
-def shown_scopes(service: Service, scopes: list[str]) -> list[dict[str, str]]:
-    known = {one.scope: one for one in service.scopes}
+def shown_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
+    if provider == Connection.Provider.MCP:
+        return [{"scope": scope, "access": None, "why": "The server asks for it."} for scope in scopes]
+    known = {one.scope: one for one in service_of(provider).scopes}
     return [
         {
             "scope": scope,
@@ -284,14 +298,14 @@ class CallbackView(APIView):
 
     @extend_schema(
         responses=ConnectionSerializer,
-        parameters=[OpenApiParameter("state", str, required=True), OpenApiParameter("code", str)],
+        parameters=[OpenApiParameter("state", str, required=True), *map(OpenApiParameter, ("code", "error", "iss"))],
     )
     def get(self, request: Any, provider: str) -> HttpResponse:
-        """As the browser comes back; it must be signed in as the person who began."""
-        query = {name: request.query_params.get(name, "") for name in ("state", "code", "error")}
+        """As the browser comes back, signed in as the person who began: on to the connection's page. Else as JSON."""
+        query = {name: request.query_params.get(name, "") for name in ("state", "code", "error", "iss")}
         connection = self.finish(request, provider, query)
         if "text/html" in request.headers.get("Accept", ""):
-            return HttpResponse(DONE)
+            return HttpResponseRedirect(reverse("page:connection", args=[connection.pk]))
         return Response(ConnectionSerializer(connection, context={"request": request}).data)
 
     @extend_schema(request=CallbackSerializer, responses={200: ConnectionSerializer})

@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents.tools import ToolError
 
 from . import tokens
-from .models import WARN, Authorization, Connection
+from .models import ACCOUNTS, WARN, Authorization, Connection
 
 UNUSED = timedelta(days=1)  # a login that is renewed each day is not forgotten for want of use
 A_RUN = 200
@@ -29,8 +29,7 @@ def waiting(now: datetime) -> list[Connection]:
     stale = Q(checked_at=None) | Q(checked_at__lt=now - UNUSED)
     unwarned = Q(login_ends_at__lt=now + WARN) & ~Q(health=Connection.Health.EXPIRING)
     rows = Connection.objects.filter(stale | unwarned, enabled=True).exclude(health=Connection.Health.BROKEN)
-    accounts = [Connection.Provider.GMAIL, Connection.Provider.OUTLOOK, Connection.Provider.TEAMS]
-    return list(rows.filter(provider__in=accounts).order_by("checked_at", "pk")[:A_RUN])
+    return list(rows.filter(Q(provider__in=ACCOUNTS) | ~Q(login={})).order_by("checked_at", "pk")[:A_RUN])
 
 
 def check(row: Connection, now: datetime) -> None:

@@ -6,7 +6,9 @@ its own call and nothing else (docs/adr/0061).
 
 import itertools
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -19,8 +21,10 @@ VERSION = "2025-11-25"
 ANSWER_LIMIT = 2 * 1024 * 1024  # bytes of one answer, events in between included
 MAX_PAGES = 50
 METHOD_MISSING = -32601
+INITIALIZE = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "muster", "version": "1"}}
 JSON = Any
 Message = dict[str, JSON]
+Bearer = Callable[[str], str]  # a token that may be sent, told which one was just refused
 
 
 class McpFailed(Exception):
@@ -30,6 +34,14 @@ class McpFailed(Exception):
         super().__init__(message)
         self.code = code
         self.was_sent = was_sent
+
+
+class LoginWanted(McpFailed):
+    """The server wants a login of its own; with `scopes`, one that may do more."""
+
+    def __init__(self, message: str, scopes: list[str]) -> None:
+        super().__init__("login_wanted", message, was_sent=False)
+        self.scopes = scopes
 
 
 class SessionLost(McpFailed):
@@ -62,15 +74,7 @@ class Session:
         self._transport = transport
         self._ids = itertools.count(1)
         self.tools_changed = False
-        answer = self.request(
-            "initialize",
-            {
-                "protocolVersion": VERSION,
-                "capabilities": {},
-                "clientInfo": {"name": "muster", "version": "1"},
-            },
-            until,
-        )
+        answer = self.request("initialize", INITIALIZE, until)
         version = answer.get("protocolVersion")
         self.server = answer.get("serverInfo") or {}
         if isinstance(transport, HttpTransport) and isinstance(version, str):
@@ -133,19 +137,23 @@ def result_of(message: Message) -> dict[str, JSON]:
 
 
 class HttpTransport:
-    """Streamable HTTP: each message is a POST; the answer is JSON or a stream of events."""
+    """Streamable HTTP: each message is a POST; the answer is JSON or a stream of events.
 
-    def __init__(self, url: str, headers: dict[str, str], allowed: list[str]) -> None:
+    `headers` carry a secret, or `bearer` gives the token of a login.
+    """
+
+    def __init__(self, url: str, headers: dict[str, str], allowed: Iterable[str], bearer: Bearer | None = None) -> None:
         self._url = url
         self._headers = headers
+        self._bearer = bearer
+        self._token = ""
         self._client = outbound.client(allowed)
         self._session_id = ""
         self.version = ""
 
     def messages(self, message: Message, until: float) -> Iterator[Message]:
         try:
-            with outbound.until(max(0.0, until - monotonic())), self.post(message) as response:
-                self.check(response)
+            with outbound.until(max(0.0, until - monotonic())), self.accepted(message) as response:
                 yield from self.read(response)
         except outbound.AddressRefused as error:
             raise McpFailed("private_address", str(error), was_sent=False)
@@ -160,13 +168,31 @@ class HttpTransport:
         except httpx.HTTPError as error:
             raise McpFailed("server_died", f"The connection to the server broke: {type(error).__name__}.")
 
+    @contextmanager
+    def accepted(self, message: Message) -> Iterator[httpx.Response]:
+        """The beginning of the answer. A token that is refused is renewed, once: the message was not taken with it."""
+        if self._bearer:
+            self._token = self._bearer("")
+        with self.post(message) as response:
+            if response.status_code != 401 or not self._bearer:
+                self.check(response)
+                yield response
+                return
+        self._token = self._bearer(self._token)
+        with self.post(message) as response:
+            self.check(response)
+            yield response
+
     def post(self, message: Message) -> Any:
-        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **self._headers}
+        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **self.login()}
         if self._session_id:
             headers["Mcp-Session-Id"] = self._session_id
         if self.version:
             headers["MCP-Protocol-Version"] = self.version
         return self._client.stream("POST", self._url, content=json.dumps(message), headers=headers)
+
+    def login(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}"} if self._bearer else self._headers
 
     def check(self, response: httpx.Response) -> None:
         if identity := response.headers.get("mcp-session-id"):
@@ -174,11 +200,19 @@ class HttpTransport:
         if response.status_code == 404 and self._session_id:
             raise SessionLost("session_lost", "The server has forgotten this session.", was_sent=False)
         if response.status_code in (401, 403):
-            raise McpFailed("login_refused", "The server refuses the secret, or wants one.", was_sent=False)
+            raise self.refusal(response)
         if response.is_redirect:
             raise McpFailed("redirected", "The server points elsewhere; write the address it moved to.", was_sent=False)
         if response.status_code >= 400:
             raise McpFailed("server_refused", f"The server answered {response.status_code}.")
+
+    def refusal(self, response: httpx.Response) -> McpFailed:
+        challenge = response.headers.get("www-authenticate", "")[:4000]
+        if "insufficient_scope" in challenge:
+            return LoginWanted("The login does not allow this.", parameter_of(challenge, "scope").split())
+        if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
+            return LoginWanted("The server wants a login.", [])
+        return McpFailed("login_refused", "The server refuses the secret, or wants one.", was_sent=False)
 
     def read(self, response: httpx.Response) -> Iterator[Message]:
         if response.status_code == 202:
@@ -199,7 +233,7 @@ class HttpTransport:
         if self._session_id:
             try:
                 with outbound.until(2.0):
-                    self._client.delete(self._url, headers={**self._headers, "Mcp-Session-Id": self._session_id})
+                    self._client.delete(self._url, headers={**self.login(), "Mcp-Session-Id": self._session_id})
             except httpx.HTTPError:
                 pass  # it is gone already, and so is the session
         self._client.close()
@@ -230,6 +264,12 @@ def parsed(text: str) -> Message:
     if not isinstance(value, dict):
         raise McpFailed("bad_answer", "The server's answer is not a JSON-RPC message.")
     return value
+
+
+def parameter_of(challenge: str, name: str) -> str:
+    """One parameter of a WWW-Authenticate header, or ""."""
+    match = re.search(rf'\b{name}=(?:"([^"]*)"|([^\s,]+))', challenge)
+    return (match.group(1) or match.group(2) or "") if match else ""
 
 
 def host_of(url: str) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -16,9 +17,10 @@ from agents.models import Tool
 from agents.schema import sha256_of
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 
+from . import tokens
 from .content import clean, cut
-from .exceptions import failed
-from .mcp import HttpTransport, McpFailed, McpRefused, Session, SessionLost, Transport, host_of
+from .exceptions import ReconnectNeeded, failed
+from .mcp import HttpTransport, LoginWanted, McpFailed, McpRefused, Session, SessionLost, Transport, host_of
 from .mcp_programs import ProgramTransport, command_refusal
 from .models import Connection, RemoteTool
 from .remote import Listing, Offered, secret_header, take_offers
@@ -196,6 +198,9 @@ def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFaile
     message = f"{connection.name}: {error}"
     if isinstance(error, McpRefused):
         return failed("tool_refused", message)
+    if isinstance(error, LoginWanted):
+        connection.want_login(error.scopes)
+        return ReconnectNeeded(connection, str(error))
     connection.mark_broken(str(error))
     if error.code == OutcomeUnknown.code:
         return OutcomeUnknown(message)
@@ -232,11 +237,9 @@ def text_of(part: JSON) -> str:
 
 def opened(connection: Connection, user_id: int | None, until: float) -> tuple[Kept, tuple[int, int, str]]:
     """The open session of this connection (for this person's secret), else a new one. Raises ToolFailed."""
-    try:
-        headers = secret_header(connection, user_id, host_of(connection.base_url))
-    except Invalid as error:
-        raise failed(error.code, f"{error} {error.hint}".strip())
-    key = (os.getpid(), connection.pk, sha256_of([connection.base_url, connection.config, headers]))
+    headers = headers_of(connection, user_id)
+    identity = [connection.base_url, connection.config, headers, connection.token_version]
+    key = (os.getpid(), connection.pk, sha256_of(identity))
     with _guard:
         close_idle()
         if kept := _kept.get(key):
@@ -253,13 +256,34 @@ def opened(connection: Connection, user_id: int | None, until: float) -> tuple[K
     return kept, key
 
 
+def headers_of(connection: Connection, user_id: int | None) -> dict[str, str]:
+    """What carries the caller's secret. A login brings a token instead. Raises ToolFailed."""
+    if connection.uses_oauth or connection.config.get("client_id"):
+        return {}
+    try:
+        return secret_header(connection, user_id, host_of(connection.base_url))
+    except Invalid as error:
+        raise failed(error.code, f"{error} {error.hint}".strip())
+
+
 def transport(connection: Connection, headers: dict[str, str]) -> Transport:
     if connection.base_url:
-        return HttpTransport(connection.base_url, headers, settings.PRIVATE_HOSTS_ALLOWED)
+        bearer = partial(token_for, connection.pk) if connection.uses_oauth else None
+        return HttpTransport(connection.base_url, headers, settings.PRIVATE_HOSTS_ALLOWED, bearer)
     command = connection.config.get("command")
     if refusal := command_refusal(command, settings.MCP_COMMANDS):
         raise McpFailed("command_refused", refusal, was_sent=False)
     return ProgramTransport(command)
+
+
+def token_for(connection_id: int, refused: str) -> str:
+    """The token of the login as it is now: an open session outlives many. Raises ReconnectNeeded, ToolFailed."""
+    connection = Connection.objects.filter(pk=connection_id).first()
+    if connection is None:
+        raise failed("connection_missing", "This connection was deleted.")
+    if not connection.is_linked:
+        raise ReconnectNeeded(connection, "The server wants a login.")
+    return tokens.access_token(connection, refused=refused)
 
 
 def drop(key: tuple[int, int, str]) -> None:

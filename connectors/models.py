@@ -15,6 +15,9 @@ from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_ow
 WARN = timedelta(days=3)  # before a login ends for good
 
 
+ACCOUNTS = ("gmail", "outlook", "teams")  # providers that people log in to; the others are servers with an address
+
+
 class ConnectionQuerySet(OwnedQuerySet):
     def of_provider(self, user: Any, provider: str) -> Self:
         """What a call by this person may use: own first, then the team's, then the site's."""
@@ -51,6 +54,13 @@ class Connection(Owned):
     login_ends_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When the refresh token dies, if the service says so."
     )
+    login = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text="Where an MCP server has people log in, and who we are there.",
+    )
+    login_secret = EncryptedTextField(blank=True, editable=False)
     token_version = models.PositiveIntegerField(default=0, editable=False)
     refreshing_until = models.DateTimeField(null=True, blank=True, editable=False)
     cursor = models.JSONField(default=dict, blank=True, editable=False, help_text="Where each stream was read to.")
@@ -70,7 +80,13 @@ class Connection(Owned):
 
     @property
     def uses_oauth(self) -> bool:
-        return self.provider in (self.Provider.GMAIL, self.Provider.OUTLOOK, self.Provider.TEAMS)
+        """An account, or an MCP server that wants a login of its own."""
+        return self.provider in ACCOUNTS or bool(self.login)
+
+    @property
+    def offers_tools(self) -> bool:
+        """A server does; the tools of accounts are known."""
+        return self.provider not in ACCOUNTS
 
     @property
     def is_linked(self) -> bool:
@@ -82,6 +98,25 @@ class Connection(Owned):
         if not self.access_token or self.access_token == refused:
             return False
         return self.token_expires_at is None or self.token_expires_at - now > timedelta(seconds=60)
+
+    def want_login(self, scopes: list[str]) -> None:
+        """The server said so, and which permissions it misses: the next login asks for them too."""
+        more = list(dict.fromkeys([*self.login.get("more_scopes", []), *scopes]))[:50]
+        self.login = {**self.login, "more_scopes": more}
+        Connection.objects.filter(pk=self.pk).update(login=self.login)
+        self.mark_broken("The server wants a login." if not scopes else f"The login lacks {', '.join(scopes)}.")
+
+    def forget_client(self) -> None:
+        """The server's login service knows us no more: the next login registers anew."""
+        self.login = {name: value for name, value in self.login.items() if name != "client_id"}
+        Connection.objects.filter(pk=self.pk).update(login=self.login)
+
+    def forget_login(self) -> None:
+        """The server is another one, or a secret takes the login's place."""
+        self.login, self.login_secret = {}, ""
+        self.save(update_fields=["login", "login_secret"])
+        self.authorizations.filter(used_at=None).delete()
+        self.forget_tokens()
 
     def mark_ok(self, now: datetime | None = None) -> None:
         now = now or timezone.now()
@@ -101,11 +136,16 @@ class Connection(Owned):
             health=self.health, last_error=self.last_error, checked_at=self.checked_at
         )
 
-    def forget_tokens(self) -> None:
+    def forget_tokens(self, *, keeps_scopes: bool = False) -> None:
+        """With the scopes kept, the next login asks for the same."""
         self.access_token = self.refresh_token = ""
-        self.token_expires_at = self.login_ends_at = None
-        self.scopes = []
-        self.save(update_fields=["access_token", "refresh_token", "token_expires_at", "login_ends_at", "scopes"])
+        self.token_expires_at = self.login_ends_at = self.refreshing_until = None
+        self.scopes = self.scopes if keeps_scopes else []
+        self.save(
+            update_fields=[
+                "access_token", "refresh_token", "token_expires_at", "login_ends_at", "scopes", "refreshing_until",
+            ]
+        )  # fmt: skip
         Connection.objects.filter(pk=self.pk).update(token_version=F("token_version") + 1)
 
 

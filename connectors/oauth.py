@@ -17,8 +17,9 @@ from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
 from agents.models import AuditEvent
 
 from .models import Authorization, Connection
-from .providers import Service, service_of
-from .tokens import OAuthRefused, post, take_token
+from .providers import Login, Service, service_of
+from .server_login import ServerLogin, found
+from .tokens import NO_CLIENT, OAuthRefused, login_of, post, take_token
 
 AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
 
@@ -29,27 +30,42 @@ AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
 def begin(
     user: Any, provider: str, *, access: Iterable[str] = (), name: str = "", connection: Connection | None = None
 ) -> tuple[str, Authorization]:
-    """Where the person's browser goes to agree, and the row that waits for the answer. Raises Invalid."""
-    service = configured(provider)
+    """Where the person's browser goes to agree, and the row that waits for the answer. Raises Invalid, Unavailable."""
+    login, scopes = asked(user, provider, access, connection)
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     authorization = Authorization.objects.create(
         user=user, provider=provider, state_hash=digest(state), verifier=verifier, name=name, connection=connection,
-        scopes=wanted_scopes(service, access, connection),
+        scopes=scopes,
         expires_at=timezone.now() + timedelta(seconds=AUTHORIZATION_S),
     )  # fmt: skip
     query = {
         "response_type": "code",
-        "client_id": service.login.client_id,
+        "client_id": login.client_id,
         "redirect_uri": redirect_uri(provider),
-        "scope": " ".join(authorization.scopes),
         "state": state,
         "code_challenge": challenge(verifier),
         "code_challenge_method": "S256",
-        **dict(service.login.extra),
+        **dict(login.extra),
     }
+    if scopes:
+        query["scope"] = " ".join(scopes)
     if connection is not None and connection.account:
         query["login_hint"] = connection.account
-    return f"{service.login.url('authorize')}?{urlencode(query)}", authorization
+    address = login.url("authorize")
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", authorization
+
+
+def asked(
+    user: Any, provider: str, access: Iterable[str], connection: Connection | None
+) -> tuple[Login | ServerLogin, list[str]]:
+    """The login and its scopes: the site's client for a cloud service, or what an MCP server wants of its own."""
+    if provider == Connection.Provider.MCP:
+        if connection is None:
+            raise Invalid("Which MCP server?", code="connection_missing", hint="Add it, then name it as `connection`.")
+        login = found(connection, user, redirect_uri(provider))
+        return login, list(login.scopes)
+    service = configured(provider)
+    return service.login, wanted_scopes(service, access, connection)
 
 
 def wanted_scopes(service: Service, access: Iterable[str], connection: Connection | None) -> list[str]:
@@ -85,22 +101,27 @@ def challenge(verifier: str) -> str:
 # -- callback ------------------------------------------------------------------------------------------------------
 
 
-def complete(user: Any, provider: str, *, state: str, code: str = "", error: str = "") -> Connection:
+def complete(
+    user: Any, provider: str, *, state: str, code: str = "", error: str = "", iss: str = ""
+) -> Connection:  # fmt: skip
     """The connection that a callback makes or renews. A state is good once, for whom it was made.
 
-    Raises NotFound (unknown or another person's state), Conflict (used, late), Invalid (refused by the service).
+    Raises NotFound (unknown or another person's state), Conflict (used, late), Invalid (refused by the service, or
+    `iss` names another).
     """
-    service = service_of(provider)
     authorization = Authorization.objects.visible_to(user).filter(state_hash=digest(state), provider=provider).first()
     if authorization is None:
         raise NotFound("This login was not begun here.", hint="Start again from the connections page.")
     if not authorization.use_up(timezone.now()):
         raise Conflict("This login was used already, or took longer than ten minutes.", hint="Start again.")
+    login, title = begun(authorization)
+    if isinstance(login, ServerLogin) and (iss or login.names_issuer) and iss != login.issuer:
+        raise Invalid("Another service answered than the one that was asked.", code="login_refused")
     if error or not code:
         raise Invalid(f"The login was not finished: {(error or 'no code came')[:200]}.", code="login_refused")
     try:
         token = post(
-            service.login,
+            login,
             "token",
             grant_type="authorization_code",
             code=code,
@@ -108,10 +129,20 @@ def complete(user: Any, provider: str, *, state: str, code: str = "", error: str
             code_verifier=authorization.verifier,
         )
     except OAuthRefused as refused:
-        raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
+        if refused.code == NO_CLIENT and isinstance(login, ServerLogin):
+            authorization.connection.forget_client()
+        raise Invalid(f"{title} refused the login: {refused}", code="login_refused", hint="Start again.")
     except httpx.HTTPError as broken:
-        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+        raise Unavailable(f"{title} cannot be reached: {type(broken).__name__}.")
     return save_login(authorization, token)
+
+
+def begun(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
+    """With whom this login was begun, and what people call it."""
+    if authorization.provider == Connection.Provider.MCP:
+        return login_of(authorization.connection), authorization.connection.name
+    service = service_of(authorization.provider)
+    return service.login, service.title
 
 
 @transaction.atomic
@@ -149,7 +180,7 @@ def revoke(connection: Connection) -> bool:
 
 def tell_revoked(connection: Connection) -> bool:
     """Ask the service to forget the login. False where it has no place for that, or did not hear."""
-    login = service_of(connection.provider).login
+    login = login_of(connection)
     token = connection.refresh_token or connection.access_token
     if not login.url("revoke") or not token:
         return False

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -35,6 +36,15 @@ class Login:
     @property
     def client_secret(self) -> str:
         return getattr(settings, f"{self.family}_CLIENT_SECRET")
+
+    def hosts_for(self, url: str) -> list[str]:
+        """Which private hosts a post may go to: its own stands in the settings, so an administrator has allowed it."""
+        return [*settings.PRIVATE_HOSTS_ALLOWED, urlsplit(url).hostname or ""]
+
+    def credentials(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Form fields and headers of each post."""
+        secret = {"client_secret": self.client_secret} if self.client_secret else {}
+        return {"client_id": self.client_id, **secret}, {}
 
     def url(self, what: str) -> str:
         """`what` is authorize, token, revoke or device; "" where the service has none."""

@@ -193,23 +193,29 @@ def free_name(connection: Connection, remote_name: str) -> str:
 
 
 def secret_header(connection: Connection, user_id: int | None, host: str) -> dict[str, str]:
-    """The header that carries the caller's secret to this host; {} where the connection names none.
+    """The header that carries the caller's secret to this host; {} where the connection names none. Raises Invalid."""
+    secret = bound_secret(connection, user_id, host)
+    header = secret.header_for(host) if secret else None
+    return {header[0]: header[1]} if header else {}
+
+
+def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secret | None:
+    """The caller's secret of the connection's name; None where it names none.
 
     Raises Invalid where it names one that the caller lacks or that is not bound to the host.
     """
     if not connection.secret_name:
-        return {}
+        return None
     user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
     rows = Secret.objects.filter(owner=None, team=None) if user is None else Secret.objects.visible_to(user)
     rows = rows.filter(name=connection.secret_name)
     secret = (rows.nearest_first(user) if user is not None else rows).first()
     if secret is None:
         raise Invalid(f"You have no secret “{connection.secret_name}”.", code="secret_missing")
-    header = secret.header_for(host)
-    if header is None:
+    if secret.header_for(host) is None:
         raise Invalid(
             f"The secret “{connection.secret_name}” is not bound to {host}.",
             code="secret_unbound",
             hint=f"Add {host} to the secret's hosts.",
         )
-    return {header[0]: header[1]}
+    return secret

@@ -22,7 +22,11 @@ SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
 class ConnectionSerializer(OwnedSerializer):
     provider = Choice(choices=Connection.Provider.choices)
     base_url = Text(required=False, allow_blank=True, max_length=500)
-    config = ObjectField(required=False, help_text='For a program of this machine: {"command": ["program", "word"]}.')
+    config = ObjectField(
+        required=False,
+        help_text='A program of this machine: {"command": ["program", "word"]}. A client of ours at an MCP server\'s '
+        'login that registers none: {"client_id": "…"}, its secret as secret_name.',
+    )
     secret_name = Text(required=False, allow_blank=True, max_length=64, help_text="A secret bound to the host.")
     scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
     is_linked = serializers.BooleanField(read_only=True)
@@ -51,6 +55,7 @@ class ConnectionSerializer(OwnedSerializer):
         config = body.get("config", known.config if known else {})
         if base_url:
             self.check_url(base_url)
+            self.check_client(config.get("client_id", ""))
         elif provider == Connection.Provider.MCP:
             self.check_command(config.get("command"))
         return body
@@ -68,6 +73,10 @@ class ConnectionSerializer(OwnedSerializer):
         if urlsplit(url).fragment:
             raise serializers.ValidationError({"base_url": ["An address has no fragment."]})
 
+    def check_client(self, client_id: Any) -> None:
+        if not isinstance(client_id, str) or len(client_id) > 1000:
+            raise serializers.ValidationError({"config": ["client_id is a text of at most 1,000 characters."]})
+
     def check_command(self, command: Any) -> None:
         if reason := command_refusal(command, settings.MCP_COMMANDS):
             raise serializers.ValidationError({"config": [reason]})
@@ -77,6 +86,10 @@ class ScopeSerializer(serializers.Serializer):
     scope = serializers.CharField()
     access = serializers.ChoiceField(choices=ACCESS)
     why = serializers.CharField()
+
+
+class AskedScopeSerializer(ScopeSerializer):
+    access = serializers.ChoiceField(choices=ACCESS, allow_null=True, help_text="null: only an MCP server knows.")
 
 
 class ServiceSerializer(serializers.Serializer):
@@ -102,7 +115,7 @@ class AuthorizeSerializer(StrictSerializer):
 
 class AuthorizationSerializer(serializers.Serializer):
     url = serializers.URLField(help_text="Open it in the browser in which you are signed in here.")
-    scopes = ScopeSerializer(many=True, help_text="What will be asked for, and why.")
+    scopes = AskedScopeSerializer(many=True, help_text="What will be asked for, and why.")
     expires_at = serializers.DateTimeField()
 
 
@@ -112,6 +125,9 @@ class CallbackSerializer(serializers.Serializer):
     state = Text(max_length=200)
     code = Text(required=False, allow_blank=True, max_length=4000, default="")
     error = Text(required=False, allow_blank=True, max_length=500, default="")
+    iss = Text(
+        required=False, allow_blank=True, max_length=2000, default="", help_text="Who answers, where it says so."
+    )
 
 
 class DeviceLoginSerializer(serializers.Serializer):

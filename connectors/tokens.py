@@ -6,11 +6,9 @@ Five form posts over the same guarded client as everything else (docs/adr/0060).
 from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
-from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from agents import outbound
@@ -20,10 +18,12 @@ from agents.tools import ToolFailed
 from .exceptions import ReconnectNeeded, failed
 from .models import Connection
 from .providers import Login, service_of
+from .server_login import ServerLogin, kept
 
 REFRESH_S = 30  # one refresh may take so long before another worker may try
 GLANCE_S = 0.05  # how often a worker looks whether another's refresh is done
 ANSWER_LIMIT = 256 * 1024
+NO_CLIENT = "invalid_client"
 DEAD = frozenset({"invalid_grant", "unauthorized_client", "interaction_required", "consent_required"})
 
 
@@ -63,7 +63,7 @@ def take_lease(connection: Connection) -> bool:
 
 
 def stop_if_dead(connection: Connection) -> None:
-    if connection.refresh_token and connection.health != Connection.Health.BROKEN:
+    if connection.refresh_token:
         return
     if connection.health != Connection.Health.BROKEN:
         connection.mark_broken("The login ended, and the service gave nothing to renew it with.")
@@ -79,8 +79,8 @@ def refresh(connection: Connection, refused: str = "") -> str:
     if connection.token_lives(timezone.now(), refused):
         release(connection)
         return connection.access_token
-    login = service_of(connection.provider).login
     try:
+        login = login_of(connection)
         token = post(login, "token", grant_type="refresh_token", refresh_token=connection.refresh_token)
     except OAuthRefused as error:
         raise refusal(connection, error)
@@ -98,13 +98,20 @@ def refresh(connection: Connection, refused: str = "") -> str:
     return connection.access_token
 
 
+def login_of(connection: Connection) -> Login | ServerLogin:
+    """Where this connection's tokens come from. Raises Invalid, NotFound for one that has no login."""
+    return kept(connection) if connection.offers_tools else service_of(connection.provider).login
+
+
 def refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:
     """A dead login is written down once; anything else may pass."""
-    if error.code not in DEAD:
+    if error.code == NO_CLIENT and connection.login:
+        connection.forget_client()
+    elif error.code not in DEAD:
         release(connection)
         return failed("login_unavailable", f"The login cannot be renewed now: {error}")
     connection.mark_broken(f"The login ended ({error.code}): {error}")
-    Connection.objects.filter(pk=connection.pk).update(token_version=F("token_version") + 1, refreshing_until=None)
+    connection.forget_tokens(keeps_scopes=True)
     AuditEvent.record("connection.broken", connection, reason=error.code)
     return ReconnectNeeded(connection, "The login ended or was taken back.")
 
@@ -135,20 +142,17 @@ def after(now: datetime, seconds: Any) -> datetime | None:
         return None
 
 
-def post(login: Login, what: str, **form: str) -> dict[str, Any]:
+def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
     """One form post of the client. Raises OAuthRefused, httpx.HTTPError."""
     url = login.url(what)
-    form["client_id"] = login.client_id
-    if login.client_secret:
-        form["client_secret"] = login.client_secret
-    with client_for(url) as client, outbound.until(REFRESH_S - 5), client.stream("POST", url, data=form) as response:
+    more, headers = login.credentials()
+    with (
+        outbound.client(login.hosts_for(url)) as client,
+        outbound.until(REFRESH_S - 5),
+        client.stream("POST", url, data=form | more, headers=headers) as response,
+    ):
         body = outbound.read_body(response, ANSWER_LIMIT)
         return read_answer(response, body, what)
-
-
-def client_for(url: str) -> httpx.Client:
-    """The host stands in the settings, so an administrator has allowed it."""
-    return outbound.client([*settings.PRIVATE_HOSTS_ALLOWED, urlsplit(url).hostname or ""])
 
 
 def read_answer(response: httpx.Response, body: bytes, what: str) -> dict[str, Any]:

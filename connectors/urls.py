@@ -21,7 +21,7 @@ urlpatterns = [
     path("connections/<int:pk>/import", connection(post="import_document"), name="connection-import"),
     path("connections/<int:pk>/tools/", connection(get="tools"), name="connection-tools"),
     path("connections/<int:pk>/tools/refresh", connection(post="refresh"), name="connection-refresh"),
-    path("connections/<int:pk>/tools/<str:name>/approve", connection(post="approve"), name="connection-approve"),
+    path("connections/<int:pk>/tools/<path:name>/approve", connection(post="approve"), name="connection-approve"),
     path("connections/<slug:provider>/authorize", api.AuthorizeView.as_view(), name="connection-authorize"),
     path("connections/<slug:provider>/callback", api.CallbackView.as_view(), name="connection-callback"),
     path("connections/<slug:provider>/device", api.DeviceView.as_view(), name="connection-device"),

@@ -161,8 +161,8 @@ def database_of(config: pytest.Config) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def live(prepared: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
-    """One Muster for all journeys of a session; whoever kills a part of it takes `own_live`."""
-    yield from running(prepared, request.config)
+    """One Muster for all journeys of a session, which may reach our fakes; whoever kills a part takes `own_live`."""
+    yield from running(prepared, request.config, MUSTER_PRIVATE_HOSTS="127.0.0.1")
 
 
 @pytest.fixture
@@ -190,10 +190,10 @@ def prepared(request: pytest.FixtureRequest) -> Iterator[Path]:
         yield directory
 
 
-def running(prepared: Path, config: pytest.Config) -> Iterator[Live]:
+def running(prepared: Path, config: pytest.Config, **environment: str) -> Iterator[Live]:
     with data_directory() as directory:
         subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
-        muster = Live(directory, "--no-greeting", **database_of(config))
+        muster = Live(directory, "--no-greeting", **environment, **database_of(config))
         yield muster
         muster.stop()
 

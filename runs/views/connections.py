@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 
+from connectors.exceptions import reconnect_link
 from connectors.models import Connection, RemoteTool
 from connectors.providers import SERVICES
 
@@ -33,5 +34,5 @@ def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
     tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")[:TOOLS]
     return page(
         request, "connection.html", connection.name, connection=connection, tools=tools,
-        may_edit=connection.may_edit(request.user),
+        may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
     )  # fmt: skip

@@ -29,7 +29,8 @@ document.addEventListener("click", async (event) => {
   if (!button || (button.dataset.ask && !confirm(button.dataset.ask))) return;
   button.disabled = true;
   try {
-    await api(button.dataset.call, { method: button.dataset.method, body: button.dataset.method === "GET" ? undefined : {} });
+    const { call, method, sha256 } = button.dataset;
+    await api(call, { method, body: method === "GET" ? undefined : sha256 ? { sha256 } : {} });
     location.reload();
   } catch (error) { tell(error.message); }
   button.disabled = false;

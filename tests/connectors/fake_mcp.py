@@ -19,7 +19,7 @@ class FakeMcp(Loopback):
         super().__init__()
         self.tools: list[dict[str, Any]] = [dict(ECHO)]
         self.sessions = 0
-        self.live: set[str] = set()
+        self.open: set[str] = set()
         self.stuck = threading.Event()
         self.reply: Any = None
         self.called = 0
@@ -35,10 +35,10 @@ class FakeMcp(Loopback):
         method = message.get("method")
         if method == "initialize":
             self.sessions += 1
-            self.live.add(f"s{self.sessions}")
+            self.open.add(f"s{self.sessions}")
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "fake"}}
             return Answer(200, self.result(message, result), {"Mcp-Session-Id": f"s{self.sessions}"})
-        if asked.headers.get("mcp-session-id") not in self.live:
+        if asked.headers.get("mcp-session-id") not in self.open:
             raise Answer(404, {"error": "no such session"})
         if method == "tools/list":
             return self.result(message, {"tools": self.tools})

@@ -163,6 +163,7 @@ class Tokens(Loopback):
         self.device_answers: list[str] = []
         self.error = ""
         self.scope = ""
+        self.forms: list[dict[str, str]] = []
         for path in ("/token", "/oauth2/v2.0/token"):
             self.routes.append(("POST", re.compile(path), self.token))
         for path in ("/device/code", "/oauth2/v2.0/devicecode"):
@@ -176,6 +177,7 @@ class Tokens(Loopback):
 
     def token(self, asked: Asked) -> Any:
         form = asked.form
+        self.forms.append(form)
         if self.error:
             raise Answer(400, {"error": self.error, "error_description": "as the test wants it"})
         grant = form["grant_type"]

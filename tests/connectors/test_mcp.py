@@ -226,7 +226,7 @@ def test_a_session_is_opened_once_and_anew_when_the_server_forgot_it(alice, serv
     for _ in range(3):
         call(alice, text="hello")
     assert fake.sessions == 1
-    fake.live.clear()
+    fake.open.clear()
     assert call(alice, text="hello").ok
     assert fake.sessions == 2
 
@@ -296,6 +296,14 @@ def test_events_in_between_are_answered_and_a_changed_list_is_seen(alice, server
     with pytest.raises(ToolFailed) as failure:
         call(alice, text="hello")
     assert failure.value.code == "definition_changed"
+
+
+def test_a_tool_with_a_slash_in_its_name_can_be_approved(alice_api, server, fake):
+    fake.tools.append({**ECHO, "name": "files/list"})
+    assert alice_api.post(f"{API}/{server.pk}/tools/refresh").json()["new"] == ["files/list"]
+    shown = next(one for one in alice_api.get(f"{API}/{server.pk}/tools/").json()["results"] if "/" in one["name"])
+    answer = alice_api.post(f"{API}/{server.pk}/tools/files/list/approve", {"sha256": shown["sha256"]})
+    assert answer.status_code == 200 and answer.json()["is_approved"]
 
 
 def test_calls_are_counted_per_tool(alice, alice_api, server, fake):

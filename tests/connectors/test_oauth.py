@@ -207,6 +207,13 @@ def test_a_login_service_that_is_down_does_not_break_the_account(alice, gmail, c
     assert use(alice, "gmail", "labels").ok
 
 
+def test_an_outage_that_a_check_found_does_not_end_the_login(alice, alice_api, gmail, connect, use):
+    row = connect(alice, "gmail", token_expires_at=timezone.now())
+    gmail.faults += [Fault("/token", status=503)]
+    assert alice_api.get(f"{API}/{row.pk}/health").json()["health"] == "broken"
+    assert use(alice, "gmail", "labels").ok
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_storm_of_workers_makes_one_refresh(alice, gmail, connect):
     row = connect(alice, "gmail", access_token="stale")

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.connectors.fake_mcp_login import FakeMcpLogin
+
 from .browser import DESKTOP, PHONE, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -64,6 +66,24 @@ def test_every_page_is_accessible_and_fits(device, open_page, helpers, request):
         width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert width <= 0, f"{name} is {width} px too wide"
         picture(page, f"{name}-{request.node.callspec.id}")
+
+
+def test_a_server_that_wants_a_login_is_connected_and_its_tool_approved(open_page):
+    with FakeMcpLogin() as server:
+        page = open_page("/connections/")
+        page.fill("#server-name", "notes")
+        page.fill("#server-url", server.address)
+        page.get_by_role("button", name="Add", exact=True).click()
+        page.get_by_role("button", name="Check now").click()
+        page.get_by_role("link", name="Log in").click()
+        page.get_by_role("button", name="Approve echo").click()
+        page.get_by_role("row", name="echo").get_by_text("approved").wait_for()
+        assert serious(page) == []
+        picture(page, "connection-approved")
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Revoke").click()
+        page.get_by_role("link", name="Log in", exact=True).wait_for()
+    assert server.revoked == ["refresh-0"]
 
 
 def unfold(page, field):
