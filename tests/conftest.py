@@ -15,7 +15,7 @@ from django.db import connections
 
 from runs.supervisor import postgres, processes, valkey
 
-SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY, ROOM = Path("/dev/shm"), 1 << 30  # a container may have as little as 64 MB of it
 FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
 PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
@@ -28,6 +28,9 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.connectors.accounts",
     "tests.pages.finished",
 )
+OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",
+        "OPENAI_BASE_URL")  # fmt: skip
+FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
 children: list[int] = []
 
 
@@ -37,12 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
-    data_dir = Path(
-        tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
-    )
+    data_dir = Path(tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if has_room(SHARED_MEMORY) else None))
     data_dir.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
-    for name in ("DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG", "MUSTER_PORT"):
-        os.environ.pop(name, None)
+    forget_what_is_set_here()
     os.environ["MUSTER_DATA_DIR"] = str(data_dir)
     start_valkey(data_dir)
     if config.getoption("db") == "postgres":
@@ -68,6 +68,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"database: {config.getoption('db')}"
+
+
+def forget_what_is_set_here() -> None:
+    """A person's own Muster, keys of models, and proxies are not for tests."""
+    for name in list(os.environ):
+        is_set_for_us = name in OURS or (name.startswith("MUSTER_") and name not in FOR_JOURNEYS)
+        if is_set_for_us or name.endswith("_API_KEY") or name.lower().endswith("_proxy"):
+            del os.environ[name]
+
+
+def has_room(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
 
 
 def start_valkey(data_dir: Path) -> None:

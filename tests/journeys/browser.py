@@ -64,7 +64,7 @@ def open_page(chromium: Any, live: Any, state: Any) -> Iterator[Any]:
         contexts.append(context)
         context.add_init_script(path=AXE)
         page = context.new_page()
-        page.set_default_timeout(60_000)  # a busy machine is no failure
+        page.set_default_timeout(120_000)  # a busy machine is no failure
         page.on("console", lambda one: complaints.append(f"{one.text} at {one.location}") if is_ours(one) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(path)

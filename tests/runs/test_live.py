@@ -64,7 +64,7 @@ def run_of(muster, run_id):
 
 
 def ended(muster, run_id, within=120):
-    return wait_for(lambda: (run := run_of(muster, run_id))["finished_at"] and run, within)
+    return wait_for(lambda: (run := run_of(muster, run_id)).get("finished_at") and run, within)
 
 
 def start(muster, text="hi"):
@@ -223,7 +223,7 @@ def test_a_killed_postgres_loses_no_run_and_repeats_no_effect(muster, model, mom
     wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}").status_code == 200, 60)
     run = ended(muster, run_id, within=120)
     assert run["status"] == "succeeded", run["error"]
-    made = muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json()["results"]
+    made = wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json().get("results"))
     assert [(call["outcome"], call["attempt"]) for call in made] in ([("ok", 1)], [("unknown", 1)])
 
 

@@ -103,7 +103,7 @@ def test_the_password_and_the_key_are_printed_once(new_live):
 
 def test_a_second_serve_on_the_same_directory_is_refused(own_live):
     second = serve("--data-dir", str(own_live.data_dir), "--port", "0")
-    said, _ = second.communicate(timeout=90)
+    said, _ = second.communicate(timeout=240)
 
     assert second.returncode == 1
     assert f"already served by process {own_live.process.pid} at {own_live.url}" in said
@@ -113,7 +113,7 @@ def test_a_second_serve_on_the_same_directory_is_refused(own_live):
 def refused(*arguments: str, **environment: str) -> str:
     """What it says, in one line, when it does not start."""
     process = serve(*arguments, **environment)
-    said, _ = process.communicate(timeout=90)
+    said, _ = process.communicate(timeout=240)
     assert process.returncode == 1
     assert len(said.strip().splitlines()) == 1, said
     return said
