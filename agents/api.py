@@ -34,7 +34,7 @@ class ProviderViewSet(NamedViewSet):
     scope = "providers"
     queryset = Provider.objects.none()
     serializer_class = ProviderSerializer
-    filterset_fields = ["kind", "enabled"]
+    filterset_fields = ["name", "kind", "enabled"]
 
     def changed(self, row: Provider) -> None:
         provider_changed(row)
@@ -59,7 +59,7 @@ class AgentFilter(filters.FilterSet):
 
     class Meta:
         model = Agent
-        fields = ["enabled"]
+        fields = ["name", "enabled"]
 
 
 @extend_schema(examples=[NEW_AGENT])
@@ -90,7 +90,8 @@ class ToolViewSet(viewsets.ReadOnlyModelViewSet):
     queryset = Tool.objects.none()
     serializer_class = ToolSerializer
     lookup_field = "name"
-    filterset_fields = ["kind", "effect", "enabled"]
+    filterset_fields = ["name", "kind", "effect", "enabled"]
+    parameters = {"list": ("search",)}
     page_ordering: tuple[str, ...] = ("name", "pk")
 
     def get_queryset(self) -> QuerySet:
@@ -115,6 +116,7 @@ class SecretViewSet(NamedViewSet):
     scope = "secrets"
     queryset = Secret.objects.none()
     serializer_class = SecretSerializer
+    filterset_fields = ["name"]
 
 
 class TeamViewSet(NamedViewSet):
@@ -124,6 +126,7 @@ class TeamViewSet(NamedViewSet):
     scope = "teams"
     queryset = Team.objects.none()
     serializer_class = TeamSerializer
+    filterset_fields = ["name"]
 
     def get_queryset(self) -> QuerySet:
         return Team.objects.visible_to(self.request.user).prefetch_related("memberships__user")

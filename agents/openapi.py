@@ -46,6 +46,10 @@ class Schema(AutoSchema):
             schema["additionalProperties"] = False
         return schema
 
+    def get_filter_backends(self) -> list[Any]:
+        """Filters are those of the list itself, not of the lists within its rows."""
+        return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
+
     def error_statuses(self) -> list[int]:
         statuses = [400, 401, 403, 404, 406, 422, 429]
         if self.method in ("POST", "PUT", "PATCH", "DELETE"):

@@ -4,15 +4,23 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
+from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import exceptions as drf
 from rest_framework.pagination import CursorPagination
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid
+from agents.strict import no_such
+
+PAGING = frozenset(["limit", "cursor"])
 
 
 class Cursor(CursorPagination):
-    """Keyset pages, so that the ten-thousandth row costs what the first does. Views may set `ordering`."""
+    """Keyset pages, so that the ten-thousandth row costs what the first does. Views may set `page_ordering`.
+
+    A parameter that a list does not read is refused: a misspelt filter would answer with everything. Beside the filters
+    of the list itself, a view names what an action reads: `parameters = {"list": ("search",)}`.
+    """
 
     page_size = 50
     max_page_size = 500
@@ -34,6 +42,8 @@ class Cursor(CursorPagination):
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
         """A cursor that somebody made up is refused, not looked up."""
+        if not request.query_params.keys() <= PAGING:
+            refuse_unknown(request.query_params.keys() - PAGING, known_parameters(view, queryset))
         try:
             return super().paginate_queryset(queryset, request, view)
         except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
@@ -61,3 +71,23 @@ class Cursor(CursorPagination):
             "required": ["results", "next"],
             "properties": {"results": schema, "next": {"type": ["string", "null"], "format": "uri"}},
         }
+
+
+def known_parameters(view: Any, queryset: Any) -> set[str]:
+    """What this list can be narrowed by."""
+    known = set(getattr(view, "parameters", {}).get(view.action, ()))
+    if view.action == "list":
+        filters = DjangoFilterBackend().get_filterset_class(view, queryset)
+        known |= set(filters.base_filters) if filters else set()
+    return known
+
+
+def refuse_unknown(given: set[str], known: set[str]) -> None:
+    """Raises Invalid, one detail a parameter that is not read."""
+    details = [
+        {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", name, known | PAGING)}
+        for name in sorted(given - known)[:20]
+    ]
+    if details:
+        hint = "A misspelt filter would have answered with everything; see details."
+        raise Invalid("This list is not narrowed that way.", code="unknown_parameter", hint=hint, details=details)

@@ -84,7 +84,8 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     scope = "devices"
     queryset = Device.objects.none()
     serializer_class = DeviceSerializer
-    filterset_fields = ["platform"]
+    filterset_fields = ["name", "platform"]
+    parameters = {"calls": ("state", "run")}
     page_ordering: Any = ("-created_at", "-pk")
     http_method_names = ["get", "post", "patch", "head", "options"]
 

@@ -73,7 +73,8 @@ class FunctionViewSet(VersionedViewSet):
     scopes = {"execute": "functions:execute", "try_draft": "functions:execute"}
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
-    filterset_fields = ["is_deprecated", "effect", "is_pure"]
+    filterset_fields = ["name", "is_deprecated", "effect", "is_pure"]
+    parameters = {"list": ("search",), "executions": ("status",)}
 
     def get_queryset(self) -> Any:
         rows = super().get_queryset().select_related("published")
@@ -183,7 +184,11 @@ class FunctionViewSet(VersionedViewSet):
             raise Conflict(f"“{name}” is not published.", code="not_published", hint=hint)
         return ready(*found)
 
-    @extend_schema(responses=ExecutionSerializer(many=True), operation_id="functions_executions_list")
+    @extend_schema(
+        responses=ExecutionSerializer(many=True),
+        operation_id="functions_executions_list",
+        parameters=[OpenApiParameter("status", str, description="How they ended: ok, error, timeout, …")],
+    )
     @action(detail=True, filterset_fields=None)
     def executions(self, request: Any, name: str) -> Response:
         """One's own calls of it, newest first."""

@@ -242,6 +242,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter
+    parameters = {"events": ("after",)}
     queryset = Run.objects.none()
 
     def get_queryset(self) -> QuerySet[Run]:
@@ -331,7 +332,7 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
     scope = "approvals"
     scopes = {"decide": DECIDE}
     serializer_class = ApprovalSerializer
-    filterset_fields = {"status": ["exact"], "run": ["exact"]}
+    filterset_fields = {"status": ["exact"], "run": ["exact"], "tool": ["exact"]}
     queryset = Approval.objects.none()
 
     def get_queryset(self) -> QuerySet[Approval]:

@@ -55,7 +55,7 @@ class ChainViewSet(GrantedViewSet):
     scopes = {"start": "runs:write"}
     queryset = Chain.objects.none()
     serializer_class = ChainSerializer
-    filterset_fields = ["enabled", "strategy"]
+    filterset_fields = ["name", "enabled", "strategy"]
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("published").prefetch_related("grants__tool", "steps")

@@ -125,7 +125,7 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
     queryset = Trigger.objects.none()
     serializer_class = TriggerSerializer
     new_serializer = NewTriggerSerializer
-    filterset_fields = ["kind", "enabled"]
+    filterset_fields = ["name", "kind", "enabled"]
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("agent", "chain", "on_agent", "on_chain")
@@ -187,6 +187,7 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
     new_serializer = NewWebhookSerializer
     http_method_names = ["get", "post", "patch", "delete", "head", "options"]
     filterset_fields = ["enabled"]
+    parameters = {"deliveries": ("state",)}
 
     def get_queryset(self) -> QuerySet:
         return Webhook.objects.visible_to(self.request.user)

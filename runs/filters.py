@@ -7,6 +7,7 @@ from .models import Run, Schedule, Session
 
 class RunFilter(filters.FilterSet):
     agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
     worker = filters.CharFilter("lease_owner", help_text="Held by this worker now.")
 
     class Meta:
@@ -16,6 +17,7 @@ class RunFilter(filters.FilterSet):
             "trigger": ["exact"],
             "session": ["exact"],
             "parent": ["exact"],
+            "root": ["exact"],
             "created_at": ["gte", "lt"],
         }
 
@@ -34,4 +36,4 @@ class ScheduleFilter(filters.FilterSet):
 
     class Meta:
         model = Schedule
-        fields = ["enabled"]
+        fields = ["name", "enabled"]
