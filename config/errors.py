@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from django.core import signals
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.db import InterfaceError, OperationalError
@@ -48,6 +49,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
+    tell_trackers(context)
     log.error("%s %s broke", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
         hint = "Try again in a moment, with the same Idempotency-Key where there was one: it may have been stored."
@@ -56,6 +58,15 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
             context, 503, "database_unavailable", "The database is away or cannot write.", hint, headers=later
         )
     return answer(context, 500, "internal_error", "Something broke here.", "Tell the administrator the request_id.")
+
+
+def tell_trackers(context: dict[str, Any]) -> None:
+    """Django's own signal of a view that broke, which trackers of errors listen to; DRF keeps it from Django.
+
+    A listener that breaks in its turn is logged by Django, and changes nothing of the answer.
+    """
+    request = getattr(context.get("request"), "_request", None)
+    signals.got_request_exception.send_robust(sender=None, request=request)
 
 
 def asked(context: dict[str, Any]) -> tuple[str, str]:

@@ -231,8 +231,8 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
 
 
 def session_is_busy(session: Session) -> Run | None:
-    """The run this session is at work on, newest first."""
-    return Run.objects.filter(session=session, parent=None).live().order_by("-id").first()
+    """The run this session is at work on, newest first; in a child session that is a child run."""
+    return Run.objects.filter(session=session).live().order_by("-id").first()
 
 
 def untrusted(run: Run) -> dict[str, bool]:

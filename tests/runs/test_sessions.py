@@ -144,6 +144,25 @@ def test_a_child_session_names_its_parent_and_what_it_may(
     assert [one["id"] for one in alice_api.get(f"/api/v1/runs/{run.pk}/children/").json()["results"]] == [str(child.pk)]
 
 
+def test_a_child_session_whose_child_is_at_work_is_busy(
+    worker, alice, alice_api, agent, make_agent, make_tool, stub_provider, stub, send
+):
+    tool = make_tool("ask-helper", kind="agent", source={"agent": agent.pk}, input_schema={"type": "object"})
+    boss = make_agent("boss", tools=[tool], provider=stub_provider)
+    stub.script(calls(("ask-helper", {"task": "add"})), calls(("add", {"a": 1, "b": 2})))
+    child = worker.send_message(alice, "add", boss).children.get()
+    session = str(child.session_id)
+    error = send("meanwhile", 409, session=session)["error"]
+    assert (error["code"], error["details"]) == ("session_busy", [{"run": str(child.pk)}])
+    later = send("afterwards", session=session, on_busy="enqueue")["run"]["id"]
+    assert Run.objects.get(pk=later).status == "queued"
+    stub.script(says("stopped"), says("after all"))
+    with worker.capture(execute=True):
+        alice_api.post(f"/api/v1/runs/{child.pk}/cancel", {})
+    worker.work()
+    assert Run.objects.get(pk=later).status == "succeeded"
+
+
 def test_a_session_of_another_agent_is_refused(send, make_agent, stub_provider, stub, alice_api):
     stub.script(says("hi"))
     session = send()["session"]
