@@ -2,8 +2,15 @@
 
 import ipaddress
 import socket
+import threading
 from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
 from urllib.parse import urlsplit
+
+LOOKUP_S = 10.0
+LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -34,10 +41,37 @@ def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True
     return ""
 
 
-def resolve(host: str) -> list[str]:
-    """The addresses of a host, each once, in the order to try them. Raises OSError, UnicodeError."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP_S) -> list[str]:
+    """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError), UnicodeError."""
+    found = look_up(host, port, LOOKUP_S if within is None else within)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
+    """The system's resolver takes no time limit: it is asked on a thread of its own, which is left behind."""
+    end, places = monotonic() + seconds, LOOKUPS
+    if not places.acquire(timeout=seconds):
+        raise TimeoutError("too many names are being looked up")
+    told: SimpleQueue[list[Any] | Exception] = SimpleQueue()
+    threading.Thread(target=ask_resolver, args=(host, port, told, places), daemon=True, name="resolver").start()
+    try:
+        answer = told.get(timeout=max(end - monotonic(), 0.01))
+    except Empty:
+        raise TimeoutError("the resolver took too long")
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def ask_resolver(
+    host: str, port: int | None, told: SimpleQueue[list[Any] | Exception], places: threading.Semaphore
+) -> None:
+    try:
+        told.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except Exception as error:  # it is raised where it was asked for
+        told.put(error)
+    finally:
+        places.release()
 
 
 def is_allowed(address: str, allowed: Iterable[str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from .addresses import host_refusal, is_allowed, resolve
+from .addresses import LOOKUP_S, host_refusal, is_allowed, resolve
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
@@ -129,7 +129,7 @@ class TimedStream(httpcore.NetworkStream):
 def checked(host: str, allowed: list[str]) -> list[str]:
     """The addresses of a host, all of them allowed. Raises AddressRefused, httpcore.ConnectError."""
     try:
-        found = resolve(host)
+        found = resolve(host, within=left(LOOKUP_S))
     except (OSError, UnicodeError):
         raise httpcore.ConnectError(f"The host “{host}” cannot be found.")
     is_named = host.lower() in {name.lower() for name in allowed}

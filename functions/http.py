@@ -13,7 +13,6 @@ import functools
 import ipaddress
 import json
 import re
-import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +23,7 @@ from urllib.parse import urljoin, urlsplit
 import httpcore
 import httpx
 
-from agents import outbound
+from agents import addresses, outbound
 from agents.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -109,12 +108,13 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name, in the system's order. Raises HttpRefused."""
+    """The addresses of a name, in the system's order, within the time of the request. Raises HttpRefused."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return addresses.resolve(host, port, within=outbound.left(addresses.LOOKUP_S))
+    except (TimeoutError, outbound.OverTime):
+        raise HttpRefused(f"{host} could not be resolved in time") from None
     except (OSError, UnicodeError):
         raise HttpRefused(f"{host} cannot be resolved") from None
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def is_public(address: str) -> bool:
@@ -279,12 +279,12 @@ def _checked(url: str, rules: Rules) -> tuple[str, int]:
 
 def _pinned(host: str, port: int, rules: Rules) -> str:
     """One address to connect to. All that the name has must be public, else a name could hide a private one."""
-    addresses = [host] if _is_address(host) else (rules.resolve or resolve)(host, port)
-    if not addresses:
+    found = [host] if _is_address(host) else (rules.resolve or resolve)(host, port)
+    if not found:
         raise HttpRefused(f"{host} cannot be resolved")
-    if not matches(host, rules.private_hosts) and not all(is_public(address) for address in addresses):
+    if not matches(host, rules.private_hosts) and not all(is_public(address) for address in found):
         raise HttpRefused(f"{host} is not on the public internet")
-    return addresses[0]
+    return found[0]
 
 
 def _is_address(host: str) -> bool:

@@ -65,7 +65,7 @@ def test_it_connects_to_the_address_that_was_checked_not_to_the_next_one(server,
     """A name that resolves to a public address first and to a private one a moment later gains nothing."""
     answers = iter([["93.184.216.34"], ["127.0.0.1"]])
     reached = []
-    monkeypatch.setattr(outbound, "resolve", lambda host: next(answers))
+    monkeypatch.setattr(outbound, "resolve", lambda host, **_: next(answers))
     backend = outbound.PinnedBackend([])
     monkeypatch.setattr(backend._inner, "connect_tcp", lambda host, *_: reached.append(host))
     backend.connect_tcp("rebinding.example", 80)
@@ -73,7 +73,7 @@ def test_it_connects_to_the_address_that_was_checked_not_to_the_next_one(server,
 
 
 def test_it_refuses_a_name_of_which_one_address_is_private(monkeypatch):
-    monkeypatch.setattr(outbound, "resolve", lambda host: ["93.184.216.34", "10.0.0.1"])
+    monkeypatch.setattr(outbound, "resolve", lambda host, **_: ["93.184.216.34", "10.0.0.1"])
     with pytest.raises(outbound.AddressRefused):
         outbound.checked("two-faced.example", [])
 

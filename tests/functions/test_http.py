@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import textwrap
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from agents import addresses
 from functions import sandbox
 from functions.http import Auth, HttpRefused, Rules, fetch, is_public, matches
 
@@ -230,3 +232,25 @@ def test_patterns_match_whole_labels():
     assert matches("a.example.test", ("*.example.test",))
     assert not matches("xexample.test", ("*.example.test",))
     assert matches("API.test.", ("api.test",))
+
+
+def test_a_resolver_that_does_not_answer_holds_a_request_no_longer_than_its_time(monkeypatch):
+    done = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: done.wait(60))
+    try:
+        with pytest.raises(HttpRefused, match="api.test could not be resolved in time"):
+            fetch({"url": "https://api.test/", "timeout": 0.05}, rules(resolve=None))
+    finally:
+        done.set()
+
+
+def test_lookups_that_hang_do_not_become_ever_more(monkeypatch):
+    done = threading.Event()
+    monkeypatch.setattr(addresses, "LOOKUPS", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: done.wait(60))
+    try:
+        for said in ("the resolver took too long", "too many names are being looked up"):
+            with pytest.raises(TimeoutError, match=said):
+                addresses.resolve("api.test", within=0.05)
+    finally:
+        done.set()
