@@ -28,8 +28,8 @@ _LIMITS_HINT = "setrlimit() was refused or has no effect here; look at the conta
 
 ATTACKS = (
     Attack("open a file", "seccomp", "return open('/etc/passwd').read()", _STOPPED, _SECCOMP_HINT),
-    Attack("create a file", "seccomp", "return os.open('/tmp/muster-selftest', os.O_CREAT | os.O_WRONLY)", _STOPPED,
-           _SECCOMP_HINT),
+    Attack("create a file", "seccomp",
+           "return os.open(f'/tmp/muster-selftest-{os.getuid()}', os.O_CREAT | os.O_WRONLY)", _STOPPED, _SECCOMP_HINT),
     Attack("look at the root directory", "seccomp", "return [os.stat('/'), os.listdir('/')]", _STOPPED, _SECCOMP_HINT),
     Attack("open a network socket", "seccomp", "return call('socket', 2, 1, 0)", _STOPPED, _SECCOMP_HINT),
     Attack("start a process", "seccomp", "return os.fork()", _STOPPED, _SECCOMP_HINT),

@@ -41,6 +41,8 @@ def test_each_attack_succeeds_in_plain_python(attack):
     source = source_of(attack, NUMBERS[platform.machine()]) + "\nassert main() is not None\n"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120,
                           env={"SECRET": "1", "PATH": "/bin"}, check=False)  # fmt: skip
+    if attack.name == "use io_uring" and "refused" in done.stderr:
+        pytest.skip("this machine lets nobody use io_uring")
     assert done.returncode == 0, done.stderr
 
 
