@@ -75,7 +75,7 @@ def calls_of(muster, run):
     return muster.http.get(f"/api/v1/runs/{run}/tool-calls/").json()["results"]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_worker_that_is_killed_in_a_sync_misses_and_doubles_nothing(prepared, request):
     with SlowGmail() as gmail, StubOpenAI() as model, muster_for(prepared, request.config, gmail, model) as muster:
         model.otherwise = sync_all

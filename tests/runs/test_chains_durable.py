@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 from datetime import timedelta
 
@@ -182,9 +183,10 @@ def at_once(works):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_kill_9_of_the_worker_in_the_middle_of_a_fan_out_loses_nothing(request):
+@pytest.mark.timeout(600)
+def test_kill_9_of_the_worker_in_the_middle_of_a_fan_out_loses_nothing(prepared, request):
     with data_directory() as directory:
+        subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
         live = Live(directory, "--no-greeting", MUSTER_LEASE="3", **database_of(request.config))
         try:
             kill_in_the_middle(live)

@@ -46,7 +46,8 @@ def work():
 
 
 @pytest.fixture
-def take(work):
+def take(work, monkeypatch):
+    monkeypatch.setattr(pickup, "LISTEN_S", 0.1)  # a stop is noticed after that
     taken = []
 
     def start(threads=4, **tasks):

@@ -26,7 +26,7 @@ def second_beat(own_live, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_two_beats_start_each_due_time_once(own_live, second_beat):
     http = own_live.http
     function = {"name": "noop", "source": "def noop() -> int:\n    return 1\n", "effect": "read"}
