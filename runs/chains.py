@@ -380,6 +380,8 @@ def execute_step(step_run_id: str) -> None:
     if row.total:
         slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
         return
+    if step.approval and approval_of(row) is None:
+        return  # sent in an earlier round; this one is asked about first
     with hold_step(row) as lease:
         try:
             given = steps.input_of(step, row, scopes.read(row.run, spec))

@@ -112,7 +112,7 @@ def claim(
         "started_at": row.started_at or now,
         **more,
     }
-    won = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt).update(
+    won = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt, repeat=row.repeat).update(
         **fields, attempt=F("attempt") + (1 if attempt else 0)
     )
     if won:
@@ -141,7 +141,7 @@ def settle(
         again, error = another_round(step, row, output, run)
         if again:
             events.record_many(run, told)
-            return put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
+            return next_round(run, step, row, output)
     if error and may_retry(step.retry, row.attempt, error):
         wake_at = timezone.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
         events.record_many(run, told)
@@ -207,6 +207,15 @@ def another_round(step: StepSpec, row: StepRun, output: Any, run: Run) -> tuple[
         return True, None
     limit = step.repeat_until.limit
     return False, {"code": "repeat_limit", "message": f"`{step.repeat_until.condition}` did not hold in {limit} rounds"}
+
+
+def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
+    """The row is ready again, with a new input. A yes was to what was shown: it does not answer for another round."""
+    done = put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
+    if done and step.approval and row.item < 0:
+        Approval.objects.filter(step=row).update(step=None)
+        row._state.fields_cache.pop("approval_before", None)
+    return done
 
 
 def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:

@@ -6,7 +6,8 @@ import pytest
 
 from agents.models import AuditEvent, Chain
 from agents.tools import ToolFailed, ToolResult
-from runs.models import Run, StepRun
+from runs import chains, steps
+from runs.models import Approval, Run, StepRun
 
 V1 = "/api/v1"
 STEPS = [
@@ -202,6 +203,37 @@ def test_a_person_is_asked_before_a_step(alice_api, make_chain, worker, function
     worker.work()
     assert Run.objects.get(pk=run).status == status
     assert [call[1] for call in functions.asked] == asked
+
+
+def test_a_person_is_asked_before_each_round(alice_api, make_chain, worker, functions):
+    functions.answers += [ToolResult(ok=True, value={"left": 2}), ToolResult(ok=True, value={"left": 1})]
+    step = {
+        "key": "a", "tool": "one", "approval": True, "input": {"round": "round"},
+        "repeat_until": {"condition": "output.left == `0`", "limit": 5},
+    }  # fmt: skip
+    run = start(alice_api, worker, f"{V1}/chains/{make_chain(step).name}").json()["id"]
+    for number, decision in enumerate(("approve", "approve", "deny")):
+        [asked] = alice_api.get(f"{V1}/approvals/").json()["results"]
+        assert (asked["arguments"], len(functions.asked)) == ({"round": number}, number)
+        with worker.capture(execute=True):
+            alice_api.post(f"{V1}/approvals/{asked['id']}", {"decision": decision})
+        worker.work()
+    ended = Run.objects.get(pk=run)
+    assert (ended.status, ended.error["code"], len(functions.asked)) == ("failed", "approval_denied", 2)
+    assert sorted(ended.approvals.values_list("status", flat=True)) == ["approved", "approved", "denied"]
+
+
+def test_a_message_about_an_earlier_round_starts_no_round_that_nobody_was_asked_about(
+    alice_api, make_chain, worker, functions
+):
+    chain = make_chain({"key": "a", "tool": "one", "approval": True})
+    start(alice_api, worker, f"{V1}/chains/{chain.name}")
+    row = StepRun.objects.get()
+    Approval.objects.update(step=None)
+    StepRun.objects.update(status="ready", repeat=1)
+    chains.execute_step(str(row.pk))
+    assert functions.asked == []
+    assert not steps.claim(row, "running")  # as it was read before the round went on
 
 
 def test_a_tool_that_asks_waits_for_its_person(alice_api, make_chain, worker, functions):
