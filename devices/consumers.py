@@ -82,9 +82,9 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
         admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
         if not isinstance(admission, Admission):
+            if admission is not None:  # a task: who was turned away is not waited for
+                self.start(in_thread(presence.tell_revoked, admission.device))
             await self.close()
-            if admission is not None:
-                await in_thread(presence.tell_revoked, admission.device)
             return
         self.device, self.credential = admission.device, admission.credential
         self.socket = presence.socket_name(admission.number)

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import builtins
 import string
+import typing
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
-from .names import attribute_refusal, words
+from .names import RISKY_ATTRIBUTES, attribute_refusal, words
 
 _MISSING = object()
+_BOUND = type("".format)
+_NATIVE = (_BOUND, type(str.format), type(object.__setattr__), type(object.__dict__["__class__"]))
+_OF_THE_CLASS = (classmethod, partialmethod)  # bound to an int's class, say, they call their function with `type`
 
 _PLAIN = words("""
     abs aiter all anext any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod
@@ -48,15 +53,16 @@ _formatter = SafeFormatter()
 def guarded_getattr(subject: Any, name: Any, default: Any = _MISSING) -> Any:
     """getattr() for names that only run time knows, and for the literal names that need care."""
     _check_name(name)
-    if name in ("format", "format_map") and (isinstance(subject, str) or subject is str or _is_str_type(subject)):
-        return _safe_format(subject, name)
     if name == "mro" and isinstance(subject, type):
         raise AttributeError("mro is not available in a function")
     if name in ("__setattr__", "__delattr__"):
         return _checked_setter(getattr(subject, name), 2 if name == "__setattr__" else 1)
-    if default is _MISSING:
-        return getattr(subject, name)
-    return getattr(subject, name, default)
+    value = getattr(subject, name) if default is _MISSING else getattr(subject, name, default)
+    if name in ("format", "format_map"):
+        return _safe_format(value, name)
+    if name == "__get__":
+        return _checked_binder(subject, value)
+    return _class_without_meta(value) if name == "__class__" else value
 
 
 def guarded_setattr(subject: Any, name: Any, value: Any) -> None:
@@ -88,19 +94,31 @@ def _check_name(name: Any) -> None:
         raise AttributeError(refusal.message)
 
 
-def _is_str_type(subject: Any) -> bool:
-    return isinstance(subject, type) and issubclass(subject, str)
-
-
-def _safe_format(subject: Any, name: str) -> Callable[..., str]:
-    if isinstance(subject, str):
-        text = str.__str__(subject)
-        if name == "format":
-            return lambda *args, **kwargs: _formatter.vformat(text, args, kwargs)
-        return lambda mapping: _formatter.vformat(text, (), mapping)
-    if name == "format":
+def _safe_format(found: Any, name: str) -> Any:
+    """What was found under that name, but str's own methods: whichever way leads to them, `super()` included."""
+    if found is str.format:
         return lambda text, /, *args, **kwargs: _formatter.vformat(str.__str__(text), args, kwargs)
-    return lambda text, mapping: _formatter.vformat(str.__str__(text), (), mapping)
+    if found is str.format_map:
+        return lambda text, mapping: _formatter.vformat(str.__str__(text), (), mapping)
+    text = getattr(found, "__self__", None) if type(found) is _BOUND else None
+    if not isinstance(text, str):
+        return found
+    plain = str.__str__(text)
+    if name == "format":
+        return lambda *args, **kwargs: _formatter.vformat(plain, args, kwargs)
+    return lambda mapping: _formatter.vformat(plain, (), mapping)
+
+
+def _class_without_meta(kind: Any) -> Any:
+    """A class of classes would make classes from strings, with whatever methods."""
+    return safe_type if isinstance(kind, type) and issubclass(kind, type) else kind
+
+
+def _checked_binder(subject: Any, binder: Any) -> Any:
+    bound = getattr(binder, "__self__", None)
+    if isinstance(bound, _OF_THE_CLASS) or (isinstance(subject, type) and issubclass(subject, _OF_THE_CLASS)):
+        raise AttributeError("__get__ of a class method is not available in a function")
+    return binder
 
 
 def _checked_setter(setter: Callable[..., Any], from_the_end: int) -> Callable[..., Any]:
@@ -125,21 +143,26 @@ class _TypeMeta(type):
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         if len(arguments) != 1 or keywords:
             raise TypeError("type() takes one argument here: write a class statement to make a class")
-        return type(arguments[0])
+        return _class_without_meta(type(arguments[0]))
 
 
 class safe_type(metaclass=_TypeMeta):  # noqa: N801 - stands in for a builtin
     """type(x), isinstance(x, type) and annotations such as type[int], but no classes made from strings."""
 
     def __class_getitem__(cls, item: Any) -> Any:
-        return type[item]
+        return typing.Type[item]  # noqa: UP006 - an alias of `type` itself could be called
 
 
 def guarded_vars(*subject: Any) -> dict[str, Any]:
-    """vars(x) as a copy without private names."""
+    """vars(x) as a copy without private names, and of a class without what only an access may read."""
     if len(subject) != 1:
         raise TypeError("vars() needs an object here")
-    return {name: value for name, value in builtins.vars(subject[0]).items() if not attribute_refusal(name)}
+    own = {name: value for name, value in builtins.vars(subject[0]).items() if not attribute_refusal(name)}
+    return {name: value for name, value in own.items() if name not in RISKY_ATTRIBUTES or not _is_native(value)}
+
+
+def _is_native(value: Any) -> bool:
+    return type(value) in _NATIVE
 
 
 def guarded_dir(subject: Any) -> list[str]:

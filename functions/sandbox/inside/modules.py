@@ -118,7 +118,8 @@ HINTS = {
     "pickle": "Use json instead: data crosses the sandbox as JSON only.",
     "logging": "Use print(), or ctx.log(message).",
     "pathlib": "Functions have no file system. Pass the text as an argument.",
-    "io": "Functions have no files. Use a list of strings and ''.join().",
+    "io": "Functions have no files. For a text's lines, also for csv.reader: text.splitlines(). To collect text: "
+    "a list and ''.join(); csv.writer takes any object with a write method.",
     "inspect": "Functions cannot look at frames or source.",
     "ctypes": "Functions cannot call C code.",
     "importlib": "Write a plain import statement at the top instead.",

@@ -13,7 +13,7 @@ def words(text: str) -> list[str]:
 HOOK = "<getattr>"  # a name that source cannot spell, so nothing can shadow it
 RISKY_ATTRIBUTES = frozenset(
     words("""
-    format format_map mro vformat get_field get_value convert_field __setattr__ __delattr__
+    format format_map mro vformat get_field get_value convert_field __setattr__ __delattr__ __class__ __get__
 """)
 )
 
@@ -37,7 +37,7 @@ READABLE = frozenset(
 )
 CLASS_VARIABLES = frozenset(
     words("""
-    __slots__ __match_args__ __hash__ __doc__
+    __slots__ __match_args__ __hash__ __doc__ __set__ __delete__
 """)
 )
 MODULE_VARIABLES = frozenset(
@@ -96,6 +96,14 @@ def attribute_refusal(name: str, *, storing: bool = False) -> NameRefusal | None
     if name in READABLE and (not storing or name in ("__doc__", "__name__", "__qualname__")):
         return None
     return NameRefusal("dunder-attribute", f"{name} is not available in a function", _instead_of(name))
+
+
+def pattern_refusal(name: str) -> NameRefusal | None:
+    """Whether a class pattern may capture `.name`: it reads the attribute itself, without the guards of an access."""
+    if name in RISKY_ATTRIBUTES:
+        return NameRefusal("pattern-attribute", f"{name} cannot be captured by a pattern",
+                           "Match the object, and read the attribute afterwards.")  # fmt: skip
+    return attribute_refusal(name)
 
 
 def variable_refusal(name: str, *, in_class: bool = False) -> NameRefusal | None:

@@ -12,7 +12,7 @@ from typing import Any
 from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
 
 from . import modules
-from .names import HOOK, RISKY_ATTRIBUTES, NameRefusal, attribute_refusal, variable_refusal
+from .names import HOOK, RISKY_ATTRIBUTES, NameRefusal, attribute_refusal, pattern_refusal, variable_refusal
 from .refusals import Refusals
 
 FORBIDDEN_NAMES = {
@@ -159,7 +159,7 @@ class Policy(RestrictingNodeTransformer):
                 self._refusals.add(target, "match-args", "__match_args__ must be a literal tuple of names",
                                    'Write __match_args__ = ("x", "y").')  # fmt: skip
             else:
-                self._refuse(target, attribute_refusal(text))
+                self._refuse(target, pattern_refusal(text))
 
     def guard_iter(self, node: Any) -> Any:
         return self.node_contents_visit(node)
@@ -247,7 +247,7 @@ class Policy(RestrictingNodeTransformer):
 
     def visit_MatchClass(self, node: ast.MatchClass) -> Any:
         for name in node.kwd_attrs:
-            self._refuse(node, attribute_refusal(name))
+            self._refuse(node, pattern_refusal(name))
         return self.node_contents_visit(node)
 
     # Imports

@@ -11,7 +11,7 @@ import os
 import sys
 from json.encoder import encode_basestring_ascii
 from time import monotonic
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from . import values
@@ -130,12 +130,20 @@ _probe.close()
 
 
 def _globals(job: Job) -> dict[str, Any]:
+    found = vars(_module())
     if not job.order["safe_mode"]:
-        return {"__builtins__": builtins, "__name__": "stored_function", "CallFailed": CallFailed}
+        found |= {"__builtins__": builtins, "CallFailed": CallFailed}
+        return found
     names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
     names["__import__"] = importer(frozenset(job.order["imports"]))
-    return {"__builtins__": names, "__name__": "stored_function", "__doc__": None, HOOK: guarded_getattr,
-            "CallFailed": CallFailed, "HttpResponse": HttpResponse}  # fmt: skip
+    found |= {"__builtins__": names, HOOK: guarded_getattr, "CallFailed": CallFailed, "HttpResponse": HttpResponse}
+    return found
+
+
+def _module() -> ModuleType:
+    """dataclasses looks there for what annotations that are text mean."""
+    module = sys.modules["stored_function"] = ModuleType("stored_function")
+    return module
 
 
 def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:

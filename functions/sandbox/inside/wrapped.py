@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import typing
 from collections.abc import Callable
 from typing import Any
+
+from .names import attribute_refusal
 
 _COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
 
@@ -19,6 +24,57 @@ def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
         return wrapper
 
     return mark
+
+
+class cached_property:  # noqa: N801 - stands in for functools'
+    """Does not look into `__dict__`, which the real one does for any object and any name it is told."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.func, self.attrname, self.__doc__ = function, "", function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.attrname = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = vars(instance)[self.attrname] = self.func(instance)
+        return value
+
+
+_DOTTED = re.compile(r"[\w.\[\]|, '\"]+")
+
+
+def singledispatch(function: Callable[..., Any]) -> Any:
+    """functools.singledispatch, whose register() evaluates annotations that are text: only names may stand there."""
+    made = functools.singledispatch(function)
+    real = made.register
+
+    def register(cls: Any, func: Any = None) -> Any:
+        for text in getattr(cls if func is None else func, "__annotations__", {}).values():
+            if isinstance(text, str) and not (_DOTTED.fullmatch(text) and not any(map(attribute_refusal, names(text)))):
+                raise TypeError("register(): an annotation that is text must name a class")
+        return real(cls, func)
+
+    made.register = register  # type: ignore[method-assign,assignment]
+    return made
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def dataclass(cls: Any = None, /, **options: Any) -> Any:
+    """dataclasses.dataclass, which writes the names of fields into source: only names may stand there."""
+    from dataclasses import dataclass as real  # only the extended profile has it
+
+    def make(cls: Any) -> Any:
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            if type(name) is not str or not name.isidentifier() or isinstance(kind, typing.ForwardRef):
+                raise TypeError("dataclass(): write the fields into a class statement")
+        return real(cls, **options)
+
+    return make if cls is None else make(cls)
 
 
 def purge(*arguments: Any, **keywords: Any) -> None:
@@ -39,7 +95,8 @@ def run(main: Any, *, debug: bool | None = None) -> Any:
 
 
 REPLACED: dict[str, dict[str, Any]] = {
-    "functools": {"wraps": wraps},
+    "dataclasses": {"dataclass": dataclass},
+    "functools": {"wraps": wraps, "cached_property": cached_property, "singledispatch": singledispatch},
     "re": {"purge": purge},
     "asyncio": {"to_thread": to_thread, "run": run},
 }

@@ -353,3 +353,73 @@ def test_a_demand_for_full_isolation_is_kept():
         outcome = pool.execute("def main(): return 1", min_isolation="full", reuse=reuse)
         assert (outcome.status, outcome.error.type) == ("refused", "Isolation")
     pool.close()
+
+
+SIDE_DOORS = {
+    "format in a class pattern": "match '{0.__class__.__mro__}':\n  case str(format=f): return f(1)",
+    "format by position": "class S(str): __match_args__ = ('format',)\n match S('{0.__doc__.__mro__}'):\n  case S(f): return f(1)",
+    "format of super": "class S(str):\n  def f(self): return super().format(1)\n return S('{0.__class__.__mro__}').f()",
+    "format of vars": "return vars(str)['format']('{0.__class__.__mro__}', 1)",
+    "type of a class": "return type(int)('A', (), {})",
+    "class of a class": "return int.__class__('A', (), {})",
+    "class by getattr": "return getattr(int, '__class__')('A', (), {})",
+    "class in a pattern": "match int:\n  case object(__class__=t): return t('A', (), {})",
+    "class of an abstract class": "return type(ABC)('A', (), {})",
+    "alias of type": "return type[int]('A', (), {})",
+    "class method bound to a class": "return classmethod(lambda c: c).__get__(int)()('A', (), {})",
+    "class method of its class": "return classmethod.__get__(classmethod(lambda c: c), int)()('A', (), {})",
+    "class method of super": "class M(classmethod):\n  def f(self): return super().__get__(int)\n return M(lambda c: c).f()()('A', (), {})",
+    "partial class method": "return partialmethod(classmethod(lambda c: c)).__get__(int)()('A', (), {})",
+    "cached property": "c = cached_property(len)\n c.attrname = '__getattribute__'\n return c.__get__(object)((), '__class__')",
+    "dispatch": "@singledispatch\n def f(x): pass\n @f.register\n def g(x: 'print(1)'): pass",
+    "field names": "return dataclass(TypedDict('T', {'a=print(1)': int}))",
+    "forward references": "return dataclass(NamedTuple('N', [('a', 'print(1)')]))",
+}
+
+
+@pytest.mark.parametrize("door", SIDE_DOORS)
+def test_the_language_layer_has_no_side_door(door):
+    head = "from abc import ABC\nfrom dataclasses import dataclass\nfrom typing import NamedTuple, TypedDict\n"
+    head += "from functools import cached_property, partialmethod, singledispatch\n"
+    outcome = run(f"{head}def main():\n {SIDE_DOORS[door]}\n", *modules.EXPORTS)
+    assert (outcome.status, outcome.printed) in {("refused", ""), ("error", "")}, outcome
+
+
+def test_what_honest_code_does_next_to_a_side_door_works():
+    source = """
+from __future__ import annotations
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+from typing import Literal
+
+@singledispatch
+def kind(x) -> Literal["other"]: return "other"
+@kind.register
+def number(x: int | float) -> dict[str, int]: return "number"
+@kind.register(list)
+def many(x): return "list"
+
+class Upper:
+    def __set_name__(self, owner, name): self.name = "_" + name
+    def __get__(self, one, owner=None): return getattr(one, self.name)
+    def __set__(self, one, text): setattr(one, self.name, text.upper())
+
+@dataclass(frozen=True)
+class Report:
+    format: str
+    @cached_property
+    def length(self) -> int: return len(self.format)
+
+class Sheet:
+    title = Upper()
+    def bound(self): return (lambda self: self.title).__get__(self)()
+
+def main():
+    sheet = Sheet()
+    sheet.title = "a"
+    r = Report("pdf")
+    same = type(int) is type and isinstance(r, r.__class__) and type(r) is Report
+    return [kind(1), kind([]), kind(""), sheet.bound(), r.length, r.length, vars(r)["format"], r.format, same]
+"""
+    expected = ["number", "list", "other", "A", 3, 3, "pdf", "pdf", True]
+    assert run(source, "dataclasses", "functools").result == expected
