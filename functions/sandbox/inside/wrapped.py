@@ -56,7 +56,7 @@ def singledispatch(function: Callable[..., Any]) -> Any:
                 raise TypeError("register(): an annotation that is text must name a class")
         return real(cls, func)
 
-    made.register = register  # type: ignore[method-assign,assignment]
+    made.register = register  # type: ignore[method-assign]
     return made
 
 
