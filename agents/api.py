@@ -9,6 +9,7 @@ from rest_framework import mixins, viewsets
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from agents.filters import FilterSet
 from agents.models import Agent, ApiKey, AuditEvent, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers import (
@@ -54,10 +55,10 @@ NEW_AGENT = OpenApiExample(
 )
 
 
-class AgentFilter(filters.FilterSet):
+class AgentFilter(FilterSet):
     provider = filters.CharFilter("provider__name", help_text="A provider's name.")
 
-    class Meta:
+    class Meta(FilterSet.Meta):
         model = Agent
         fields = ["name", "enabled"]
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import exceptions as drf
 from rest_framework.pagination import CursorPagination
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid
+from agents.filters import Filters
 from agents.strict import no_such
 
 PAGING = frozenset(["limit", "cursor"])
@@ -77,7 +77,7 @@ def known_parameters(view: Any, queryset: Any) -> set[str]:
     """What this list can be narrowed by."""
     known = set(getattr(view, "parameters", {}).get(view.action, ()))
     if view.action == "list":
-        filters = DjangoFilterBackend().get_filterset_class(view, queryset)
+        filters = Filters().get_filterset_class(view, queryset)
         known |= set(filters.base_filters) if filters else set()
     return known
 

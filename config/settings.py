@@ -251,7 +251,7 @@ REST_FRAMEWORK = {
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.negotiation.Negotiation",
     "DEFAULT_THROTTLE_CLASSES": ["agents.throttles.Rate"],
     "DEFAULT_PAGINATION_CLASS": "agents.pagination.Cursor",
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_FILTER_BACKENDS": ["agents.filters.Filters"],
     "DEFAULT_SCHEMA_CLASS": "agents.openapi.Schema",
     "EXCEPTION_HANDLER": "config.errors.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

@@ -69,7 +69,7 @@ class DeviceCallSerializer(serializers.ModelSerializer):
 
 class OfferSerializer(serializers.ModelSerializer):
     tool = serializers.CharField(
-        source="tool.name", default=None, read_only=True, allow_null=True, help_text="The catalogue tool it became."
+        source="tool.name", read_only=True, allow_null=True, help_text="The catalogue tool it became."
     )
 
     class Meta:

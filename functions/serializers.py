@@ -66,9 +66,7 @@ class FunctionSerializer(OwnedSerializer):
         write_only=True, required=False, allow_blank=True, max_length=64,
         help_text="The draft_sha256 you have seen: 409 when somebody changed it since.",
     )  # fmt: skip
-    published_version = serializers.IntegerField(
-        source="published.number", default=None, read_only=True, allow_null=True
-    )
+    published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
     refusals = serializers.SerializerMethodField(help_text="Empty: what is refused is not stored.")
     draft_sha256 = serializers.SerializerMethodField(
         help_text="Of the working row; changing and publishing take it as `expected`."
@@ -108,9 +106,7 @@ def fill(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
 
 
 class FunctionSummarySerializer(OwnedSerializer):
-    published_version = serializers.IntegerField(
-        source="published.number", default=None, read_only=True, allow_null=True
-    )
+    published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
         model = StoredFunction

@@ -23,7 +23,7 @@ class BudgetSerializer(KnownFields, serializers.ModelSerializer):
 
     agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
     team = serializers.CharField(source="team.name", required=False, allow_null=True)
-    user = serializers.CharField(source="user.username", read_only=True, allow_null=True, default=None)
+    user = serializers.CharField(source="user.username", read_only=True, allow_null=True)
 
     class Meta:
         model = Budget
@@ -115,6 +115,9 @@ UsageRow = inline_serializer(
 )
 
 
+DAYS = {"type": "integer", "minimum": 1, "maximum": 366}
+
+
 class UsageView(APIView):
     """Tokens and cost of your runs."""
 
@@ -124,13 +127,15 @@ class UsageView(APIView):
         operation_id="usage",
         parameters=[
             OpenApiParameter("by", str, enum=sorted(usage.GROUPS), default="agent"),
-            OpenApiParameter("days", int, description="How far back, 1 to 366."),
+            OpenApiParameter("days", DAYS, default=30, description="How far back."),
         ],
         responses=inline_serializer("UsageTable", {"results": serializers.ListField(child=UsageRow)}),
     )
     def get(self, request: Any) -> Response:
         by, days = request.query_params.get("by", "agent"), request.query_params.get("days", "30")
-        if by not in usage.GROUPS or not (days.isascii() and days.isdigit() and 1 <= int(days[:4]) <= 366):
+        if by not in usage.GROUPS or not (
+            days.isascii() and days.isdigit() and len(days) < 4 and 1 <= int(days) <= 366
+        ):
             raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
         now = timezone.now()
         runs = Run.objects.visible_to(request.user)

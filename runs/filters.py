@@ -2,15 +2,17 @@
 
 from django_filters import rest_framework as filters
 
+from agents.filters import FilterSet
+
 from .models import Run, Schedule, Session
 
 
-class RunFilter(filters.FilterSet):
+class RunFilter(FilterSet):
     agent = filters.CharFilter("agent__name", help_text="An agent's name.")
     chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
     worker = filters.CharFilter("lease_owner", help_text="Held by this worker now.")
 
-    class Meta:
+    class Meta(FilterSet.Meta):
         model = Run
         fields = {
             "status": ["exact", "in"],
@@ -22,18 +24,18 @@ class RunFilter(filters.FilterSet):
         }
 
 
-class SessionFilter(filters.FilterSet):
+class SessionFilter(FilterSet):
     agent = filters.CharFilter("agent__name", help_text="An agent's name.")
 
-    class Meta:
+    class Meta(FilterSet.Meta):
         model = Session
         fields = ["status", "parent"]
 
 
-class ScheduleFilter(filters.FilterSet):
+class ScheduleFilter(FilterSet):
     agent = filters.CharFilter("agent__name", help_text="An agent's name.")
     chain = filters.CharFilter("chain__name", help_text="A chain's name.")
 
-    class Meta:
+    class Meta(FilterSet.Meta):
         model = Schedule
         fields = ["name", "enabled"]

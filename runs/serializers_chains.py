@@ -86,9 +86,7 @@ class ChainSerializer(OwnedSerializer):
     output_schema = OptionalSchemaField()
     timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Seconds a run may take.")
     grants = GrantSerializer(many=True, required=False, help_text="Left out: one for each tool that a step names.")
-    published_version = serializers.IntegerField(
-        source="published.number", default=None, read_only=True, allow_null=True
-    )
+    published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
         model = Chain

@@ -5,6 +5,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agents.models import Agent
 from agents.pagination import PAGING, Cursor, known_parameters
+from runs.models import Session
 
 V1 = "/api/v1"
 
@@ -55,3 +56,38 @@ def test_each_list_reads_the_parameters_that_openapi_tells_of():
     found = list(lists())
     assert len(found) > 30
     assert {path: declared for path, declared, _ in found} == {path: known for path, _, known in found}
+
+
+@pytest.mark.parametrize("value", ["yes", "", "null", "fasle"])
+def test_a_flag_is_true_or_false(alice_api, two, value):
+    answer = alice_api.get(f"{V1}/agents/?enabled={value}")
+    assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "enabled"
+    assert len(alice_api.get(f"{V1}/agents/?enabled=true").json()["results"]) == 2
+    assert alice_api.get(f"{V1}/agents/?enabled=False").json()["results"] == []
+
+
+@pytest.mark.parametrize("path", ["runs/?session=", "runs/?root=", "sessions/?parent=", "approvals/?run="])
+def test_an_id_that_is_not_there_finds_nothing_and_an_empty_one_is_refused(alice_api, path):
+    nobody = "018f0000-0000-7000-8000-000000000000"
+    assert alice_api.get(f"{V1}/{path}{nobody}").json()["results"] == []
+    assert alice_api.get(f"{V1}/{path}").status_code == 422
+    assert alice_api.get(f"{V1}/{path}x").status_code == 422
+
+
+def test_another_persons_session_and_one_that_is_not_there_look_alike(alice_api, bob):
+    theirs = Session.objects.create(owner=bob)
+    assert alice_api.get(f"{V1}/runs/?session={theirs.pk}").json() == {"results": [], "next": None}
+
+
+@pytest.mark.parametrize("days", ["0", "367", "00011111", "-1", "1.5", ""])
+def test_usage_goes_back_a_year_at_most(alice_api, days):
+    assert alice_api.get(f"{V1}/usage/?days={days}").status_code == 422
+
+
+def test_what_is_patched_shows_that_nothing_is_published(alice_api, two):
+    code = "def main() -> int:\n    return 1\n"
+    alice_api.post(f"{V1}/functions/", {"name": "f", "source": code})
+    alice_api.post(f"{V1}/chains/", {"name": "c", "steps": []})
+    for path in ("agents/one", "functions/f", "chains/c"):
+        answer = alice_api.patch(f"{V1}/{path}", {"description": "new"}, content_type="application/json")
+        assert answer.json()["published_version"] is None, path
