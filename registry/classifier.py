@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from decimal import Decimal
+from typing import Any, Protocol
 
 import structlog
 from django.conf import settings
@@ -36,9 +37,16 @@ class Verdict:
     reason: str
 
 
-def classify(user: Any, text: str, profiles: Sequence[Profile]) -> Verdict | None:
-    """None where no model is configured, or where it does not answer properly."""
-    if not settings.ROUTER_MODEL:
+class Purse(Protocol):
+    """What pays for the question; runs know it and pass it in."""
+
+    def is_open(self) -> bool: ...
+    def take(self, input_tokens: int, output_tokens: int, cost: Decimal) -> None: ...
+
+
+def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | None = None) -> Verdict | None:
+    """None where no model is configured, where its budget is used up, or where it does not answer properly."""
+    if not settings.ROUTER_MODEL or (purse and not purse.is_open()):
         return None
     provider_name, _, model_name = settings.ROUTER_MODEL.partition(":")
     provider = provider_named(user, provider_name)
@@ -55,10 +63,13 @@ def classify(user: Any, text: str, profiles: Sequence[Profile]) -> Verdict | Non
         watch=Watch(deadline=timezone.now() + timedelta(seconds=TIME_S)),
     )
     try:
-        answer, _, _ = ask(chat_model(provider, ModelParams(temperature=0)), question, ())
+        answer, asked, _ = ask(chat_model(provider, ModelParams(temperature=0)), question, ())
     except (ModelFailed, CannotBuild) as error:
         log.warning("router_model_failed", reason=str(error))
         return None
+    if purse:
+        spent = answer.input_tokens, answer.output_tokens
+        purse.take(*spent, provider.cost(asked, *spent))
     return read_verdict(answer.text, names)
 
 

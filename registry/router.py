@@ -69,10 +69,12 @@ def route(
     explicit: Agent | str | None = None,
     track_record: TrackRecord | None = None,
     methods: Sequence[str] | None = None,
+    purse: classifier.Purse | None = None,
 ) -> Route:
     """Choose among the published agents this person can see.
 
-    Raises NotFound where `explicit` names nobody. `methods` leaves out others (benchmarks).
+    Raises NotFound where `explicit` names nobody. `methods` leaves out others (benchmarks). `purse` pays for asking a
+    model; where it is empty, none is asked.
     """
     if explicit is not None:
         return named(user, explicit)
@@ -81,7 +83,7 @@ def route(
     profiles = profiles_for(user)
     if not profiles:
         return Route(None, "nobody", reason="There is no published agent that you can use.")
-    decision = decide(profiles, text, user=user, track_record=track_record, methods=methods)
+    decision = decide(profiles, text, user=user, track_record=track_record, methods=methods, purse=purse)
     if decision.profile is None:
         return Route(None, decision.method, decision.candidates, decision.reason)
     return route_to(decision.profile, decision.method, decision.candidates, decision.reason)
@@ -102,13 +104,15 @@ def decide(
     user: Any = None,
     track_record: TrackRecord | None = None,
     methods: Sequence[str] | None = None,
+    purse: classifier.Purse | None = None,
 ) -> Decision:
     """The first method that is sure decides; what the last one considered is kept in any case."""
     considered: list[Candidate] = []
+    asker = Asker(user, purse)
     for method, ask in METHODS.items():
         if methods is not None and method not in methods:
             continue
-        found = ask(profiles, text, user)
+        found = ask(profiles, text, asker)
         if found is None:
             continue  # not configured, or out of order
         considered = found.candidates or considered
@@ -121,6 +125,14 @@ def decide(
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants to know, and what pays for asking a model."""
+
+    user: Any
+    purse: classifier.Purse | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a method says: equally good winners (none: it is not sure), and whom it considered."""
 
@@ -130,7 +142,7 @@ class Found:
     is_final: bool = False
 
 
-def by_capability(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
     """The agents that have a capability whose words all stand in the message; the longest capability wins."""
     hits = matching.capability_hits(profiles, text)
     best = max((len(words) for _, _, words in hits), default=0)
@@ -146,9 +158,10 @@ def what_it_can(profile: Profile, winners: Sequence[tuple[Profile, str]]) -> str
     return ", ".join(f"“{capability}”" for able, capability in winners if able.id == profile.id)
 
 
-def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
     """What the configured model says; its "nobody" is final."""
-    verdict = classifier.classify(user, text, matching.shortlist(profiles, text, classifier.AT_MOST))
+    shown_to_it = matching.shortlist(profiles, text, classifier.AT_MOST)
+    verdict = classifier.classify(asker.user, text, shown_to_it, asker.purse)
     if verdict is None:
         return None
     chosen = [profile for profile in profiles if profile.name == verdict.agent]
@@ -156,16 +169,16 @@ def by_classifier(profiles: Sequence[Profile], text: str, user: Any) -> Found | 
     return Found(chosen, shown, verdict.reason or "the model says that nobody fits", is_final=True)
 
 
-def by_embeddings(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
     """The nearest agent, where an embedding model is configured and it is near enough."""
-    ranked = embeddings.ranked(user, text, profiles)
+    ranked = embeddings.ranked(asker.user, text, profiles)
     if ranked is None:
         return None
     shown = [Candidate(one.name, round(score, 4), "similar in meaning") for one, score in ranked[:SHOWN]]
     return Found(embeddings.winners(ranked), shown, "nearest in meaning")
 
 
-def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
+def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
     """The agent whose description shares the most telling words, if it stands out."""
     ranked = matching.ranked(profiles, text)
     shown = [
@@ -177,7 +190,7 @@ def by_words(profiles: Sequence[Profile], text: str, user: Any) -> Found | None:
     return Found(winners, shown, shown[0].reason if shown else "")
 
 
-METHODS: dict[str, Callable[[Sequence[Profile], str, Any], Found | None]] = {
+METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Found | None]] = {
     "capability": by_capability,
     "classifier": by_classifier,
     "embeddings": by_embeddings,

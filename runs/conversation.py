@@ -58,7 +58,7 @@ class Conversation:
         run = self.run
         message = history.own_messages(run)[0]
         session_agent = run.session.agent if run.session else None
-        route = routing.choose(run.principal, message.text, session_agent=session_agent)
+        route = routing.choose(run.principal, message.text, run=run, session_agent=session_agent)
         routing.record(run, route)
         if route.agent is None:
             raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")

@@ -88,7 +88,7 @@ def message_of(given: dict[str, Any]) -> str:
 def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
     """The agent of this step, the version to run, and the router's reasons; the principal must be able to see it."""
     if step.target_kind == "router":
-        route = routing.choose(run.principal, message_of(given))
+        route = routing.choose(run.principal, message_of(given), run=run)
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
         return route.agent, route.agent.published, route

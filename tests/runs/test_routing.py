@@ -1,11 +1,13 @@
 """Messages that name no agent, and small models that can only keep to a schema, over HTTP."""
 
 import json
+from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
 from agents.models import Provider
-from runs.models import Run, Session
+from runs.models import Budget, Run, Session
 from tests.fakes import StubOpenAI, says
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +74,47 @@ def test_a_message_that_names_no_agent_finds_one_or_fails_with_a_reason(send, ma
     assert (run["status"], run["agent"]) == ("succeeded", "cook")
     run = send("/api/v1/messages", "How tall is the Matterhorn?")
     assert (run["status"], run["error"]["code"]) == ("failed", "nobody_fits")
+
+
+@pytest.fixture
+def mind(stub, settings):
+    """A model that routes, at ten dollars per million tokens."""
+    Provider.objects.create(
+        name="mind", kind="openai-compatible", base_url=stub.url, prices={"*": {"input": 10, "output": 10}}
+    )
+    settings.ROUTER_MODEL = "mind:small"
+    return stub
+
+
+def verdict(agent):
+    return says(json.dumps({"agent": agent, "confidence": 0.9, "reason": "it is about food"}))
+
+
+def test_what_the_routers_model_takes_is_the_runs(send, make_agent, stub_provider, mind):
+    make_agent("cook", **COOK, provider=stub_provider)
+    mind.script(verdict("cook"), says("Eat."))
+    run = send("/api/v1/messages", "I am hungry")
+    assert (run["status"], run["agent"], run["turns"]) == ("succeeded", "cook", 1)
+    usage = run["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], Decimal(usage["cost"])) == (22, 14, Decimal("0.00018"))
+    mind.script(verdict("NOBODY"))
+    run = send("/api/v1/messages", "How tall is the Matterhorn?")
+    assert (run["error"]["code"], run["usage"]["input_tokens"]) == ("nobody_fits", 11)
+
+
+def test_with_a_budget_used_up_a_route_is_found_without_the_model(
+    alice, ask, send, make_agent, stub_provider, mind, time_machine
+):
+    time_machine.move_to(timezone.now().replace(hour=12))  # no month ends meanwhile
+    make_agent("cook", **COOK, provider=stub_provider)
+    Budget.objects.create(user=alice, period="month", max_tokens=37)
+    mind.script(verdict("cook"), says("Eat."), verdict("cook"))
+    send("/api/v1/messages", "I am hungry")
+    assert (ask("I am hungry")["method"], len(mind.requests)) == ("classifier", 3)
+    Budget.objects.update(max_tokens=30)
+    assert (ask("I am hungry")["method"], ask("Suggests leeks recipes")["agent"]) == ("nobody", "cook")
+    assert send("/api/v1/messages", "I am hungry")["error"]["code"] == "nobody_fits"
+    assert len(mind.requests) == 3
 
 
 @pytest.fixture
