@@ -9,6 +9,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from agents import throttles
+from agents.line import Line
 from agents.models import Agent, ApiKey, Membership, Provider, Team
 
 EVERYTHING = ["*", "approvals:decide"]
@@ -75,6 +77,15 @@ def api(db: None) -> Callable[..., ApiClient]:
         return ApiClient(user, secret)
 
     return client_for
+
+
+@pytest.fixture
+def one_minute(time_machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are counted from none, all in one minute, however slowly the cache answers (or else they pass)."""
+    patient = Line(settings.CACHE_URL, timeout_s=60)
+    patient.ask(("FLUSHDB",))
+    monkeypatch.setattr(throttles, "line", lambda: patient)
+    time_machine.move_to("2026-01-01T12:00:30Z", tick=False)
 
 
 @pytest.fixture

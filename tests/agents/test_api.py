@@ -1,5 +1,4 @@
 import pytest
-import time_machine
 
 from agents import throttles
 from agents.models import Agent, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
@@ -397,12 +396,10 @@ def test_requests_pass_while_the_cache_is_down(alice, api, settings):
         throttles.line.cache_clear()
 
 
-def test_too_many_requests_are_told_when_to_come_back(alice, api, settings):
+def test_too_many_requests_are_told_when_to_come_back(alice, api, settings, one_minute):
     settings.RATE_PER_KEY = 3
-    throttles.line().ask(("FLUSHDB",))
     client = api(alice)
-    with time_machine.travel("2026-01-01T12:00:30Z", tick=False):
-        statuses = [client.get(f"{V1}/me").status_code for _ in range(4)]
-        refused = client.get(f"{V1}/me")
+    statuses = [client.get(f"{V1}/me").status_code for _ in range(4)]
+    refused = client.get(f"{V1}/me")
     assert statuses == [200, 200, 200, 429]
     assert (refused.json()["error"]["code"], refused["Retry-After"]) == ("rate_limited", "31")

@@ -6,8 +6,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from agents import throttles
-
 
 @pytest.mark.parametrize("path", ["/nothing/here", "/runs/nothing/"])
 def test_what_is_not_there_is_said_in_our_own_words(path, client, db):
@@ -26,11 +24,9 @@ def test_a_form_from_another_site_is_refused_in_our_own_words(alice):
 
 
 @pytest.mark.parametrize("path", ["/login/", "/admin/login/"])
-def test_a_password_is_not_guessed_without_end(path, settings, client, db, time_machine):
-    """The right one comes too late, and another person is in nobody's way. All within a minute, which counts anew."""
+def test_a_password_is_not_guessed_without_end(path, settings, client, db, one_minute):
+    """The right one comes too late, and another person is in nobody's way."""
     settings.LOGIN_TRIES = 3
-    throttles.line().ask(("FLUSHDB",))
-    time_machine.move_to("2026-01-01T12:00:30Z", tick=False)
     name, other = secrets.token_hex(6), secrets.token_hex(6)
     for person in (name, other):
         get_user_model().objects.create_superuser(person, password="right horse")

@@ -5,12 +5,10 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
-import time_machine
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.utils import timezone
 
-from agents import throttles
 from agents.models import ApiKey
 from config.asgi import application
 from runs import endings, intake
@@ -21,11 +19,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def few(settings):
+def few(settings, one_minute):
     settings.RATE_PER_KEY = 3
-    throttles.line().ask(("FLUSHDB",))
-    with time_machine.travel("2026-01-01T12:00:30Z", tick=False):
-        yield
 
 
 @pytest.fixture
