@@ -7,11 +7,13 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from runs.supervisor import postgres, processes, valkey
 
@@ -31,6 +33,8 @@ PLUGINS = (  # they import models, so they come after Django's set-up
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",
         "OPENAI_BASE_URL")  # fmt: skip
 FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
+OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 children: list[int] = []
 
 
@@ -54,10 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    for connection in connections.all(initialized_only=True):
-        connection.close()
-        if connection.vendor == "postgresql":
-            connection.close_pool()  # it would try to reach the server that is stopped now
+    for one in connections.all(initialized_only=True):
+        one.close()
+        if one.vendor == "postgresql":
+            one.close_pool()  # it would try to reach the server that is stopped now
     for child in children:
         os.kill(child, signal.SIGINT)
     for child in children:
@@ -68,6 +72,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"database: {config.getoption('db')}"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """PostgreSQL drops no database that anybody is connected to, and threads of asynchronous tests live on."""
+    yield
+    if connection.vendor == "postgresql":
+        with django_db_blocker.unblock(), connection.cursor() as cursor:
+            cursor.execute(OTHER_SESSIONS)
 
 
 def forget_what_is_set_here() -> None:
