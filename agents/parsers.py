@@ -1,10 +1,11 @@
-"""One reader for JSON bodies: what no database column could hold is refused here, once, for every path."""
+"""One reader for JSON bodies: what is too large or no database column could hold is refused here, for every path."""
 
 import json
 import math
 import re
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
@@ -18,15 +19,17 @@ LONE = re.compile("[\x00\ud800-\udfff]")
 
 
 class JSONParser(BaseParser):
-    """UTF-8 JSON (RFC 8259). Raises ParseError (400)."""
+    """UTF-8 JSON (RFC 8259). Raises ParseError (400) and RequestDataTooBig (413)."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        raw = stream.read(limit + 1)  # Django itself looks at the size of `request.body` only, not of what is streamed
+        if len(raw) > limit:
+            raise RequestDataTooBig
         try:
-            return read(stream.read())
-        except RequestDataTooBig:
-            raise
+            return read(raw)
         except ValueError as error:
             raise ParseError(f"The body is not JSON: {error}")
 

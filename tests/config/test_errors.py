@@ -50,3 +50,11 @@ def test_what_is_refused_is_no_error_to_track(alice_api, tracker):
     assert alice_api.get(f"{V1}/agents/nothing").status_code == 404
     assert alice_api.post(f"{V1}/agents/", {}).status_code == 422
     assert tracker.heard == []
+
+
+@pytest.mark.parametrize("path", ["agents/", "agents/assistant/messages", "functions/validate", "devices/pair"])
+def test_a_body_larger_than_the_site_takes_is_413_and_read_no_further(alice_api, path, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    too_much = b'{"name": "large", "text": "' + b"x" * 1000
+    answer = alice_api.post(f"/api/v1/{path}", too_much)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
