@@ -8,15 +8,17 @@ django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  (models are ready only now)
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.urls import re_path  # noqa: E402
 
 from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
 from devices.consumers import DeviceConsumer  # noqa: E402
 from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
 from runs import device_runs  # noqa: E402
+from runs.consumers import NowhereConsumer  # noqa: E402
 from runs.urls import websocket_urlpatterns  # noqa: E402
 
-people = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+people = AuthMiddlewareStack(URLRouter([*websocket_urlpatterns, re_path("", NowhereConsumer.as_asgi())]))
 # Devices have their own credential, so no login session is looked for.
 devices = DeviceConsumer.as_asgi(
     on_settled=device_runs.call_settled,

@@ -116,6 +116,13 @@ def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
     return (user, None) if user is not None and user.is_authenticated else (None, None)
 
 
+class NowhereConsumer(Authenticated):
+    """Every other path: the router of Channels would raise, which a client sees as a broken server."""
+
+    async def begin(self) -> tuple[int, str]:
+        return MISSING, "There is no socket here: they are /ws/sessions/{id}/ and /ws/runs/{id}/."
+
+
 class RunConsumer(Authenticated):
     """/ws/runs/{id}/?after=seq: replay, then live; closes when the run has ended."""
 

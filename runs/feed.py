@@ -6,6 +6,7 @@ falls further behind than that reads the rows, so a slow reader costs no memory 
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,10 +46,13 @@ class Feed:
         self.last = run.last_event  # number of the newest event told; at first, of those that were stored before
         self.is_over = run.finished_at is not None
         self.text, self.turn = "", 0  # of the reply being written
+        self.finished = 0  # the last turn whose answer is told as a whole
         self.told = 0  # frames so far
         self.recent: deque[Frame] = deque(maxlen=KEPT)
         self.news = asyncio.Event()
         self.doubt = asyncio.Event()  # something may be stored that was not heard
+        self.is_behind = True  # until the rows are read, deltas are held: what comes before them may be stored
+        self.held: list[Frame] = []
         self.wants_text = False
         self.work: asyncio.Task[None] | None = None
 
@@ -81,11 +85,15 @@ class Feed:
 
     def hear(self, frame: Frame) -> None:
         """What the broker told. An event that is not the next one is read from the rows, with those before it."""
-        if frame.seq is None:
+        if frame.seq is None and self.is_behind:
+            self.held.append(frame)
+            self.doubt.set()
+        elif frame.seq is None:
             self.tell_piece(frame)
         elif frame.seq == self.last + 1:
             self.tell_event(frame)
         elif frame.seq > self.last:
+            self.is_behind = True
             self.doubt.set()
 
     def may_have_missed(self) -> None:
@@ -96,12 +104,29 @@ class Feed:
     def tell_event(self, frame: Frame) -> None:
         self.last = frame.seq or self.last
         if frame.type == "model.finished":
-            self.text = ""
+            turn = frame.data.get("turn", 0)
+            self.tell_held(turn)
+            self.text, self.finished = "", turn
+        elif frame.is_last:
+            self.tell_held()
         self.tell(frame)
+
+    def tell_held(self, turn: float = math.inf) -> None:
+        """The deltas, up to those of a turn, that waited for the rows; but for what the text so far has of them."""
+        held = [frame for frame in self.held if frame.data["turn"] <= turn]
+        self.held = [frame for frame in self.held if frame.data["turn"] > turn]
+        for frame in held:
+            if not self.has_told(frame.data):
+                self.tell_piece(frame)
+
+    def has_told(self, piece: dict[str, Any]) -> bool:
+        return piece["turn"] == self.turn and piece["offset"] + len(piece["text"]) <= len(self.text)
 
     def tell_piece(self, frame: Frame) -> None:
         """A delta; the text so far is kept for those who join later."""
         piece = frame.data
+        if piece["turn"] <= self.finished:
+            return
         if piece["turn"] != self.turn:
             self.text, self.turn = "", piece["turn"]
         if piece["offset"] > len(self.text):  # something was written before this feed listened
@@ -145,6 +170,9 @@ class Feed:
                     self.tell_event(frame)
         if self.wants_text:
             await self.ask_for_text()
+        self.is_behind = self.doubt.is_set()
+        if not self.is_behind:
+            self.tell_held()
         if self.told == before and not was_in_doubt:
             self.tell(HEARTBEAT)
 

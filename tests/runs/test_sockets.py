@@ -71,6 +71,19 @@ def test_a_handshake_beyond_the_limit_is_turned_away(few, alice, session):
     assert "closed_4429" in told["text"] and closed["code"] == 4429
 
 
+@pytest.mark.parametrize("path", ["/ws/", "/ws/runs/not-an-id/", "/ws/sessions/not-an-id/", "/elsewhere"])
+def test_a_path_that_is_no_socket_is_closed_as_not_found(alice, path):
+    _, secret = ApiKey.make(alice, ["*"])
+
+    async def knock(*headers):
+        socket = WebsocketCommunicator(application, path, headers=[(b"origin", b"http://localhost"), *headers])
+        await socket.connect(timeout=60)
+        return (await all_frames(socket))[-1]["code"]
+
+    assert in_a_loop(knock((b"authorization", f"Bearer {secret}".encode()))) == 4404
+    assert in_a_loop(knock()) == 4401
+
+
 def talking(session, secret, *frames):
     """What a session's socket says to each of these frames, its next word to each."""
 

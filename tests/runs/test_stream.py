@@ -178,6 +178,36 @@ async def test_the_next_event_brings_those_that_the_broker_lost(run, tell, end, 
     assert watcher.numbers == [1, 2, 3]
 
 
+async def test_a_delta_is_never_told_before_the_events_that_came_before_it(run, tell, write, end, monkeypatch):
+    """The tool's result was stored and not heard yet: the words about it wait for it."""
+    watcher = Watcher(run)
+    await watcher.has(lambda one: one.numbers == [1])
+    with monkeypatch.context() as lost:
+        lost.setattr(events.broadcast, "publish_many", lambda *_, **__: False)
+        await tell("tool.called")
+    await tell("tool.finished")  # its number shows that one was not heard, so the rows are read
+    await write("Done", ".")
+    await watcher.has(lambda one: one.text == "Done.")
+    await end()
+    await at_end(watcher)
+    assert (watcher.numbers, watcher.text) == ([1, 2, 3, 4], "Done.")
+    assert [frame.seq for frame in watcher.frames[:3]] == [1, 2, 3]
+
+
+async def test_a_delta_waits_while_the_rows_are_read(run):
+    told = feed.Feed(run, ear=None)
+    piece = Frame(str(run.pk), "message.delta", '{"turn": 2, "offset": 0, "text": "Done."}')
+    told.hear(piece)
+    assert (list(told.recent), told.doubt.is_set()) == ([], True)
+    for seq, turn in ((2, 1), (3, 2)):
+        told.tell_event(Frame(str(run.pk), "model.finished", f'{{"turn": {turn}}}', seq=seq, at=""))
+    told.is_behind = False
+    told.hear(piece)  # late: its turn is told as a whole
+    assert [(frame.type, frame.data["turn"]) for frame in told.recent] == [
+        ("model.finished", 1), ("message.delta", 2), ("model.finished", 2),
+    ]  # fmt: skip
+
+
 async def test_a_late_joiner_gets_the_text_so_far_and_then_the_rest(run, write, end):
     first = Watcher(run)
     await first.has(lambda one: one.numbers == [1])
