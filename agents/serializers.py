@@ -63,7 +63,7 @@ class OwnedSerializer(StrictModelSerializer):
         owner = self.instance.owner if self.instance else self.context["request"].user
         taken = self.Meta.model.objects.filter(owner=owner, name=name)
         if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
-            raise Conflict(f"There is a {self.Meta.model._meta.verbose_name} “{name}” already.", code="name_taken")
+            raise Conflict(f"Another {self.Meta.model._meta.verbose_name} is called “{name}” already.", code="name_taken")
         return name
 
     def create(self, validated: dict[str, Any]) -> Any:
@@ -247,7 +247,7 @@ class TeamSerializer(StrictModelSerializer):
         for check in Team._meta.get_field("name").validators:
             check(name)
         if Team.objects.filter(name=name).exclude(pk=self.instance.pk if self.instance else None).exists():
-            raise Conflict(f"There is a team “{name}” already.", code="name_taken")
+            raise Conflict(f"Another team is called “{name}” already.", code="name_taken")
         return name
 
     def validate_members(self, members: list[dict[str, Any]]) -> list[Membership]:

@@ -26,7 +26,7 @@ def refusals(what: str) -> Iterator[None]:
         users = sorted({str(row) for row in list(error.protected_objects)[:5]})
         raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
     except IntegrityError:
-        raise Conflict(f"There is a {what} of that name already.", code="name_taken")
+        raise Conflict(f"Another {what} has that name already.", code="name_taken")
 
 
 class Audited:

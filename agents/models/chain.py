@@ -119,7 +119,8 @@ class Chain(Owned):
 
     @transaction.atomic
     def replace_steps(self, steps: list[dict[str, Any]]) -> None:
-        """Write the steps anew from dicts shaped like StepSpec; their order is their position."""
+        """Write the steps anew from dicts shaped like StepSpec; their order is their position. Raises Invalid."""
+        refuse_doubles([step.get("key") for step in steps])
         self.steps.all().delete()
         ChainStep.objects.bulk_create(
             ChainStep(chain=self, position=position, **columns_of(step)) for position, step in enumerate(steps)
@@ -324,6 +325,16 @@ def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None
     return deepest + 1
 
 
+def refuse_doubles(keys: list[Any]) -> None:
+    """Raises Invalid where two steps have one key."""
+    for key in keys:
+        if keys.count(key) > 1:
+            detail = {"step": key, "code": "duplicate_step", "message": f"Two steps are called “{key}”."}
+            raise Invalid(
+                f"Two steps are called “{key}”.", code="duplicate_step", hint="Keys are unique.", details=[detail]
+            )
+
+
 def columns_of(step: dict[str, Any]) -> dict[str, Any]:
     """A step as people write it → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` name the target too."""
     written = dict(step)
@@ -336,7 +347,7 @@ def columns_of(step: dict[str, Any]) -> dict[str, Any]:
         raise Invalid(
             f"Step “{step.get('key', '?')}” has the unknown field “{sorted(unknown)[0]}”.",
             code="unknown_field",
-            hint=f"A step takes {', '.join(sorted([*columns, *STEP_OPTIONS]))}.",
+            hint=f"A step takes {', '.join(sorted([*columns, *STEP_OPTIONS, 'agent', 'tool', 'chain']))}.",
         )
     return {name: value for name, value in written.items() if value is not None} | {"options": options}
 

@@ -53,6 +53,13 @@ def test_a_chain_is_made_changed_published_and_rolled_back(alice_api, tools):
     assert AuditEvent.objects.filter(action="chain.published").count() == 3
 
 
+def test_two_steps_of_one_key_are_refused_and_nothing_is_stored(alice_api, tools):
+    answer = alice_api.post(f"{V1}/chains/", {**NEW, "steps": [{"key": "a", "tool": "say"}] * 2})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "duplicate_step")
+    assert answer.json()["error"]["details"][0]["step"] == "a"
+    assert alice_api.get(f"{V1}/chains/look-and-tell").status_code == 404
+
+
 @pytest.mark.parametrize(
     ("steps", "step", "code"),
     [
