@@ -63,7 +63,9 @@ class OwnedSerializer(StrictModelSerializer):
         owner = self.instance.owner if self.instance else self.context["request"].user
         taken = self.Meta.model.objects.filter(owner=owner, name=name)
         if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
-            raise Conflict(f"Another {self.Meta.model._meta.verbose_name} is called “{name}” already.", code="name_taken")
+            raise Conflict(
+                f"Another {self.Meta.model._meta.verbose_name} is called “{name}” already.", code="name_taken"
+            )
         return name
 
     def create(self, validated: dict[str, Any]) -> Any:

@@ -299,7 +299,7 @@ FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])  # patterns of
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
-APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; never beyond the run's deadline
+APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds to answer; never beyond the run's end
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")  # what the clock answers: deny or approve
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always ask, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # raw model requests and responses on the model call's row
@@ -340,4 +340,4 @@ CATALOGUES = ["connectors.catalog.offer_tools", "devices.catalog.ensure_tools"]
 
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)  # a device silent for two of these is offline
 DEVICE_HOLD_S = env.float("MUSTER_DEVICE_HOLD", default=2.0)  # a worker waits for a device so long before it lets go
-DEVICE_WAIT_S = env.float("MUSTER_DEVICE_WAIT", default=86_400.0)  # so long does a grant wait for a device; never beyond the run's deadline
+DEVICE_WAIT_S = env.float("MUSTER_DEVICE_WAIT", default=86_400.0)  # for a device; not beyond the run's end
