@@ -8,6 +8,7 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.exceptions import MusterError
@@ -193,6 +194,10 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             run_id = await in_thread(self.on_request, self.device.pk, frame)
         except MusterError as error:
             await self.send_frame(protocol.Error(error.code, str(error), frame.request_id))
+            return
+        except DatabaseError as error:
+            log.error("A run that device %s asked for was not started: %s", self.device, error)
+            await self.send_frame(protocol.Error("database_unavailable", "ask again", frame.request_id))
             return
         await self.send_frame(protocol.RunAccepted(str(run_id), frame.request_id))
 

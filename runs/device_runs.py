@@ -10,6 +10,8 @@ from devices.protocol import RunRequest
 from . import endings, intake, triggers
 from .models import Run
 
+MAX_ID = 200  # characters; the run's idempotency key is made of one
+
 
 def call_settled(run_id: UUID) -> None:
     """A device has answered a call whose run let go of its worker."""
@@ -25,17 +27,26 @@ def device_came_online(device_id: UUID) -> None:
 
 def start_for_device(device_id: UUID, asked: RunRequest) -> str:
     """The id of the run a device's owner asked for at the device. Raises MusterError for whatever intake refuses."""
+    check(asked)
     device = Device.objects.select_related("owner").get(pk=device_id)
     metadata = {"device": str(device.pk), **({"agent_id": asked.agent_id} if asked.agent_id else {})}
     key = f"device:{device.pk}:{asked.request_id}" if asked.request_id else None
     common: dict[str, Any] = {"trigger": Run.Trigger.DEVICE, "metadata": metadata, "idempotency_key": key}
     if asked.chain:
         return str(intake.start_chain(user=device.owner, chain=asked.chain, input=asked.input, **common).pk)
-    if not asked.agent:
-        raise Invalid("A run_request names an agent or a chain.", code="invalid_request")
     values = asked.input if isinstance(asked.input, dict) else {}
     text = asked.input if isinstance(asked.input, str) else values.get("message") or values.get("text") or "Begin."
     accepted = intake.accept_message(
         user=device.owner, agent=asked.agent, text=str(text), input=values or None, device=str(device.pk), **common
     )
     return str(accepted.run.pk)
+
+
+def check(asked: RunRequest) -> None:
+    """Raises Invalid."""
+    if not asked.agent and not asked.chain:
+        raise Invalid("A run_request names an agent or a chain.", code="invalid_request")
+    if len(asked.request_id) > MAX_ID or len(asked.agent_id) > MAX_ID:
+        raise Invalid(f"“request_id” and “agent_id” have at most {MAX_ID} characters.", code="invalid_request")
+    if asked.agent and not asked.chain and not isinstance(asked.input, str | dict | None):
+        raise Invalid("“input” of an agent is a text or an object.", code="invalid_request")

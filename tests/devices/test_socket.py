@@ -295,5 +295,36 @@ async def test_frames_are_not_kept_waiting_by_a_slow_start_of_runs(laptop):
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"request_id": "q"},
+        {"agent": "helper", "input": "hi", "request_id": "q" * 201},
+        {"agent": "helper", "input": "hi", "agent_id": "a" * 201},
+        {"agent": "helper", "input": 5},
+        {"agent": "helper", "input": [1]},
+    ],
+)
+async def test_a_run_request_that_cannot_be_is_refused(laptop, asked):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        await device.send(type="run_request", **asked)
+        refusal = await device.expect("error")
+        assert (refusal["code"], refusal.get("request_id", "")) == ("invalid_request", asked.get("request_id", ""))
+
+
+async def test_a_run_request_is_answered_also_when_the_database_is_away(laptop):
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+
+        def no_statement(*_):
+            raise DatabaseError("the disk is full")
+
+        next(one for one in SWEEPER.live if one.device.pk == laptop[0].pk).on_request = no_statement
+        await device.send(type="run_request", agent="helper", input="hi", request_id="q")
+        refusal = await device.expect("error")
+        assert (refusal["code"], refusal["request_id"]) == ("database_unavailable", "q")
+
+
 def test_a_person_without_devices_gets_a_clear_error(charlie):
     assert ask(charlie).code == "no_device"
