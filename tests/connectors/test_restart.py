@@ -21,7 +21,7 @@ class SlowGmail(FakeGmail):
     """Each message takes a moment, so that a kill finds the sync at work."""
 
     def one(self, asked, identity):
-        time.sleep(0.02)
+        time.sleep(0.05)
         return super().one(asked, identity)
 
 
