@@ -10,12 +10,23 @@ V1 = "/api/v1"
 NEW = {"name": "librarian", "description": "Finds books.", "system_prompt": "Be brief.", "provider": "offline"}
 
 
-def test_what_cannot_be_written_into_the_audit_log_is_not_published(alice_api, offline, monkeypatch):
-    def broken(*arguments, **details):
-        raise OperationalError("the disk is full")
+def broken(*arguments, **details):
+    raise OperationalError("the disk is full")
 
+
+def test_what_cannot_be_written_into_the_audit_log_is_not_published(alice_api, offline, monkeypatch):
     alice_api.post(f"{V1}/agents/", NEW)
     monkeypatch.setattr(AuditEvent, "record", broken)
     assert alice_api.post(f"{V1}/agents/librarian/publish").status_code == 503
     agent = Agent.objects.get(name="librarian")
     assert (agent.published, agent.versions.count()) == (None, 0)
+
+
+def test_nor_is_it_rolled_back(alice_api, offline, monkeypatch):
+    alice_api.post(f"{V1}/agents/", NEW)
+    for number in (1, 2):
+        alice_api.patch(f"{V1}/agents/librarian", {"description": f"{number}"}, "application/json")
+        assert alice_api.post(f"{V1}/agents/librarian/publish").json()["version"] == number
+    monkeypatch.setattr(AuditEvent, "record", broken)
+    assert alice_api.post(f"{V1}/agents/librarian/rollback", {"version": 1}).status_code == 503
+    assert Agent.objects.get(name="librarian").published.number == 2

@@ -165,6 +165,24 @@ def test_rollback_moves_the_pointer_and_the_tool(alice):
         store.rollback(function, 9, user=alice)
 
 
+def test_a_rollback_and_its_line_in_the_audit_log_stand_or_fall_together(alice, monkeypatch):
+    function = publish(alice)
+    function.source = ADD.replace("+", "-")
+    store.save(function, user=alice)
+    store.publish(function, user=alice)
+    with monkeypatch.context() as away:
+        away.setattr(AuditEvent, "record", broken)
+        with pytest.raises(OperationalError):
+            store.rollback(function, 1, user=alice)
+    assert StoredFunction.objects.get().published.number == 2
+    store.rollback(StoredFunction.objects.get(), 1, user=alice)
+    assert actions(function)[-1] == "function.rolled_back"
+
+
+def broken(*arguments, **details):
+    raise OperationalError("the disk is full")
+
+
 def test_a_red_test_blocks_publishing(alice):
     function = make(alice)
     FunctionTest.objects.create(function=function, name="wrong", arguments={"a": 1}, expected=4)
@@ -261,9 +279,6 @@ def test_deprecating_keeps_what_uses_it_working(alice):
 
 
 def test_what_cannot_be_written_into_the_audit_log_is_not_done(alice, api, monkeypatch):
-    def broken(*arguments, **details):
-        raise OperationalError("the disk is full")
-
     function = publish(alice)
     test = FunctionTest.objects.create(function=function, name="adds", arguments={"a": 1}, expected=3)
     monkeypatch.setattr(AuditEvent, "record", broken)
