@@ -24,7 +24,7 @@ from devices.models import Device, DeviceCall, Notice
 from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, tell
-from devices.wire import BadFrame
+from devices.wire import BadFrame, mended
 
 State = DeviceCall.State
 CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
@@ -114,7 +114,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
     try:
         return protocol.encode(frame)
     except BadFrame as error:
-        raise DeviceFailed(f"the arguments cannot be sent: {error}", code="too_large")
+        raise DeviceFailed(f"the arguments cannot be sent: {error}", code=error.code)
 
 
 def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
@@ -215,7 +215,7 @@ def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
 
 def tell_cancelled(row: DeviceCall, reason: str) -> None:
     if row.device_id:
-        text = protocol.encode(protocol.ToolCancel(str(row.pk), reason))
+        text = protocol.encode(protocol.ToolCancel(str(row.pk), mended(reason)))
         broadcast.publish(f"device.{row.device_id}", {"type": "device.frame", "text": text})
 
 
@@ -240,7 +240,7 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     online = set(Device.objects.online(timezone.now()).filter(pk__in=devices).values_list("pk", flat=True))
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
-        text = protocol.encode(protocol.RunComplete(closing, status, counts, summary[:2000]))
+        text = protocol.encode(protocol.RunComplete(closing, status, counts, mended(summary[:2000])))
         told_now = device in online and broadcast.publish(f"device.{device}", {"type": "device.frame", "text": text})
         if not told_now:
             Notice.objects.create(device_id=device, text=text)

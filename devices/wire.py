@@ -57,6 +57,11 @@ def refuse_lone(body: JSON, text: str) -> None:
         raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
 
 
+def mended(text: str) -> str:
+    """A text for people, without what no frame carries."""
+    return LONE.sub("\ufffd", text)
+
+
 def texts_in(value: JSON) -> Iterator[str]:
     """Every text in a value that is not too deep, keys included."""
     if isinstance(value, str):

@@ -348,7 +348,7 @@ async def test_a_device_is_told_of_the_end_of_the_run_at_once_or_when_it_is_back
         await sync_to_async(calls.complete_run)(run, "succeeded", {"created": 2}, "two tasks")
         told = await device.expect("run_complete")
     assert (told["run_context"]["run"], told["status"], told["counts"]) == (run, "succeeded", {"created": 2})
-    await sync_to_async(calls.complete_run)(run, "failed", {}, "it broke")
+    await sync_to_async(calls.complete_run)(run, "failed", {}, "it \0 broke")
     assert await Notice.objects.acount() == 1
     async with ScriptedDevice(device.credential) as device:
         await device.hello()
