@@ -6,8 +6,6 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-from agents.strict import KnownFields
-
 
 class ErrorBodySerializer(serializers.Serializer):
     code = serializers.CharField()
@@ -38,13 +36,6 @@ class Schema(AutoSchema):
             if str(status) not in bodies:
                 bodies[str(status)] = self._get_response_for_code(ErrorSerializer, str(status), direction=direction)
         return dict(sorted(bodies.items()))
-
-    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
-        """A body that may hold only known fields says so."""
-        schema = super()._map_basic_serializer(serializer, direction)
-        if direction == "request" and isinstance(serializer, KnownFields):
-            schema["additionalProperties"] = False
-        return schema
 
     def get_filter_backends(self) -> list[Any]:
         """Filters are those of the list itself, not of the lists within its rows."""

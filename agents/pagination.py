@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid
 from agents.filters import Filters
-from agents.strict import no_such
+from agents.strict import misspelt, no_such
 
 PAGING = frozenset(["limit", "cursor"])
 
@@ -18,8 +18,8 @@ PAGING = frozenset(["limit", "cursor"])
 class Cursor(CursorPagination):
     """Keyset pages, so that the ten-thousandth row costs what the first does. Views may set `page_ordering`.
 
-    A parameter that a list does not read is refused: a misspelt filter would answer with everything. Beside the filters
-    of the list itself, a view names what an action reads: `parameters = {"list": ("search",)}`.
+    A misspelt parameter is refused: a filter that is not read would answer with everything. Beside the filters of the
+    list itself, a view names what an action reads: `parameters = {"list": ("search",)}`.
     """
 
     page_size = 50
@@ -43,7 +43,7 @@ class Cursor(CursorPagination):
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
         """A cursor that somebody made up is refused, not looked up."""
         if not request.query_params.keys() <= PAGING:
-            refuse_unknown(request.query_params.keys() - PAGING, known_parameters(view, queryset))
+            refuse_misspelt(request.query_params.keys() - PAGING, known_parameters(view, queryset))
         try:
             return super().paginate_queryset(queryset, request, view)
         except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
@@ -82,11 +82,12 @@ def known_parameters(view: Any, queryset: Any) -> set[str]:
     return known
 
 
-def refuse_unknown(given: set[str], known: set[str]) -> None:
-    """Raises Invalid, one detail a parameter that is not read."""
+def refuse_misspelt(given: set[str], known: set[str]) -> None:
+    """Raises Invalid, one detail a parameter that is nearly one of this list's."""
+    meant = misspelt(sorted(given), (known | PAGING) - given)
     details = [
-        {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", name, known | PAGING)}
-        for name in sorted(given - known)[:20]
+        {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", near)}
+        for name, near in meant.items()
     ]
     if details:
         hint = "A misspelt filter would have answered with everything; see details."

@@ -25,6 +25,12 @@ class GrantSerializer(StrictModelSerializer):
         model = ToolGrant
         fields = ["tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted"]
 
+    def validate(self, grant: dict[str, Any]) -> dict[str, Any]:
+        """Each is whole, also where a PATCH leaves out other fields of its agent."""
+        if "tool" not in grant:
+            raise serializers.ValidationError({"tool": [self.fields["tool"].error_messages["required"]]})
+        return grant
+
 
 def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
     """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""

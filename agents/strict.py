@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from django.db import models
@@ -87,8 +88,12 @@ class ObjectField(serializers.JSONField):
         return data
 
 
+ALIKE = 0.85  # “desciption” and “description”, not “mode” and “model”
+
+
 class KnownFields:
-    """A body may hold only fields that there are: a misspelt one would be lost without a word.
+    """A misspelt field is refused: it would be lost without a word. What is like nothing here is left aside, as REST
+    framework does, so that a client may know more than this server.
 
     Fields that are only read may be sent back, as who changes what a GET answered does; they change nothing. `echoed`
     names those that another path answers with.
@@ -108,17 +113,22 @@ class KnownFields:
         return value
 
     def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
-        """What is wrong with the first twenty names that mean nothing here."""
-        names = [name for name in data if name not in self.fields and name not in self.echoed]
-        writable = [name for name, field in self.fields.items() if not field.read_only] if names else []
-        return {name[:100]: [ErrorDetail(no_such("field", name, writable), "unknown_field")] for name in names[:20]}
+        """What is wrong with the first twenty names that are nearly those of fields."""
+        others = [name for name in data if name not in self.fields and name not in self.echoed]
+        left_out = [name for name, field in self.fields.items() if not field.read_only and name not in data]
+        meant = misspelt(others, left_out)
+        return {name[:100]: [ErrorDetail(no_such("field", near), "unknown_field")] for name, near in meant.items()}
 
 
-def no_such(what: str, name: str, known: Iterable[str]) -> str:
-    """“There is no such field; …” with the name that was meant, or all there are."""
-    near = get_close_matches(name[:100], list(known), n=1)
-    instead = f"did you mean “{near[0]}”?" if near else f"there are {', '.join(sorted(known)) or 'none'}."
-    return f"There is no such {what} here; {instead}"
+def misspelt(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Those of the names that are nearly known ones, at most twenty, and what was meant."""
+    known = list(known)
+    near = {name: get_close_matches(name[:100], known, n=1, cutoff=ALIKE) for name in names}
+    return dict(islice(((name, found[0]) for name, found in near.items() if found), 20))
+
+
+def no_such(what: str, meant: str) -> str:
+    return f"There is no such {what} here; did you mean “{meant}”?"
 
 
 class StrictSerializer(KnownFields, serializers.Serializer):

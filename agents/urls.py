@@ -3,14 +3,10 @@ from typing import Any
 from django.urls import path
 
 from agents import api
+from agents.viewsets import routed
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
 ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
-
-
-def routed(viewset: Any, **verbs: str) -> Any:
-    """A view of one extra action, with what its `@action` set (a router would do the same)."""
-    return viewset.as_view(verbs, **getattr(viewset, next(iter(verbs.values()))).kwargs)
 
 
 def agent(**verbs: str) -> Any:

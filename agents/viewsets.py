@@ -100,3 +100,9 @@ def read(serializer_class: Any, request: Any) -> dict[str, Any]:
 def kept(serializer_class: Any) -> Any:
     """One of each: making a serializer copies all its fields, and validating changes nothing in it."""
     return serializer_class()
+
+
+def routed(viewset: Any, **verbs: str) -> Any:
+    """A view of these actions, with what `@action` set for the first of them (a router would do the same)."""
+    told = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
+    return viewset.as_view(verbs, **{name: value for name, value in told.items() if hasattr(viewset, name)})

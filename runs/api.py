@@ -9,16 +9,17 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from agents.pagination import Cursor
 from agents.viewsets import kept, read
 from devices.models import Device
 
@@ -31,7 +32,7 @@ from .serializers import (
     ApprovalSerializer,
     CancelSerializer,
     DecisionSerializer,
-    EventSerializer,
+    EventPageSerializer,
     MessageSerializer,
     RouteSerializer,
     RunSerializer,
@@ -47,7 +48,14 @@ IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
 )
 PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: 202 at once.")
+AFTER = OpenApiParameter(
+    "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
+)
 LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
+SSE = {
+    "type": "object", "description": "One of the events.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+}  # fmt: skip
 
 
 @contextmanager
@@ -85,7 +93,7 @@ class MessagesView(APIView):
         responses={
             200: AnswerSerializer,
             202: AcceptedSerializer,
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "text/event-stream"): SSE,
         },
     )
     def post(self, request: Any, name: str) -> Any:
@@ -157,7 +165,7 @@ class RoutedMessagesView(MessagesView):
         operation_id="messages",
         request=SendSerializer,
         parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
-        responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): OpenApiTypes.STR},
+        responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): SSE},
     )
     def post(self, request: Any) -> Any:  # type: ignore[override]
         return self.process(request, None)
@@ -249,19 +257,21 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
 
     @extend_schema(
-        parameters=[OpenApiParameter("after", int, description="Events after this number.")],
-        responses=EventSerializer(many=True),
+        parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
+        responses=EventPageSerializer,
     )
     def events(self, request: Any, pk: Any = None) -> Response:
-        """Stored events after a number, at most 500; ask again after the last."""
-        run = self.get_object()
-        rows = RunEvent.objects.filter(run=run, seq__gt=cursor_of(request)).order_by("seq")[:500]
-        return Response({"results": EventSerializer(rows, many=True).data, "next": None})
+        """Stored events after a number; `next` is where those are that did not fit."""
+        run, after = self.get_object(), cursor_of(request)
+        size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
+        rows = list(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")[: size + 1])
+        url = replace_query_param(request.build_absolute_uri(), "after", rows[size - 1].seq) if rows[size:] else None
+        return Response(EventPageSerializer({"results": rows[:size], "next": url}).data)
 
     @extend_schema(
-        parameters=[OpenApiParameter("after", int), LAST_EVENT],
+        parameters=[AFTER, LAST_EVENT],
         responses={
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "text/event-stream"): SSE,
             204: OpenApiResponse(description="You have everything; browsers do not come back after this."),
         },
     )

@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.exceptions import NotFound, TooLarge
+from agents.exceptions import Invalid, NotFound, TooLarge
 from agents.viewsets import Audited, NamedViewSet, refusals
 
 from . import schedules, triggers, webhooks
@@ -44,7 +44,9 @@ ON_RUN = OpenApiExample(
     value={"name": "after-orders", "kind": "run_ended", "on_agent": "clerk", "agent": "librarian",
            "text": "An order is done"},
 )  # fmt: skip
-COUNT = OpenApiParameter("count", int, description="How many, 10 unless told; at most 100.")
+COUNT = OpenApiParameter(
+    "count", {"type": "integer", "minimum": 1, "maximum": 99_999}, default=10, description="How many; at most 100 come."
+)
 
 
 @extend_schema(examples=[WEEKDAYS])
@@ -74,10 +76,11 @@ class ScheduleViewSet(NamedViewSet):
         """The next due times, in UTC and in the schedule's zone."""
         schedule = self.get_object()
         asked = request.query_params.get("count", "10")
-        count = min(max(int(asked), 1), 100) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 10
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and int(asked)):
+            raise Invalid("“count” is a whole number from 1.")
         due = [
             {"due_at": moment, "due_local": local(moment, schedule.timezone)}
-            for moment in schedules.preview(schedule, count)
+            for moment in schedules.preview(schedule, min(int(asked), 100))
         ]
         return Response(PreviewSerializer({"timezone": schedule.timezone, "due": due}).data)
 

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents import schema
-from agents.exceptions import Invalid, NotFound
+from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.rows import insert, insert_each
 from agents.spec import AgentSpec
@@ -208,7 +208,10 @@ def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted
     run = earlier_run(user, idempotency_key, request_hash)
     if run is None:
         return None
-    assert run.session is not None
+    if run.session is None:
+        raise Conflict(
+            "The conversation that this key began is deleted.", code="session_deleted", hint="Use a new key."
+        )
     return Accepted(run, run.session, is_new=False)
 
 

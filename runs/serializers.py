@@ -6,7 +6,7 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.strict import KnownFields, StrictSerializer
+from agents.strict import KnownFields, StrictSerializer, Text
 
 from . import endings, events
 from .models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
@@ -172,6 +172,11 @@ class EventSerializer(serializers.ModelSerializer):
         return {key: value for key, value in events.as_json(event).items() if key != "run"}
 
 
+class EventPageSerializer(serializers.Serializer):
+    results = EventSerializer(many=True)
+    next = serializers.URLField(allow_null=True, help_text="Where the later ones are; null: these are all so far.")
+
+
 class ToolCallSerializer(serializers.ModelSerializer):
     parent_call = serializers.UUIDField(source="parent_call_id", allow_null=True)
     result = serializers.JSONField(allow_null=True)
@@ -186,7 +191,7 @@ class ToolCallSerializer(serializers.ModelSerializer):
 
 
 class SessionSerializer(KnownFields, serializers.ModelSerializer):
-    agent = serializers.CharField(source="agent.name", default=None, allow_null=True, read_only=True)
+    agent = serializers.CharField(source="agent.name", allow_null=True, read_only=True)
     parent = serializers.UUIDField(source="parent_id", allow_null=True, read_only=True)
 
     class Meta:
@@ -227,4 +232,4 @@ class DecisionSerializer(StrictSerializer):
 
 
 class CancelSerializer(StrictSerializer):
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=200)
+    reason = Text(required=False, allow_blank=True, max_length=200)

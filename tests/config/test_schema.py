@@ -43,24 +43,3 @@ def test_a_changed_row_is_shown_whole(alice, alice_api):
 def test_a_path_that_is_none_is_refused_in_json_whatever_is_in_it(alice_api):
     answer = alice_api.post("/api/v1/nothing/%0A/here")
     assert answer.status_code == 404 and answer.json()["error"]["code"] == "not_found"
-
-
-def test_every_body_names_all_it_may_hold(schema):
-    """But for what a cloud service sends along as a browser comes back."""
-    bodies = {
-        name: part
-        for path in schema["paths"].values()
-        for verb in path.values()
-        for name, part in components(schema, verb.get("requestBody", {}))
-    }
-    assert len(bodies) > 40
-    assert [name for name, part in bodies.items() if "properties" in part and part.get("additionalProperties", 1)] == [
-        "CallbackRequest"
-    ]
-
-
-def components(schema, body):
-    for part in parts_of(body):
-        if name := part.get("$ref", "").rpartition("/")[2]:
-            yield name, schema["components"]["schemas"][name]
-            yield from components(schema, schema["components"]["schemas"][name])

@@ -203,7 +203,7 @@ def pages() -> dict[str, str]:
         "endpoints.md": table(
             "Endpoints",
             "Bodies, parameters and errors of each stand in `/api/schema/` and, to try out, in `/api/docs/`. "
-            "A field that there is not is refused (422, `unknown_field`), and a list's parameter (`unknown_parameter`); what a GET answered may be sent back as it is.",
+            "A misspelt field is refused (422, `unknown_field`), and a misspelt parameter of a list (`unknown_parameter`); what a GET answered may be sent back as it is.",
             ("path", "methods", "meaning"),
             endpoints(),
         ),

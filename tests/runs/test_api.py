@@ -210,6 +210,31 @@ def test_cancelling_twice_is_a_conflict(send, alice_api, agent, stub):
     assert alice_api.post(f"/api/v1/runs/{run}/cancel").status_code == 409
 
 
+def test_events_come_by_the_page(send, alice_api, agent, stub):
+    stub.script(says("hi"))
+    path = f"/api/v1/runs/{send().json()['run']['id']}/events"
+    every = alice_api.get(path).json()
+    assert every["next"] is None and len(every["results"]) == 4
+    first = alice_api.get(f"{path}?limit=3").json()
+    second = alice_api.get(first["next"]).json()
+    assert first["results"] + second["results"] == every["results"] and second["next"] is None
+    assert alice_api.get(f"{path}?limit=0").status_code == 422
+
+
+def test_a_key_whose_conversation_is_deleted_is_a_conflict(send, alice_api, agent, stub):
+    stub.script(says("hi"))
+    first = send(**{"Idempotency-Key": "one"}).json()
+    assert alice_api.delete(f"/api/v1/sessions/{first['session']}").status_code == 204
+    again = send(**{"Idempotency-Key": "one"})
+    assert again.status_code == 409 and again.json()["error"]["code"] == "session_deleted"
+
+
+def test_the_reason_of_a_cancel_is_a_text(send, alice_api, agent, stub):
+    stub.script(says("hi"))
+    run = send().json()["run"]["id"]
+    assert alice_api.post(f"/api/v1/runs/{run}/cancel", {"reason": 0}).status_code == 422
+
+
 def test_events_resume_after_a_cursor(send, alice_api, agent, stub):
     stub.script(says("hi"))
     run = send().json()["run"]["id"]

@@ -92,6 +92,7 @@ def test_preview_pause_resume_and_run_now(alice_api, schedule, worker):
     preview = alice_api.get(f"{path}/preview").json()
     assert len(preview["due"]) == 10 and all("T09:00:00" in due["due_local"] for due in preview["due"])
     assert len(alice_api.get(f"{path}/preview?count=3").json()["due"]) == 3
+    assert alice_api.get(f"{path}/preview?count=null").status_code == 422
     paused = alice_api.post(f"{path}/pause").json()
     assert (paused["enabled"], paused["why_not"]) == (False, "It is paused: paused by alice.")
     assert alice_api.post(f"{path}/resume").json()["enabled"] is True
