@@ -17,6 +17,7 @@ from agents.strict import (
     Number,
     ObjectField,
     OptionalSchemaField,
+    RowId,
     StrictModelSerializer,
     StrictSerializer,
     Text,
@@ -194,6 +195,7 @@ class ToolSerializer(serializers.ModelSerializer):
 
 
 class KeySerializer(StrictModelSerializer):
+    id = RowId(read_only=True)
     name = Text(max_length=100, required=False, allow_blank=True, help_text="What it is for.")
     scopes = Words(each=40, min_length=1, help_text='Such as ["messages:write"]; "*" is all but approvals:decide.')
     is_live = serializers.SerializerMethodField()
@@ -282,6 +284,7 @@ def set_members(team: Team, members: list[Membership]) -> Team:
 
 
 class AuditSerializer(serializers.ModelSerializer):
+    id = RowId(read_only=True)
     actor = serializers.CharField(source="actor_name")
     details = ObjectField(read_only=True)
 

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import models
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
@@ -34,6 +35,22 @@ class Whole(serializers.IntegerField):
         if isinstance(data, bool | str) or (isinstance(data, float) and not data.is_integer()):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+@extend_schema_field(OpenApiTypes.STR)
+class RowId(serializers.Field):
+    """The number of a row, told as a text: what an id is made of is nobody's business. Numbers are taken too."""
+
+    default_error_messages = {"invalid": "This is no id of ours."}
+
+    def to_representation(self, value: int) -> str:
+        return str(value)
+
+    def to_internal_value(self, data: Any) -> int:
+        text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+            self.fail("invalid")
+        return int(text)
 
 
 class Number(serializers.FloatField):

@@ -256,7 +256,7 @@ class AuthorizeView(APIView):
         """The same as a link to click: sends the browser to the service."""
         query = {"access": request.query_params.getlist("access")}
         if connection := request.query_params.get("connection"):
-            query["connection"] = int(connection) if connection.isascii() and connection.isdigit() else connection
+            query["connection"] = connection
         serializer = AuthorizeSerializer(data=query)
         serializer.is_valid(raise_exception=True)
         return HttpResponseRedirect(begin(request.user, provider, serializer.validated_data)[0])

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from agents.addresses import url_refusal
 from agents.models import Tool
 from agents.serializers import OWNED, OwnedSerializer
-from agents.strict import Choice, ObjectField, StrictSerializer, Text, Whole, Words
+from agents.strict import Choice, ObjectField, RowId, StrictSerializer, Text, Words
 
 from .exceptions import reconnect_link
 from .mcp_programs import command_refusal
@@ -20,6 +20,7 @@ SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
 
 
 class ConnectionSerializer(OwnedSerializer):
+    id = RowId(read_only=True)
     provider = Choice(choices=Connection.Provider.choices)
     base_url = Text(required=False, allow_blank=True, max_length=500)
     config = ObjectField(
@@ -103,9 +104,7 @@ class ServiceSerializer(serializers.Serializer):
 class AuthorizeSerializer(StrictSerializer):
     access = Words(required=False, each=10, max_length=3, help_text="Of read, write, send; read unless given.")
     name = Text(required=False, max_length=64, help_text="What to call the connection.")
-    connection = Whole(
-        required=False, allow_null=True, min_value=1, max_value=2**63 - 1, help_text="One to connect again."
-    )
+    connection = RowId(required=False, allow_null=True, help_text="One to connect again.")
 
     def validate_name(self, name: str) -> str:
         for check in Connection._meta.get_field("name").validators:
@@ -131,7 +130,7 @@ class CallbackSerializer(serializers.Serializer):
 
 
 class DeviceLoginSerializer(serializers.Serializer):
-    id = serializers.IntegerField()
+    id = RowId()
     user_code = serializers.CharField(help_text="Type it in at the address.")
     verification_uri = serializers.CharField()
     interval = serializers.IntegerField(help_text="Seconds between two questions.")
@@ -139,7 +138,7 @@ class DeviceLoginSerializer(serializers.Serializer):
 
 
 class DevicePollSerializer(StrictSerializer):
-    id = Whole(min_value=1, max_value=2**63 - 1)
+    id = RowId()
 
 
 class PendingSerializer(serializers.Serializer):

@@ -13,6 +13,7 @@ from agents.strict import (
     Number,
     ObjectField,
     OptionalSchemaField,
+    RowId,
     StrictModelSerializer,
     StrictSerializer,
     Text,
@@ -206,6 +207,7 @@ class WholeFunctionVersionSerializer(FunctionVersionSerializer):
 
 
 class FunctionTestSerializer(StrictModelSerializer):
+    id = RowId(read_only=True)
     name = Text(max_length=100)
     arguments = ObjectField(required=False, default=dict)
     expects = Choice(required=False, choices=FunctionTest.Expects.choices, default="value")

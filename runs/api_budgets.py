@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, Invalid
 from agents.models import Agent, AuditEvent, Membership, Team
-from agents.strict import KnownFields
+from agents.strict import KnownFields, RowId
 
 from . import usage
 from .models import Budget, Run
@@ -21,6 +21,7 @@ from .models import Budget, Run
 class BudgetSerializer(KnownFields, serializers.ModelSerializer):
     """A limit on one person, one agent or one team. Without agent and team it is the caller's own."""
 
+    id = RowId(read_only=True)
     agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
     team = serializers.CharField(source="team.name", required=False, allow_null=True)
     user = serializers.CharField(source="user.username", read_only=True, allow_null=True)

@@ -15,7 +15,7 @@ from agents.graph import Problem
 from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers import OWNED, OwnedSerializer, named
-from agents.strict import Choice, Number, StrictModelSerializer, StrictSerializer, Text, Whole, Words
+from agents.strict import Choice, Number, RowId, StrictModelSerializer, StrictSerializer, Text, Whole, Words
 from devices.models import Device
 
 from . import events, outbox, schedules
@@ -284,6 +284,7 @@ class EventNames(Words):
 
 
 class WebhookSerializer(StrictModelSerializer):
+    id = RowId(read_only=True)
     url = Text(max_length=1000, help_text="A public http or https address.")
     events = EventNames(required=False, each=32, help_text="Empty: run.finished.")
     echoed = ("secret",)

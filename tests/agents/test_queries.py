@@ -111,3 +111,16 @@ def test_grants_are_a_list_in_the_document_too():
     for kind in ("agents", "chains"):
         told = paths[f"{V1}/{kind}/{{name}}/grants/"]["get"]
         assert told["responses"]["200"]["content"]["application/json"]["schema"]["type"] == "array", kind
+
+
+def test_every_id_is_told_as_a_text():
+    schemas = SchemaGenerator().get_schema(request=None, public=True)["components"]["schemas"]
+    ids = {name: part["properties"]["id"] for name, part in schemas.items() if "id" in part.get("properties", {})}
+    assert len(ids) > 15
+    assert [name for name, told in ids.items() if told["type"] != "string"] == []
+
+
+@pytest.mark.parametrize("number", ["x", "", "-1", 0, True, 1.5, "9" * 30, None])
+def test_an_id_that_is_none_is_refused(alice_api, number):
+    answer = alice_api.post(f"{V1}/connections/gmail/device/poll", {"id": number})
+    assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "id"

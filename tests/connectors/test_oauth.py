@@ -107,7 +107,7 @@ def test_reconnecting_keeps_the_row_and_adds_the_scope(alice, alice_api, gmail, 
     assert set(query["scope"].split()) == {
         "https://www.googleapis.com/auth/gmail.readonly", "https://www.googleapis.com/auth/gmail.send",
     }  # fmt: skip
-    assert come_back(alice_api, gmail, query).json()["id"] == row.pk
+    assert come_back(alice_api, gmail, query).json()["id"] == str(row.pk)
     row.refresh_from_db()
     assert row.health == "ok" and len(row.scopes) == 2
 
