@@ -4,6 +4,7 @@
 BIN := .venv/bin
 RUN := .venv/.stamp-run
 DEV := .venv/.stamp-dev
+DOCS := .venv/.stamp-docs
 
 # Without the compiled files every start would compile a hundred thousand lines anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,7 +14,7 @@ unexport PYTHONPATH
 AGAIN := --reruns 2 --reruns-delay 2 -r fER --durations 12
 
 .DEFAULT_GOAL := help
-.PHONY: demo help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
+.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ types: $(DEV)  ## mypy alone
 reference: $(DEV)  ## write docs/reference/ anew from the code
 	$(BIN)/python -m tests.docs.reference
 
+docs: $(DOCS)  ## build the documentation as a site in build/site; broken links fail
+	$(BIN)/python docs/site.py
+
 bench: $(DEV)  ## measure, side by side, and print what docs/benchmarks.md shows
 	$(BIN)/python -m benchmarks
 
@@ -68,10 +72,13 @@ emulators: $(DEV)  ## install Google's client and an emulator of Gmail for tests
 soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
 	$(BIN)/python -m benchmarks.soak
 
-ci: check test  ## what .ci/run runs
+ci: check docs test  ## what .ci/run runs
 
 $(RUN): requirements.txt
 	@.ci/install requirements.txt $(RUN)
 
 $(DEV): $(RUN) requirements-dev.txt
 	@.ci/install requirements-dev.txt $(DEV)
+
+$(DOCS): $(RUN) requirements-docs.txt
+	@.ci/install requirements-docs.txt $(DOCS)
