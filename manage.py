@@ -4,7 +4,7 @@
 import os
 import sys
 
-from runs.supervisor.options import into_environment
+from supervisor.options import into_environment
 
 
 def main() -> None:

@@ -9,7 +9,10 @@ from rest_framework import mixins, viewsets
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.filters import FilterSet
+from agents.http.filters import FilterSet
+from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
+from agents.http.versioned import GrantedViewSet, versions_as
+from agents.http.viewsets import Audited, NamedViewSet, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers import (
@@ -23,9 +26,6 @@ from agents.serializers import (
     TeamSerializer,
     ToolSerializer,
 )
-from agents.serializers_versions import VersionSerializer, WholeVersionSerializer
-from agents.versioned import GrantedViewSet, versions_as
-from agents.viewsets import Audited, NamedViewSet, readable_name, refusals
 
 
 class ProviderViewSet(NamedViewSet):

@@ -9,10 +9,8 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from agents.exceptions import Conflict, Forbidden, NotFound
-from agents.models import Agent, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
-from agents.models.key import unknown_scopes
-from agents.serializers_grants import GrantSerializer, read_grants, replace_grants
-from agents.strict import (
+from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
+from agents.http.strict import (
     Choice,
     Number,
     ObjectField,
@@ -24,6 +22,8 @@ from agents.strict import (
     Whole,
     Words,
 )
+from agents.models import Agent, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
+from agents.models.key import unknown_scopes
 
 
 class TeamName(serializers.SlugRelatedField):

@@ -3,7 +3,7 @@ from typing import Any
 from django.urls import path
 
 from agents import api
-from agents.viewsets import routed
+from agents.http.viewsets import routed
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
 ROW: dict[str, Any] = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}

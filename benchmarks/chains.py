@@ -95,7 +95,7 @@ def must(answer: httpx.Response) -> Any:
 
 def draw_fifty() -> None:
     from agents.spec import ChainSpec, StepSpec
-    from runs.graph import StepState, draw
+    from runs.pages.graph import StepState, draw
 
     needs = {n: [f"s{n - 1}", f"s{n // 2}"] if n > 1 else [] for n in range(50)}
     spec = ChainSpec(name="fifty", steps=[StepSpec(key=f"s{n}", target="t", needs=needs[n]) for n in needs])
@@ -119,7 +119,9 @@ def steps_in_a_row(length: int) -> None:
     from agents.models import Chain, Tool, ToolGrant
     from agents.tools import ToolResult
     from registry import toolsets
-    from runs import intake, queue, runner
+    from runs.intake import messages as intake
+    from runs.lifecycle import queue
+    from runs.worker import runner
 
     class Instant:
         def call(self, tool: Any, call: Any, context: Any) -> ToolResult:
@@ -169,8 +171,8 @@ def crowd(many: int, due: int) -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from agents.models import Chain
-    from runs import schedules
     from runs.models import Schedule, ScheduleOccurrence
+    from runs.schedules import tick as schedules
 
     owner = get_user_model().objects.filter(is_superuser=True).first()
     chain = Chain.objects.get(name="many")

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from runs.answers import Step
-from runs.stuck import check
+from runs.rules.answers import Step
+from runs.rules.stuck import check
 
 HERE = Path(__file__).parent / "circles_set"
 LATEST = 4  # the turn in which a circle has to be stopped where its case says nothing else

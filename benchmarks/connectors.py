@@ -48,7 +48,7 @@ def with_emulator() -> None:
     if reason := emulator.why_absent():
         print(f"skipped the emulator: {reason}")
         return
-    from connectors import oauth
+    from connectors.logins import oauth
 
     with emulator.running(Path(folder.fresh()), oauth.redirect_uri("gmail")) as google:
         point_at(google.url, f"{google.url}/oauth2")
@@ -69,7 +69,7 @@ def point_at(api: str, login: str) -> None:
 def log_in(google: Any) -> str:
     from django.contrib.auth import get_user_model
 
-    from connectors import oauth
+    from connectors.logins import oauth
 
     person = get_user_model().objects.create_user(f"login-{uuid4()}")
     url, _ = oauth.begin(person, "gmail", access=["read", "write", "send"])
@@ -100,7 +100,7 @@ def link(token: str) -> Any:
 
 
 def fetch(connection: Any) -> list[str]:
-    from connectors.catalog import CONNECTORS
+    from connectors.accounts.catalog import CONNECTORS
     from connectors.tools import open_api
 
     with open_api(connection) as api:
@@ -112,7 +112,7 @@ def storm() -> None:
     """Many workers find the token refused at once; the service takes 0.3 s to give a new one."""
     from django.db import connections as databases
 
-    from connectors import tokens
+    from connectors.logins import tokens
     from connectors.models import Connection
     from tests.connectors.fake_gmail import FakeGmail
 

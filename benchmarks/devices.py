@@ -67,7 +67,7 @@ def serve(port: int) -> None:
     import django
 
     django.setup()
-    from runs.supervisor.programs import serve_web
+    from supervisor.programs import serve_web
 
     line = socket.create_server(("127.0.0.1", port), backlog=1024)
     line.setblocking(False)
@@ -107,7 +107,7 @@ class Servers:
 @contextmanager
 def valkey(folder: Path) -> Iterator[int]:
     """Its process id."""
-    from runs.supervisor import valkey as embedded
+    from supervisor import valkey as embedded
 
     child = os.fork()
     if child == 0:
@@ -125,8 +125,8 @@ def database(kind: str, folder: Path) -> Iterator[None]:
     if kind == "sqlite":
         yield
         return
-    from runs.supervisor import postgres
-    from runs.supervisor import valkey as waiting
+    from supervisor import postgres
+    from supervisor import valkey as waiting
 
     os.environ["DB"] = "postgres"
     folder.chmod(0o755)

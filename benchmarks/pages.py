@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from runs.supervisor import postgres, processes, valkey
+from supervisor import postgres, processes, valkey
 
 AGENTS, RUNS, EVENTS, ROUNDS = 10_000, 100_000, 10, 9
 UUID7 = (

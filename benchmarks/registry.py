@@ -45,7 +45,8 @@ def measure() -> None:
     from django.contrib.auth import get_user_model
 
     from agents.models import Agent, Provider
-    from registry import factory, router
+    from registry import factory
+    from registry.routing import router
 
     person = get_user_model().objects.create_user("bench")
     provider = Provider.objects.create(name="bench", kind="offline")

@@ -88,7 +88,7 @@ def print_table(half: str, profiles: list[Any], methods: Methods, *, show: bool)
 
 def read_profiles() -> list[Any]:
     from agents.spec import AgentSpec
-    from registry.profiles import profile_of
+    from registry.routing.profiles import profile_of
 
     agents = yaml.safe_load((HERE / "agents.yaml").read_text())
     return [profile_of(AgentSpec(**agent), number, str(number)) for number, agent in enumerate(agents, start=1)]
@@ -98,7 +98,7 @@ def judged(
     profiles: list[Any], messages: list[Any], methods: Sequence[str] | None, *, show: bool
 ) -> tuple[int, int, int]:
     """(right, wrong, wrongly nobody). Nobody is right where the label says so."""
-    from registry.router import decide
+    from registry.routing.router import decide
 
     right = wrong = silent = 0
     for text, label in messages:
@@ -124,7 +124,7 @@ def print_costs(profiles: list[Any], agents: int = 1000) -> None:
     """What it takes to decide among many agents: alone, and with the query that lists them."""
     from dataclasses import replace
 
-    from registry.router import decide, route
+    from registry.routing.router import decide, route
 
     crowd = [
         replace(profiles[number % len(profiles)], id=number, name=f"{profiles[number % len(profiles)].name}-{number}")

@@ -14,9 +14,9 @@ from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
 from devices.consumers import DeviceConsumer  # noqa: E402
 from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
-from runs import device_runs  # noqa: E402
-from runs.consumers import NowhereConsumer  # noqa: E402
-from runs.urls import websocket_urlpatterns  # noqa: E402
+from runs.api.consumers import NowhereConsumer  # noqa: E402
+from runs.api.urls import websocket_urlpatterns  # noqa: E402
+from runs.schedules import device_runs  # noqa: E402
 
 people = AuthMiddlewareStack(URLRouter([*websocket_urlpatterns, re_path("", NowhereConsumer.as_asgi())]))
 # Devices have their own credential, so no login session is looked for.

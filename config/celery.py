@@ -32,6 +32,7 @@ app.conf.update(
     worker_redirect_stdouts=False,
 )
 app.autodiscover_tasks()
+app.autodiscover_tasks(["runs.worker"])
 
 
 class PickupStep(bootsteps.StartStopStep):
@@ -40,7 +41,7 @@ class PickupStep(bootsteps.StartStopStep):
     requires = ("celery.worker.components:Pool",)
 
     def create(self, worker: Any) -> Any:
-        from runs.pickup import for_worker  # needs the apps, which are loaded when a worker is made
+        from runs.worker.pickup import for_worker  # needs the apps, which are loaded when a worker is made
 
         return for_worker(worker.app.amqp.queues.consume_from)
 

@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 
 from agents.models import ApiKey
 from functions import sandbox
-from runs import metrics
+from runs.figures import metrics
 
 SELF_TEST = "def main(a, b):\n    return a + b\n"
 SELF_TEST_HOLDS_S = 10.0

@@ -109,6 +109,6 @@ LOOK = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": mark}],
     "SHOW_BACK_BUTTON": True,
     "COLORS": {"primary": TEAL},
-    "LOGIN": {"form": "agents.login.AdminLoginForm"},
+    "LOGIN": {"form": "agents.http.login.AdminLoginForm"},
     "SIDEBAR": {"show_search": True, "navigation": menu},
 }

@@ -10,7 +10,7 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from runs import metrics
+from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
 Answer = Callable[[HttpRequest], HttpResponseBase]

@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import logs
 from config.look import LOOK
-from runs.supervisor import postgres, refusals, valkey
+from supervisor import postgres, refusals, valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -84,6 +84,7 @@ INSTALLED_APPS = [
     "registry",
     "runs",
     "gateway",
+    "supervisor",
 ]
 
 UNFOLD = LOOK
@@ -242,17 +243,17 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("MUSTER_MAX_BODY", default=1_048_576)  # b
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "agents.authentication.ApiKeyAuthentication",
+        "agents.http.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["agents.authentication.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": ["agents.http.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["agents.parsers.JSONParser"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.negotiation.Negotiation",
-    "DEFAULT_THROTTLE_CLASSES": ["agents.throttles.Rate"],
-    "DEFAULT_PAGINATION_CLASS": "agents.pagination.Cursor",
-    "DEFAULT_FILTER_BACKENDS": ["agents.filters.Filters"],
-    "DEFAULT_SCHEMA_CLASS": "agents.openapi.Schema",
+    "DEFAULT_PARSER_CLASSES": ["agents.http.parsers.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.http.negotiation.Negotiation",
+    "DEFAULT_THROTTLE_CLASSES": ["agents.http.throttles.Rate"],
+    "DEFAULT_PAGINATION_CLASS": "agents.http.pagination.Cursor",
+    "DEFAULT_FILTER_BACKENDS": ["agents.http.filters.Filters"],
+    "DEFAULT_SCHEMA_CLASS": "agents.http.openapi.Schema",
     "EXCEPTION_HANDLER": "config.errors.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -283,11 +284,11 @@ LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)  # sign-ins a minute for
 
 # What definition files may hold, in the order in which kinds may refer to each other.
 DEFINITION_KINDS = [
-    "agents.agent_definitions.ProviderKind",
+    "agents.definitions.agents.ProviderKind",
     "functions.definitions.FunctionKind",
-    "agents.agent_definitions.ToolKind",
-    "agents.agent_definitions.AgentKind",
-    "agents.chain_definitions.ChainKind",
+    "agents.definitions.agents.ToolKind",
+    "agents.definitions.agents.AgentKind",
+    "agents.definitions.chains.ChainKind",
 ]
 
 # Limits of the whole site. A function or agent may ask for less, never for more.
@@ -336,7 +337,7 @@ ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # by which it mus
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked
 
 # What makes the tools of the catalogue that come with the code; `init_db` calls each.
-CATALOGUES = ["connectors.catalog.offer_tools", "devices.catalog.ensure_tools"]
+CATALOGUES = ["connectors.accounts.catalog.offer_tools", "devices.catalog.ensure_tools"]
 
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)  # a device silent for two of these is offline
 DEVICE_HOLD_S = env.float("MUSTER_DEVICE_HOLD", default=2.0)  # a worker waits for a device so long before it lets go

@@ -17,7 +17,7 @@ urlpatterns = [
     path("api/v1/", include("functions.urls")),
     path("api/v1/", include("connectors.urls")),
     path("api/v1/", include("devices.urls")),
-    path("api/v1/", include("runs.urls")),
+    path("api/v1/", include("runs.api.urls")),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
-    path("", include("runs.page_urls")),
+    path("", include("runs.pages.urls")),
 ]

@@ -12,10 +12,11 @@ from unfold.decorators import action, display
 from agents.admin.authored import OWNER_FILTERS, SHARING
 from agents.admin.owned import OwnedAdmin
 from agents.exceptions import MusterError
+from connectors.toolsets.mcp import drop_all
 
-from . import oauth, remote
+from . import remote
 from .exceptions import reconnect_link
-from .mcp_tools import drop_all
+from .logins import oauth
 from .models import Connection, DeliveredItem, RemoteTool
 
 HEALTH_FIELDS = [

@@ -13,17 +13,18 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents import outbound
 from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.http.viewsets import Audited, refusals
 from agents.tools import ToolError
-from agents.viewsets import Audited, refusals
+from connectors.accounts.catalog import CONNECTORS
+from connectors.logins.providers import SERVICES, service_of
+from connectors.toolsets.mcp import drop_all, list_tools
+from plumbing import outbound
 
-from . import device_login, oauth, openapi_tools, remote
-from .catalog import CONNECTORS
+from . import remote
 from .exceptions import reconnect_link
-from .mcp_tools import drop_all, list_tools
+from .logins import device_code, oauth
 from .models import Connection, RemoteTool
-from .providers import SERVICES, service_of
 from .serializers import (
     ApproveSerializer,
     AuthorizationSerializer,
@@ -41,6 +42,7 @@ from .serializers import (
     ServiceSerializer,
 )
 from .tools import open_api
+from .toolsets import openapi
 
 CHECK_S = 15.0
 
@@ -165,7 +167,7 @@ class ConnectionViewSet(
         if row.provider != Connection.Provider.OPENAPI:
             raise Invalid("Documents are imported into a connection of the provider “openapi”.")
         text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
-        listing = openapi_tools.import_document(
+        listing = openapi.import_document(
             row,
             by=request.user,
             text=text,
@@ -332,7 +334,7 @@ class DeviceView(APIView):
     def post(self, request: Any, provider: str) -> Response:
         """The code to type in, and where."""
         body = read(AuthorizeSerializer, request)
-        answer = device_login.begin(request.user, provider, access=body.get("access") or (), name=body.get("name", ""))
+        answer = device_code.begin(request.user, provider, access=body.get("access") or (), name=body.get("name", ""))
         return Response(DeviceLoginSerializer(answer).data)
 
 
@@ -343,7 +345,7 @@ class DevicePollView(APIView):
     def post(self, request: Any, provider: str) -> Response:
         """The connection once the person has agreed; 202 until then."""
         body = read(DevicePollSerializer, request)
-        connection = device_login.poll(request.user, provider, body["id"])
+        connection = device_code.poll(request.user, provider, body["id"])
         if connection is None:
             return Response({"status": "pending"}, status=202)
         check(connection, request.user)

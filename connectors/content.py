@@ -8,7 +8,7 @@ from email.utils import parseaddr
 from html.parser import HTMLParser
 from typing import Any
 
-from agents.charsets import known_charset
+from plumbing.charsets import known_charset
 
 MAX_CHARS = 100_000
 BLOCKS = frozenset(

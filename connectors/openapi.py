@@ -10,8 +10,8 @@ from urllib.parse import urljoin, urlsplit
 import yaml
 
 from agents.exceptions import Invalid
+from connectors.content import clean
 
-from .content import clean
 from .remote import Offered
 
 METHODS = ("get", "put", "post", "delete", "patch", "head")

@@ -6,15 +6,15 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from rest_framework import serializers
 
-from agents.addresses import url_refusal
+from agents.http.strict import Choice, ObjectField, RowId, StrictSerializer, Text, Words
 from agents.models import Tool
 from agents.serializers import OWNED, OwnedSerializer
-from agents.strict import Choice, ObjectField, RowId, StrictSerializer, Text, Words
+from connectors.logins.providers import ACCESS
+from connectors.mcp.programs import command_refusal
+from plumbing.addresses import url_refusal
 
 from .exceptions import reconnect_link
-from .mcp_programs import command_refusal
 from .models import Connection, RemoteTool
-from .providers import ACCESS
 
 SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
 

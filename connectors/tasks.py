@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from . import checking
+from .logins import checking
 
 
 @shared_task(name="connectors.check_logins", ignore_result=True)

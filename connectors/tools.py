@@ -5,17 +5,17 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import Q
 
-from agents import outbound
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+from connectors.accounts.base import Connector
+from connectors.accounts.catalog import CONNECTORS, operation_of
+from connectors.accounts.http import Api
+from connectors.logins.providers import service_of
+from connectors.toolsets.mcp import McpToolset
+from connectors.toolsets.openapi import HttpToolset
+from plumbing import outbound
 
-from .base import Connector
-from .catalog import CONNECTORS, operation_of
 from .exceptions import ReconnectNeeded, Throttled, later
-from .http import Api
-from .mcp_tools import McpToolset
 from .models import Connection
-from .openapi_tools import HttpToolset
-from .providers import service_of
 from .timing import seconds_left
 
 __all__ = ["ConnectorToolset", "HttpToolset", "McpToolset"]

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.throttles import address_of
+from agents.http.viewsets import read
 from agents.models import AuditEvent
-from agents.throttles import address_of
-from agents.viewsets import read
 from devices import offers, pairing, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from devices.serializers import (

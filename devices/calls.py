@@ -15,16 +15,17 @@ from django.db import transaction
 from django.db.models import DateTimeField, Q, UUIDField
 from django.utils import timezone
 
-from agents import broadcast
-from agents.prepared import Select
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
 from devices import protocol
 from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
 from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
-from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, release_connection, tell
+from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, tell
 from devices.wire import BadFrame, mended
+from plumbing import broadcast
+from plumbing.prepared import Select
+from plumbing.threads import release_connection
 
 State = DeviceCall.State
 CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id

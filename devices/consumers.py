@@ -12,7 +12,6 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.exceptions import MusterError
-from agents.threads import in_thread
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
 from devices.models.device import Admission
@@ -21,6 +20,7 @@ from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
+from plumbing.threads import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from redis import asyncio as redis
 from redis.exceptions import RedisError
 
-from agents import broadcast
+from plumbing import broadcast
 
 log = logging.getLogger(__name__)
 AGAIN_S = 1.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, IntegrityError, connection
 
-from agents import broadcast
 from devices import statements
 from devices.models import DeviceCall
 from devices.statements import NewCall
+from plumbing import broadcast
 
 State = DeviceCall.State
 MAX_BATCH = 64

@@ -10,12 +10,12 @@ from django.db import transaction
 from django.db.models import DateTimeField, Q
 from django.utils import timezone
 
-from agents import broadcast
-from agents.prepared import Select
 from agents.schema import check_schema
 from devices import protocol
 from devices.calls import State, hand_over
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
+from plumbing import broadcast
+from plumbing.prepared import Select
 
 log = logging.getLogger(__name__)
 MAX_WAITING = 1000  # calls handed over at one hello; the sweep brings the rest

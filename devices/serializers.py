@@ -3,7 +3,7 @@
 from django.utils import timezone
 from rest_framework import serializers
 
-from agents.strict import Flag, StrictModelSerializer, StrictSerializer, Text
+from agents.http.strict import Flag, StrictModelSerializer, StrictSerializer, Text
 from devices.models import Device, DeviceCall, OfferedTool
 
 

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from agents.prepared import cursor_of_kept, database
 from devices.models import Device, DeviceCall, silence_allowed
+from plumbing.prepared import cursor_of_kept, database
 
 CALLS, DEVICES = DeviceCall._meta.db_table, Device._meta.db_table
 PLACES = f"""SELECT id, name, tools, socket, last_seen, connected_at,

@@ -11,10 +11,10 @@ from django.db import DatabaseError
 from django.db.models import DateTimeField
 from django.utils import timezone
 
-from agents.prepared import Select
-from agents.threads import in_thread
 from devices import calls, presence, protocol
 from devices.models import Device
+from plumbing.prepared import Select
+from plumbing.threads import in_thread
 
 log = logging.getLogger(__name__)
 SWEEP_S = 3.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 
-from agents.threads import Work, answer, in_thread
+from plumbing.threads import Work, answer, in_thread
 
 MAX_BATCH = 32
 

@@ -12,9 +12,8 @@ from uuid import UUID
 import orjson
 import redis
 from django.conf import settings
-from django.db import connections
 
-from agents import broadcast
+from plumbing import broadcast
 
 log = logging.getLogger(__name__)
 CHANNEL = "muster:device-calls"
@@ -116,10 +115,3 @@ def tell(outcomes: list[tuple[UUID, dict[str, Any]]]) -> None:
 def line_of(call_id: UUID, outcome: dict[str, Any]) -> str:
     body = json.dumps(outcome)  # no raw line breaks
     return f"{call_id} {body if len(body) <= MAX_INLINE else ''}"
-
-
-def release_connection() -> None:
-    """Hold no pooled database connection while waiting; SQLite's is the thread's own and stays."""
-    for connection in connections.all(initialized_only=True):
-        if connection.vendor != "sqlite" and not connection.in_atomic_block:
-            connection.close()

@@ -15,10 +15,9 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
-from agents.prepared import Select
-from agents.throttles import address_of
-from agents.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
-from agents.viewsets import read, readable_name, refusals
+from agents.http.throttles import address_of
+from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
+from agents.http.viewsets import read, readable_name, refusals
 from functions import callers, catalogue, checks, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
@@ -44,6 +43,7 @@ from functions.serializers import (
     executed,
     tried,
 )
+from plumbing.prepared import Select
 
 NEW = OpenApiExample(
     "Add two numbers",

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from agents.agent_definitions import sharing, team_named
-from agents.definitions import Definition, default, set_columns, without_defaults
+from agents.definitions.agents import sharing, team_named
+from agents.definitions.files import Definition, default, set_columns, without_defaults
 from functions import store
 from functions.models import FunctionTest, StoredFunction
 from functions.signature import SourceProblem, read

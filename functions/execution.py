@@ -14,13 +14,13 @@ from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent
-from agents.rows import insert
 from agents.schema import sha256_of, validate
 from functions import catalogue, sandbox, slots
 from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
+from plumbing.rows import insert
 
 MAX_ARGUMENT_BYTES = 1_048_576
 Callback = Callable[[dict[str, Any]], Any]

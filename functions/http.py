@@ -23,8 +23,8 @@ from urllib.parse import urljoin, urlsplit
 import httpcore
 import httpx
 
-from agents import addresses, outbound
-from agents.charsets import known_charset
+from plumbing import addresses, outbound
+from plumbing.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

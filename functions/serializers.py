@@ -4,10 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.models import Tool
-from agents.serializers import OWNED, OwnedSerializer
-from agents.serializers_versions import AnyField, NumberedSerializer, PublishSerializer
-from agents.strict import (
+from agents.http.strict import (
     Choice,
     Flag,
     Number,
@@ -20,6 +17,9 @@ from agents.strict import (
     Whole,
     Words,
 )
+from agents.http.version_serializers import AnyField, NumberedSerializer, PublishSerializer
+from agents.models import Tool
+from agents.serializers import OWNED, OwnedSerializer
 from functions import store
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from agents import definitions
+from agents.definitions import files
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent
 from functions import callers, store
@@ -25,7 +25,8 @@ from functions.execution import execute, ready
 from functions.models import StoredFunction
 from registry.agents import LiveAgent
 from registry.factory import live_agent
-from runs import ends, intake
+from runs.events import waiting
+from runs.intake import messages as intake
 from runs.models import Message, Session
 
 JSON = Any
@@ -74,7 +75,7 @@ class Registry:
         (kept per person); None starts another. Without `agent` the router chooses. Raises agents.exceptions.
         """
         earlier, text = parted(messages)
-        ends.LISTENER.start()
+        waiting.LISTENER.start()
         with transaction.atomic():  # a message that is refused leaves no conversation behind
             taken = intake.accept_message(
                 user=self.user,
@@ -85,7 +86,7 @@ class Registry:
                 metadata=metadata,
                 on_busy="enqueue",
             )
-        ended = ends.LISTENER.wait(taken.run.pk, wait_s)
+        ended = waiting.LISTENER.wait(taken.run.pk, wait_s)
         name = str(conversation_id or taken.session.pk)
         if ended is None:
             taken.run.refresh_from_db()
@@ -111,7 +112,7 @@ class Registry:
         if not isinstance(whole.get("name"), str):
             raise Invalid("A definition needs a name.", code="nameless")
         with plain_refusals():
-            definitions.apply(definitions.plan([whole], owner=self.user), owner=self.user, actor=self.user)
+            files.apply(files.plan([whole], owner=self.user), owner=self.user, actor=self.user)
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
 
     def list_agents(self) -> list[Agent]:

@@ -10,10 +10,9 @@ from typing import Any
 from agents.models import Provider
 from agents.spec import AgentSpec
 from agents.tools import ToolSpec, never
-
-from .attempts import ask
-from .chat import Answer, ChatModel, ModelToolCall, Question
-from .watch import Watch
+from registry.llm.attempts import ask
+from registry.llm.chat import Answer, ChatModel, ModelToolCall, Question
+from registry.llm.watch import Watch
 
 JSON = Any
 

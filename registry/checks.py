@@ -11,7 +11,8 @@ from agents.models import Provider, Tool
 @register("registry")
 def kinds_are_known(app_configs: Sequence[Any] | None = None, **_: Any) -> list[CheckMessage]:
     """Every kind of provider that a row may have can be built; no toolset stands for a kind that no row has."""
-    from .llms import KINDS  # read when checks run, not when they are registered
+    from registry.llm.llms import KINDS  # read when checks run, not when they are registered
+
     from .toolsets import TOOLSETS
 
     lacking = sorted(set(Provider.Kind.values) - set(KINDS))

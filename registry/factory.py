@@ -6,11 +6,11 @@ from agents.models import Agent, AgentVersion, Provider, Tool
 from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec
 from agents.tools import ToolSpec
+from registry.llm.llms import chat_model
 
 from .agents import LiveAgent
 from .cache import Cache
 from .exceptions import CannotBuild
-from .llms import chat_model
 
 KEPT = 16_384  # live agents a process keeps; 5 to 10 kB each, since tools and providers are shared
 _live: Cache[str, LiveAgent] = Cache(KEPT)

@@ -13,7 +13,6 @@ from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin
 from agents.exceptions import MusterError
-from runs import endings, schedules, workers
 from runs.models import (
     Approval,
     Budget,
@@ -26,7 +25,10 @@ from runs.models import (
     TriggerFiring,
     Worker,
 )
-from runs.timing import TimingError, zone_named
+from runs.rules.timing import TimingError, zone_named
+
+from .lifecycle import endings, workers
+from .schedules import tick as schedules
 
 TIMINGS = ("crontab", "interval", "clocked")
 STATES = {

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.models import Chain, Tool, ToolGrant
-from runs import intake
+from runs.intake import messages as intake
 from runs.models import Run, StepRun
 
 

@@ -15,7 +15,7 @@ import django
 import pytest
 from django.db import connection, connections
 
-from runs.supervisor import postgres, processes, valkey
+from supervisor import postgres, processes, valkey
 
 SHARED_MEMORY, ROOM = Path("/dev/shm"), 1 << 30  # a container may have as little as 64 MB of it
 FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
@@ -27,8 +27,8 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.schedules",
     "tests.live",
     "tests.journeys.browser",
-    "tests.connectors.accounts",
-    "tests.pages.finished",
+    "tests.connectors.linked",
+    "tests.runs.pages.finished",
 )
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",
         "OPENAI_BASE_URL")  # fmt: skip

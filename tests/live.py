@@ -21,7 +21,7 @@ import psutil
 import psycopg
 import pytest
 
-from runs.supervisor import postgres
+from supervisor import postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")

@@ -3,7 +3,8 @@
 import pytest
 
 from agents.models import Agent, Provider, Tool, ToolGrant
-from registry import factory, llms
+from registry import factory
+from registry.llm import llms
 from tests.fakes import StubOpenAI
 
 ADD_SCHEMA = {

@@ -9,9 +9,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from agents import throttles
-from agents.line import Line
+from agents.http import throttles
 from agents.models import Agent, ApiKey, Membership, Provider, Team
+from plumbing.line import Line
 
 EVERYTHING = ["*", "approvals:decide"]
 

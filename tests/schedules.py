@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django_celery_beat.models import CrontabSchedule
 
-from runs import schedules
 from runs.models import Schedule, ScheduleOccurrence
+from runs.schedules import tick as schedules
 
 START = datetime(2026, 6, 1, 8, 0, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

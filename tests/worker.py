@@ -7,8 +7,11 @@ from django.db import connection
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs import chains, intake, queue, runner
+from runs.chains import advance as chains
+from runs.intake import messages as intake
+from runs.lifecycle import queue
 from runs.models import Run, RunEvent
+from runs.worker import runner
 
 DATABASES = {"db", "transactional_db"}
 

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
-from agents import definitions
+from agents.definitions import files
 from agents.diff import as_text, side_by_side
 from agents.exceptions import MusterError
 
@@ -103,8 +103,8 @@ class VersionedAdmin(OwnedAdmin):
     @action(description="Export as YAML", permissions=["view"])
     def export_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse:
         """A file that `manage.py apply_definitions` reads. Secrets are never in it."""
-        kind = definitions.kinds()[self.definition_kind]
-        text = definitions.dump(kind.read(row) for row in queryset)
+        kind = files.kinds()[self.definition_kind]
+        text = files.dump(kind.read(row) for row in queryset)
         name = f"{self.definition_kind}s.yaml" if queryset.count() > 1 else f"{queryset.first()}.yaml"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)

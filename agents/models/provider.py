@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from agents.addresses import url_refusal
 from agents.fields import EncryptedTextField
+from plumbing.addresses import url_refusal
 
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import models
 
-from agents.prepared import Question, cursor_of_kept, database
+from plumbing.prepared import Question, cursor_of_kept, database
 
 
 def take_numbers(

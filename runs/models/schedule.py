@@ -12,7 +12,7 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Chain
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
-from runs.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
+from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
 
 from .run import Run
 

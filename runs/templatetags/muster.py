@@ -8,8 +8,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from runs.views.base import pretty
-from runs.waterfall import name_of
+from runs.pages.base import pretty
+from runs.pages.waterfall import name_of
 
 register = template.Library()
 register.filter("pretty", pretty)

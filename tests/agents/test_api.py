@@ -1,6 +1,6 @@
 import pytest
 
-from agents import throttles
+from agents.http import throttles
 from agents.models import Agent, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
 
 V1 = "/api/v1"

@@ -14,7 +14,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
-APPS = ("agents", "functions", "connectors", "devices", "registry", "runs", "gateway", "config")
+APPS = (
+    "agents",
+    "functions",
+    "connectors",
+    "devices",
+    "registry",
+    "runs",
+    "gateway",
+    "supervisor",
+    "config",
+    "plumbing",
+)
 KEPT = {
     "SECRET_KEY": "signs login sessions",
     "MUSTER_FIELD_KEYS": "encrypt secrets in the database; comma-separated, newest first (`rotate_secrets`)",
@@ -94,7 +105,7 @@ def endpoints() -> list[tuple[str, str, str]]:
 
 
 def websockets() -> list[tuple[str, str, str]]:
-    from runs.urls import websocket_urlpatterns
+    from runs.api.urls import websocket_urlpatterns
 
     return [
         (
@@ -157,7 +168,7 @@ def text_of(node: ast.AST) -> str:
 
 
 def events() -> list[tuple[str, str]]:
-    from runs.events import TYPES
+    from runs.events.record import TYPES
 
     return sorted(TYPES.items())
 

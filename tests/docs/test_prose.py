@@ -46,7 +46,8 @@ def test_the_tour_visits_the_door_the_loop_and_the_sandbox():
     tour = (ROOT / "docs" / "tour.md").read_text()
 
     assert all(
-        place in tour for place in ("runs/intake.py", "runs/runner.py", "functions/sandbox/", "config/errors.py")
+        place in tour
+        for place in ("runs/intake/messages.py", "runs/worker/runner.py", "functions/sandbox/", "config/errors.py")
     )
 
 

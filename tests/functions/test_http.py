@@ -11,9 +11,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from agents import addresses
 from functions import sandbox
 from functions.http import Auth, HttpRefused, Rules, fetch, is_public, matches
+from plumbing import addresses
 
 
 class Answers(BaseHTTPRequestHandler):

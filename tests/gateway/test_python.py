@@ -6,7 +6,8 @@ import pytest
 
 from agents.exceptions import Conflict, Invalid, NotFound
 from gateway.python import FunctionFailed, FunctionStore, Registry
-from runs import endings, ends
+from runs.events import waiting
+from runs.lifecycle import endings
 from runs.models import Run, Session
 from tests.fakes import says
 
@@ -32,9 +33,9 @@ def registry(alice, worker, monkeypatch):
 
         return call
 
-    from runs import intake
+    from runs.intake import messages as intake
 
-    monkeypatch.setattr(ends.LISTENER, "wait", wait)
+    monkeypatch.setattr(waiting.LISTENER, "wait", wait)
     monkeypatch.setattr(intake, "accept_message", committed(intake.accept_message))
     return Registry(alice)
 

@@ -37,7 +37,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def helpers(live):
     """Two agents with a stored function: one just calls it, one asks first; each has run once."""
-    from runs.views.start import EXAMPLE
+    from runs.pages.start import EXAMPLE
 
     post = live.http.post
     post("/api/v1/functions/", json={"name": "loan-payment", "source": EXAMPLE}).raise_for_status()

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Agent
-from runs import workers
+from runs.lifecycle import workers
 from runs.models import RouteDecision, Run, Worker
 
 

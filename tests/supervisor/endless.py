@@ -7,7 +7,7 @@ import threading
 import daphne.server  # noqa: F401  (installs the reactor of asyncio)
 from twisted.internet import reactor
 
-from runs.supervisor import pace
+from supervisor import pace
 
 PIECE = b"x" * 65536
 MANY = 2000  # pieces: more than any buffer on the way holds

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from runs.supervisor import processes, supervision
+from supervisor import processes, supervision
 
 
 def exit_code_of(work) -> int:

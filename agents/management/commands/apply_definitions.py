@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from agents import definitions
+from agents.definitions import files
 from agents.exceptions import MusterError
 
 from .export_definitions import person
@@ -25,11 +25,11 @@ class Command(BaseCommand):
             raise CommandError(f"There is nothing at {options['path']}.")
         owner = person(options["user"])
         try:
-            changes = definitions.plan(definitions.load(options["path"]), owner=owner)
+            changes = files.plan(files.load(options["path"]), owner=owner)
             for change in changes:
                 self.stdout.write(str(change))
             if not options["plan"]:
-                count = definitions.apply(changes, owner=owner, actor=owner or definitions.Site())
+                count = files.apply(changes, owner=owner, actor=owner or files.Site())
                 self.stdout.write(f"{count} written")
         except (MusterError, ValidationError) as error:
             details = "".join(f"\n  {detail}" for detail in getattr(error, "details", []))

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from agents import definitions
+from agents.definitions import files
 
 
 class Command(BaseCommand):
@@ -20,9 +20,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = person(options["user"])
-        if options["kind"] and options["kind"] not in definitions.kinds():
-            raise CommandError(f"“{options['kind']}” is no kind; there are {', '.join(definitions.kinds())}.")
-        text = definitions.dump(definitions.export(owner, only=options["kind"]))
+        if options["kind"] and options["kind"] not in files.kinds():
+            raise CommandError(f"“{options['kind']}” is no kind; there are {', '.join(files.kinds())}.")
+        text = files.dump(files.export(owner, only=options["kind"]))
         if options["path"] == "-":
             sys.stdout.write(text)
         else:

@@ -9,7 +9,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
-from agents import definitions, roles
+from agents import roles
+from agents.definitions import files
 from agents.models import Provider
 
 STARTERS = Path(__file__).resolve().parents[2] / "starters"
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             import_string(path)()
         if options["no_starters"]:
             return
-        done = definitions.install_starters(STARTERS, actor=definitions.Site())
+        done = files.install_starters(STARTERS, actor=files.Site())
         if options["verbosity"]:
             for change in done:
                 self.stdout.write(str(change))

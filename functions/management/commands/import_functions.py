@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.definitions import Site
+from agents.definitions.files import Site
 from agents.exceptions import MusterError
 from agents.management.commands.export_definitions import person
 from agents.models.team import check_name

@@ -11,12 +11,14 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from agents import broadcast
 from agents.exceptions import MusterError
-from runs import intake, runner, stream
-from runs.frames import Frame
+from plumbing import broadcast
+from runs.events import stream
+from runs.events.frames import Frame
+from runs.events.stored import stored
+from runs.intake import messages as intake
 from runs.models import Session
-from runs.stored import stored
+from runs.worker import runner
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from runs import pruning
+from runs.worker import pruning
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""Definitions: the rows of an author as YAML files, read and written."""

@@ -1,0 +1,253 @@
+"""Providers, tools and agents as definitions: how their rows are read and written."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agents.exceptions import Invalid
+from agents.models import Agent, AuditEvent, Provider, Team, Tool, ToolGrant
+from agents.models.agent import provider_changed, tool_changed
+from agents.spec import AgentSpec
+
+from .files import Definition, check_schemas, default, set_columns, without_defaults
+
+
+class ProviderKind:
+    name = "provider"
+    columns = ("kind", "base_url", "tool_calling", "prices", "enabled")
+
+    def rows(self, owner: Any) -> Iterable[Provider]:
+        return Provider.objects.filter(owner=owner).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Provider | None:
+        return Provider.objects.filter(owner=owner, name=name).first()
+
+    def read(self, row: Provider) -> Definition:
+        values = {name: getattr(row, name) for name in self.columns if name != "kind"}
+        return {"kind": self.name, "name": row.name, "llm": row.kind, **without_defaults(values, Provider)}
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Provider | None) -> Provider:
+        """The key never comes from a file; a changed address drops the one that is kept."""
+        row = row or Provider(owner=owner, name=definition["name"])
+        before = row.base_url
+        set_columns(row, {**definition, "kind": definition["llm"]}, self.columns)
+        if row.base_url != before:
+            row.api_key = ""
+        row.full_clean(exclude=["owner", "team"])
+        row.save()
+        provider_changed(row)
+        return row
+
+
+class ToolKind:
+    """Tools that are rows of their own: minions, builtins. The others come from functions, connectors, devices."""
+
+    name = "tool"
+    columns = ("description", "input_schema", "output_schema", "effect", "enabled", "untrusted", "deadline_s")
+    own = (Tool.Kind.AGENT, Tool.Kind.BUILTIN)
+
+    def rows(self, owner: Any) -> Iterable[Tool]:
+        return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Tool | None:
+        return Tool.objects.filter(owner=owner, name=name).first()
+
+    def read(self, row: Tool) -> Definition:
+        values = without_defaults({name: getattr(row, name) for name in self.columns}, Tool)
+        return {"kind": self.name, "name": row.name, **self.source_of(row), **values}
+
+    def source_of(self, row: Tool) -> Definition:
+        if row.kind == Tool.Kind.AGENT:
+            agent = Agent.objects.filter(pk=row.source.get("agent")).first()
+            return {"agent": agent.name if agent else None}
+        return {"builtin": row.source.get("builtin")}
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Tool | None) -> Tool:
+        check_schemas(definition, "input_schema", "output_schema")
+        row = row or Tool(owner=owner, name=definition["name"])
+        set_columns(row, definition, self.columns)
+        if name := definition.get("agent"):
+            agent = (
+                Agent.objects.filter(owner=owner, name=name).first()
+                or Agent.objects.filter(owner=None, name=name).first()
+            )
+            if agent is None:
+                raise Invalid(f"There is no agent “{name}”.")
+            row.kind, row.source = Tool.Kind.AGENT, {"agent": agent.pk}
+        else:
+            row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
+        row.freeze_hash()
+        row.save()
+        tool_changed(row)
+        return row
+
+
+AGENT_COLUMNS = (
+    "description", "system_prompt", "model_name", "model_params", "fallback_models", "input_schema", "output_schema",
+    "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth", "max_agent_depth",
+    "session_context", "context_messages", "context_tokens", "enabled",
+)  # fmt: skip
+GRANT_DEFAULTS = {
+    "mode": "allow",
+    "pinned_version": None,
+    "deadline_s": None,
+    "offline": "fail",
+    "allow_after_untrusted": False,
+}
+
+
+def read_grants(grants: Any) -> list[Any]:
+    """A grant with nothing special is its tool's name; the others are mappings."""
+    shown: list[Any] = []
+    for grant in grants.select_related("tool").order_by("pk"):
+        usual = usual_grant(grant.tool)
+        special = {key: getattr(grant, key) for key, value in usual.items() if getattr(grant, key) != value}
+        shown.append({"tool": grant.tool.name, **special} if special else grant.tool.name)
+    return shown
+
+
+def plain_grant(entry: Any, owner: Any) -> Any:
+    """A grant as read_grants shows it."""
+    given = {"tool": entry} if isinstance(entry, str) else entry
+    usual = usual_grant(tool_named(given["tool"], owner))
+    special = {key: given[key] for key, value in usual.items() if given.get(key, value) != value}
+    return {"tool": given["tool"], **special} if special else given["tool"]
+
+
+def usual_grant(tool: Tool | None) -> dict[str, Any]:
+    """What a grant says that a file says nothing more about."""
+    return GRANT_DEFAULTS if tool is None else {**GRANT_DEFAULTS, "mode": tool.mode_when_granted}
+
+
+def tool_named(name: str, owner: Any) -> Tool | None:
+    """The owner's tool of this name, else the site's."""
+    mine = Tool.objects.filter(name=name, owner=owner).first() if owner else None
+    return mine or Tool.objects.filter(name=name, owner=None).first()
+
+
+def sharing(row: Any) -> Definition:
+    """The team it is shared with, and whether it was never published."""
+    team = {"team": row.team.name} if row.team else {}
+    return team if row.published_id else {**team, "draft": True}
+
+
+def team_named(name: str | None) -> Team | None:
+    if name is None:
+        return None
+    found = Team.objects.filter(name=name).first()
+    if found is None:
+        raise Invalid(f"There is no team “{name}”.")
+    return found
+
+
+def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> None:
+    """Replace the grants of an agent or a chain ({"agent": row} or {"chain": row})."""
+    ToolGrant.objects.filter(**subject).delete()
+    for entry in wanted:
+        given = {"tool": entry} if isinstance(entry, str) else entry
+        tool = tool_named(given["tool"], owner)
+        if tool is None:
+            raise Invalid(f"There is no tool “{given['tool']}” to grant.")
+        values = {key: given.get(key, value) for key, value in usual_grant(tool).items()}
+        ToolGrant.objects.create(tool=tool, **subject, **values)
+
+
+class AgentKind:
+    name = "agent"
+
+    def rows(self, owner: Any) -> Iterable[Agent]:
+        related = ("provider", "published", "owner", "team")
+        return Agent.objects.filter(owner=owner).select_related(*related).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Agent | None:
+        return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()
+
+    def read(self, row: Agent) -> Definition:
+        values = {name: getattr(row, name) for name in AGENT_COLUMNS}
+        draft = short_agent(row.provider.name, values, read_grants(row.grants))
+        return {"kind": self.name, "name": row.name, **draft, **live_agent(row, draft), **sharing(row)}
+
+    def normal(self, definition: Definition, owner: Any) -> Definition:
+        values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
+        grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
+        named = ("kind", "name", "provider", "team", "draft", "live")
+        kept = {name: definition[name] for name in named if definition.get(name)}
+        return {**kept, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+
+    def left_open(self, definition: Definition) -> set[str]:
+        """What the site fills in where a file leaves it to it."""
+        named = {"provider"} if definition.get("provider", "default") == "default" else set()
+        return named | ({"model_name"} if not definition.get("model_name") else set())
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
+        """The working row and its published version at once; `live` is published first, and the draft then kept."""
+        row = row or Agent(owner=owner, name=definition["name"])
+        live = definition.get("live")
+        if live:
+            self.keep(row, {**{name: definition.get(name) for name in ("name", "team")}, **live}, owner)
+            row.publish(author=actor if actor.pk else None, note="from a definition file")
+        self.keep(row, definition, owner)
+        if not definition.get("draft") and not live:
+            row.publish(author=actor if actor.pk else None, note="from a definition file")
+        AuditEvent.record("agent.applied", row, actor=actor, source="definitions")
+        return row
+
+    def keep(self, row: Agent, definition: Definition, owner: Any) -> None:
+        """The working row with its grants. “default” is whatever provider the site prefers."""
+        check_schemas(definition, "input_schema", "output_schema")
+        set_columns(row, definition, AGENT_COLUMNS)
+        row.provider = provider_named(definition.get("provider", "default"), owner)
+        if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
+            row.model_name = DEFAULT_MODELS.get(row.provider.kind, "")
+        row.team = team_named(definition.get("team"))
+        row.full_clean(exclude=["owner", "team", "published"])
+        row.save()
+        write_grants({"agent": row}, definition.get("grants", []), owner=owner)
+
+
+def short_agent(provider: str, values: Definition, grants: list[Any]) -> Definition:
+    """What an author decides about an agent, without defaults."""
+    return {"provider": provider, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+
+
+def live_agent(row: Agent, draft: Definition) -> Definition:
+    """What is published, where the draft has moved on; whether it is enabled is no matter of versions."""
+    if row.published is None:
+        return {}
+    spec = row.published.read_spec()
+    values = {**spec.model_dump(mode="json"), "timeout": spec.timeout_s}
+    values["model_params"] = spec.model_params.model_dump(exclude_none=True)
+    kept = {name: values[name] for name in AGENT_COLUMNS if name in values}
+    provider = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True).first() or spec.provider
+    live = short_agent(provider, kept, live_grants(row, spec))
+    return {} if live == {name: value for name, value in draft.items() if name != "enabled"} else {"live": live}
+
+
+def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
+    """As read_grants shows them, under the names that the tools bear today."""
+    names = dict(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).values_list("pk", "name"))
+    after_untrusted = set(row.grants.filter(allow_after_untrusted=True).values_list("tool_id", flat=True))
+    return [
+        plain_grant(
+            grant.model_dump() | {"tool": name, "allow_after_untrusted": grant.tool_id in after_untrusted}, row.owner
+        )
+        for grant in spec.grants
+        if (name := names.get(grant.tool_id))
+    ]
+
+
+DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash"}
+
+
+def provider_named(name: str, owner: Any) -> Provider:
+    """“default”: the first enabled provider of the site that is a real model, else the offline one."""
+    if name == "default":
+        enabled = Provider.objects.filter(owner=None, enabled=True).order_by("pk")
+        found = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()
+    else:
+        found = (
+            Provider.objects.filter(owner=owner, name=name).first()
+            or Provider.objects.filter(owner=None, name=name).first()
+        )
+    if found is None:
+        raise Invalid(f"There is no provider “{name}”.")
+    return found

@@ -1,0 +1,51 @@
+"""Chains as definition files: steps as people write them, targets and tools by name."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agents.exceptions import Invalid
+from agents.models import AuditEvent, Chain
+
+from .agents import read_grants, write_grants
+from .files import Definition, check_schemas, set_columns, without_defaults
+
+COLUMNS = (
+    "description", "strategy", "input_schema", "output_schema", "output", "max_chain_depth", "max_parallel", "timeout",
+    "enabled",
+)  # fmt: skip
+
+
+class ChainKind:
+    name = "chain"
+
+    def rows(self, owner: Any) -> Iterable[Chain]:
+        return Chain.objects.filter(owner=owner).order_by("name")
+
+    def find(self, owner: Any, name: str) -> Chain | None:
+        return Chain.objects.filter(owner=owner, name=name).first()
+
+    def read(self, row: Chain) -> Definition:
+        grants = read_grants(row.grants)
+        return {
+            "kind": self.name,
+            "name": row.name,
+            **without_defaults({name: getattr(row, name) for name in COLUMNS}, Chain),
+            "steps": [step.as_written() for step in row.steps.all()],
+            **({"grants": grants} if grants else {}),
+        }
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Chain | None) -> Chain:
+        """The working rows and their published version at once. Raises Invalid naming the offending step."""
+        check_schemas(definition, "input_schema", "output_schema")
+        steps = definition.get("steps", [])
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            raise Invalid("steps is a list of mappings, each with a key.")
+        row = row or Chain(owner=owner, name=definition["name"])
+        set_columns(row, definition, COLUMNS)
+        row.full_clean(exclude=["owner", "team", "published"])
+        row.save()
+        row.replace_steps(steps)
+        write_grants({"chain": row}, definition.get("grants", []), owner=owner)
+        row.publish(author=actor if actor.pk else None, note="from a definition file")
+        AuditEvent.record("chain.applied", row, actor=actor, source="definitions")
+        return row

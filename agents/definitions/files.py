@@ -1,0 +1,273 @@
+"""Files ↔ rows. A definition is what an author would type, as YAML: no ids, no secrets, no history.
+
+Each kind of row says how it is read and written (`Kind`); settings.DEFINITION_KINDS names them in the order in which
+they may refer to each other, so that this module knows no app above it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+from agents.exceptions import Invalid, MusterError
+from agents.models import Starter
+from agents.models.team import check_name
+from agents.schema import check_schema, sha256_of
+
+Definition = dict[str, Any]
+
+
+class Kind(Protocol):
+    """How one kind of row becomes a definition and back. `owner` None is the site."""
+
+    name: str
+
+    def rows(self, owner: Any) -> Iterable[Any]: ...
+
+    def find(self, owner: Any, name: str) -> Any | None: ...
+
+    def read(self, row: Any) -> Definition: ...
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Any | None) -> Any: ...
+
+
+class Site:
+    """Who acts when a command sets up the site's own rows."""
+
+    pk = None
+    is_authenticated = True
+    is_superuser = True
+
+    def has_perm(self, permission: str) -> bool:
+        return True
+
+    def get_username(self) -> str:
+        return "site"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What applying one definition would do: create, change or nothing."""
+
+    kind: str
+    name: str
+    verb: str
+    fields: list[str] = field(default_factory=list)
+    definition: Definition = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.verb:8} {self.kind} {self.name}" + (f" ({', '.join(self.fields)})" if self.fields else "")
+
+
+def kinds() -> dict[str, Kind]:
+    made = [import_string(path)() for path in settings.DEFINITION_KINDS]
+    return {kind.name: kind for kind in made}
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> list[Definition]:
+    """Every definition of a YAML file or of a folder's, in the order in which kinds may refer to each other."""
+    files = (
+        [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in (".yaml", ".yml"))
+    )
+    order = list(kinds())
+    found = [definition for file in files for definition in parse(file)]
+    return needed_first(sorted(found, key=lambda definition: order.index(definition["kind"])))
+
+
+def needed_first(definitions: list[Definition]) -> list[Definition]:
+    """A minion's tool needs its agent, and an agent the tools it is granted: each comes after what it needs."""
+    waiting = {(definition["kind"], definition["name"]): definition for definition in definitions}
+    ordered: list[Definition] = []
+    while waiting:
+        ready = [key for key, definition in waiting.items() if not needs(definition) & waiting.keys()]
+        for key in ready or list(waiting):  # a ring is written as it stands: the rows say what is missing
+            ordered.append(waiting.pop(key))
+    return ordered
+
+
+def needs(definition: Definition) -> set[tuple[str, str]]:
+    entries = [*definition.get("grants", []), *(definition.get("live") or {}).get("grants", [])]
+    granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in entries]
+    wanted = {(kind, name) for name in granted for kind in ("function", "tool")}
+    steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
+    wanted |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
+    return wanted | {("agent", definition.get("agent", ""))}
+
+
+def parse(file: Path) -> Iterator[Definition]:
+    try:
+        documents = list(yaml.load_all(file.read_text(), Loader=Plain))  # noqa: S506  (a SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Invalid(f"{file}: {error}", code="unreadable")
+    for document in documents:
+        for definition in document if isinstance(document, list) else [document]:
+            if definition is not None:
+                yield checked(definition, file)
+
+
+class Plain(yaml.SafeLoader):
+    """A SafeLoader that reads as JSON would: 2026-01-01 and 12:30 are texts, and so are yes, no, on and off."""
+
+
+def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
+    kept = {
+        "tag:yaml.org,2002:bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
+        "tag:yaml.org,2002:int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
+    }
+    dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
+    found = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    return {
+        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped] for first, pairs in found
+    }
+
+
+Plain.yaml_implicit_resolvers = plain_resolvers()
+
+
+def checked(definition: Any, file: Path) -> Definition:
+    known = kinds()
+    if not isinstance(definition, dict) or definition.get("kind") not in known:
+        raise Invalid(
+            f"{file}: a definition is a mapping whose kind is one of {', '.join(known)}.", code="unknown_kind"
+        )
+    if not isinstance(definition.get("name"), str):
+        raise Invalid(f"{file}: a {definition['kind']} without a name.", code="nameless")
+    if definition.get("builtin") != definition["name"]:  # built-in tools bear the words that are reserved for them
+        check_name(definition["name"])
+    return definition
+
+
+def dump(definitions: Iterable[Definition]) -> str:
+    """YAML that reads like what a person would write: text in blocks, keys in the order of the form."""
+    return yaml.dump_all(definitions, Dumper=Readable, sort_keys=False, allow_unicode=True, width=110)
+
+
+class Readable(yaml.SafeDumper):
+    pass
+
+
+def block_text(dumper: Readable, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Readable.add_representer(str, block_text)
+
+
+# -- plan and apply ---------------------------------------------------------------------------------------------------
+
+
+def export(owner: Any, *, only: str | None = None) -> list[Definition]:
+    """All of one owner's rows (None: the site's) as definitions."""
+    chosen = [kind for name, kind in kinds().items() if only in (None, name)]
+    return [kind.read(row) for kind in chosen for row in kind.rows(owner)]
+
+
+def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
+    """What would change, without changing it."""
+    known = kinds()
+    return [compare(known[definition["kind"]], definition, owner) for definition in definitions]
+
+
+def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
+    row = kind.find(owner, definition["name"])
+    if row is None:
+        return Change(kind.name, definition["name"], "create", definition=definition)
+    fields = differing(kind, definition, kind.read(row), owner)
+    return Change(kind.name, definition["name"], "change" if fields else "same", fields, definition)
+
+
+def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -> list[str]:
+    """The fields in which a file and a row differ; a kind with `normal` says what a file means in full."""
+    normal = getattr(kind, "normal", None)
+    if normal is None:
+        return [key for key, value in definition.items() if now.get(key) != value]
+    wanted = normal(definition, owner)
+    left_open: set[str] = kind.left_open(definition) if hasattr(kind, "left_open") else set()
+    return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
+
+
+@transaction.atomic
+def apply(changes: list[Change], *, owner: Any, actor: Any) -> int:
+    """Apply a plan in one transaction: everything or nothing. Returns how many rows were written."""
+    known = kinds()
+    written = [change for change in changes if change.verb != "same"]
+    for change in written:
+        kind = known[change.kind]
+        try:
+            kind.write(change.definition, owner=owner, actor=actor, row=kind.find(owner, change.name))
+        except MusterError as error:
+            error.args = (f"{change.kind} {change.name}: {error}",)
+            raise
+    return len(written)
+
+
+def install_starters(folder: Path, *, actor: Any) -> list[Change]:
+    """What a fresh database gets. Written when it is new, or when it is newer and nobody edited the row."""
+    done: list[Change] = []
+    known = kinds()
+    for definition in load(folder):
+        kind = known[definition["kind"]]
+        if change := starter_change(kind, definition):
+            with transaction.atomic():
+                row = kind.write(definition, owner=None, actor=actor, row=kind.find(None, definition["name"]))
+                Starter.objects.update_or_create(
+                    kind=kind.name,
+                    name=definition["name"],
+                    defaults={"file_sha256": sha256_of(definition), "row_sha256": sha256_of(kind.read(row))},
+                )
+            done.append(change)
+    return done
+
+
+def starter_change(kind: Kind, definition: Definition) -> Change | None:
+    installed = Starter.objects.filter(kind=kind.name, name=definition["name"]).first()
+    row = kind.find(None, definition["name"])
+    if installed is None:
+        return Change(kind.name, definition["name"], "create") if row is None else None
+    if row is None or installed.file_sha256 == sha256_of(definition):
+        return None  # an administrator deleted it, or nothing is new
+    if sha256_of(kind.read(row)) != installed.row_sha256:
+        return None  # an author edited it: theirs now
+    return Change(kind.name, definition["name"], "change")
+
+
+# -- what the kinds have in common ------------------------------------------------------------------------------------
+
+
+def without_defaults(values: Definition, model: Any) -> Definition:
+    """Only what differs from the column's default: files stay short, and a new column changes no file."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value not in (None, "", [], {}) and value != default(model, name)
+    }
+
+
+def default(model: Any, name: str) -> Any:
+    return model._meta.get_field(name).get_default()
+
+
+def set_columns(row: Any, definition: Definition, columns: Iterable[str]) -> None:
+    """Columns named in the definition get its value, the others their default."""
+    for name in columns:
+        setattr(row, name, definition.get(name, default(type(row), name)))
+
+
+def check_schemas(definition: Definition, *fields: str) -> None:
+    problems = [
+        {"field": name, **(problem if isinstance(problem, dict) else problem.__dict__)}
+        for name in fields
+        if definition.get(name)
+        for problem in check_schema(definition[name])
+    ]
+    if problems:
+        raise Invalid(f"{definition['name']}: a schema is not valid.", details=problems)

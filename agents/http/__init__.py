@@ -1,0 +1,1 @@
+"""What every API of Muster shares: authentication, throttles, parsing, strict serializers, filters, pages, versions."""

@@ -1,0 +1,59 @@
+"""Who is calling, and whether the key's scopes cover what is asked."""
+
+from typing import Any
+
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
+
+from agents.models import ApiKey
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer mk_….…`. Tokens in the query string are not accepted."""
+
+    def authenticate(self, request: Any) -> tuple[Any, ApiKey] | None:
+        words = get_authorization_header(request).decode("latin-1").split()
+        if not words or words[0].lower() != "bearer":
+            return None
+        key = ApiKey.find(words[1]) if len(words) == 2 else None
+        if key is None:
+            raise AuthenticationFailed("This API key is unknown, expired or revoked.")
+        key.mark_used()
+        return key.user, key
+
+    def authenticate_header(self, request: Any) -> str:
+        return 'Bearer realm="muster"'
+
+
+class HasScope(BasePermission):
+    """A view names its `scope` ("agents"); safe methods need agents:read, others agents:write.
+
+    `scopes = {"execute": "functions:execute"}` on a view names exceptions by action or by method.
+    A browser's login session has every scope of its person.
+    """
+
+    message = "This key lacks the scope this needs."
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        if not (request.user and request.user.is_authenticated):
+            return False
+        if not isinstance(request.auth, ApiKey):
+            return True
+        needed = scope_for(request, view)
+        if needed is None or request.auth.allows(needed):
+            return True
+        self.message = f"This key lacks the scope {needed}."
+        return False
+
+
+def scope_for(request: Any, view: Any) -> str | None:
+    """The scope a request needs; None where any valid key will do."""
+    named = getattr(view, "scopes", {})
+    for word in (getattr(view, "action", None), request.method.lower()):
+        if word in named:
+            return named[word]
+    resource = getattr(view, "scope", None)
+    if resource is None:
+        return None
+    return f"{resource}:{'read' if request.method in ('GET', 'HEAD', 'OPTIONS') else 'write'}"

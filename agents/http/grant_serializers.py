@@ -1,0 +1,60 @@
+"""The tools that an agent or a chain may use, as JSON."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from agents.models import Agent, Chain, Tool, ToolGrant
+
+from .strict import Number, StrictModelSerializer, Text, Whole
+
+
+class GrantSerializer(StrictModelSerializer):
+    tool = Text(max_length=64, source="tool.name", help_text="Name of a tool that you can see.")
+    kind = serializers.CharField(source="tool.kind", read_only=True)
+    version = Whole(
+        source="pinned_version",
+        min_value=1,
+        max_value=2**31 - 1,
+        allow_null=True,
+        required=False,
+        help_text="Null: follow what is published.",
+    )
+    deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
+
+    class Meta:
+        model = ToolGrant
+        fields = ["tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted"]
+
+    def validate(self, grant: dict[str, Any]) -> dict[str, Any]:
+        """Each is whole, also where a PATCH leaves out other fields of its agent."""
+        if "tool" not in grant:
+            raise serializers.ValidationError({"tool": [self.fields["tool"].error_messages["required"]]})
+        return grant
+
+
+def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
+    """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""
+    names = [grant["tool"]["name"] for grant in grants]
+    rows = Tool.objects.visible_to(user).filter(name__in=names).nearest_first(user)
+    tools: dict[str, Tool] = {}
+    for row in rows:
+        tools.setdefault(row.name, row)
+    problems = {}
+    for index, name in enumerate(names):
+        if name not in tools:
+            problems[index] = {"tool": [f"There is no tool “{name}” that you can see."]}
+        elif name in names[:index]:
+            problems[index] = {"tool": [f"“{name}” is granted twice."]}
+    if problems:
+        raise serializers.ValidationError(problems)  # type: ignore[arg-type]
+    found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
+    return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in found]
+
+
+def replace_grants(row: Agent | Chain, grants: list[ToolGrant]) -> None:
+    """Those of an agent or a chain."""
+    row.grants.all().delete()
+    for grant in grants:
+        setattr(grant, row._meta.model_name, row)
+    ToolGrant.objects.bulk_create(grants)

@@ -1,0 +1,95 @@
+"""Lists: ?limit&cursor → {"results": […], "next": url or null}."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import DataError
+from rest_framework import exceptions as drf
+from rest_framework.pagination import CursorPagination
+from rest_framework.response import Response
+
+from agents.exceptions import Invalid
+
+from .filters import Filters
+from .strict import misspelt, no_such
+
+PAGING = frozenset(["limit", "cursor"])
+
+
+class Cursor(CursorPagination):
+    """Keyset pages, so that the ten-thousandth row costs what the first does. Views may set `page_ordering`.
+
+    A misspelt parameter is refused: a filter that is not read would answer with everything. Beside the filters of the
+    list itself, a view names what an action reads: `parameters = {"list": ("search",)}`.
+    """
+
+    page_size = 50
+    max_page_size = 500
+    page_size_query_param = "limit"
+    ordering = "-pk"
+
+    def get_ordering(self, request: Any, queryset: Any, view: Any) -> tuple[str, ...]:
+        ordering = getattr(view, "page_ordering", self.ordering)
+        return (ordering,) if isinstance(ordering, str) else tuple(ordering)
+
+    def get_page_size(self, request: Any) -> int:
+        """At most 500; raises Invalid for what is no positive whole number."""
+        asked = request.query_params.get(self.page_size_query_param)
+        if asked is None:
+            return self.page_size
+        if not (asked.isascii() and asked.isdigit() and 0 < len(asked) < 10 and int(asked) > 0):
+            raise Invalid("“limit” must be a whole number from 1.", code="invalid_limit")
+        return min(int(asked), self.max_page_size)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
+        """A cursor that somebody made up is refused, not looked up."""
+        if not request.query_params.keys() <= PAGING:
+            refuse_misspelt(request.query_params.keys() - PAGING, known_parameters(view, queryset))
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
+            raise Invalid("This cursor is not one of ours.", code="invalid_cursor", hint="Follow `next` as it is.")
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": self.page_size}
+        return [
+            {"name": "limit", "in": "query", "required": False, "schema": limit, "description": "At most 500 come."},
+            {
+                "name": "cursor",
+                "in": "query",
+                "required": False,
+                "schema": {"type": "string"},
+                "description": "From `next`.",
+            },
+        ]
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"results": data, "next": self.get_next_link()})
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "required": ["results", "next"],
+            "properties": {"results": schema, "next": {"type": ["string", "null"], "format": "uri"}},
+        }
+
+
+def known_parameters(view: Any, queryset: Any) -> set[str]:
+    """What this list can be narrowed by."""
+    known = set(getattr(view, "parameters", {}).get(view.action, ()))
+    if view.action == "list":
+        filters = Filters().get_filterset_class(view, queryset)
+        known |= set(filters.base_filters) if filters else set()
+    return known
+
+
+def refuse_misspelt(given: set[str], known: set[str]) -> None:
+    """Raises Invalid, one detail a parameter that is nearly one of this list's."""
+    meant = misspelt(sorted(given), (known | PAGING) - given)
+    details = [
+        {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", near)}
+        for name, near in meant.items()
+    ]
+    if details:
+        hint = "A misspelt filter would have answered with everything; see details."
+        raise Invalid("This list is not narrowed that way.", code="unknown_parameter", hint=hint, details=details)

@@ -1,0 +1,61 @@
+"""Rate limits per key and per address: fixed windows of a minute, counted in the shared cache in one round trip."""
+
+from functools import lru_cache
+from time import time
+from typing import Any
+
+import redis
+from django.conf import settings
+from rest_framework.throttling import BaseThrottle
+
+from agents.models import ApiKey
+from plumbing.line import Line
+
+WINDOW_S = 60
+
+
+@lru_cache(maxsize=1)
+def line() -> Line:
+    return Line(settings.CACHE_URL, timeout_s=1)
+
+
+class Rate(BaseThrottle):
+    """So many requests a minute for a key (or a login session's person), and for an address.
+
+    When the cache is down requests pass: losing the limit for a while is better than losing the service.
+    """
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        return is_within(request.user, request.auth, address_of(request))
+
+    def wait(self) -> float:
+        return until_next()
+
+
+def is_within(user: Any, key: Any, address: str) -> bool:
+    """Count one request, or one frame of a socket; False when it was one too many. A limit of 0 is no limit."""
+    caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
+    limits = [(caller, settings.RATE_PER_KEY), (f"a{address}", settings.RATE_PER_ADDRESS)]
+    limits = [(name, limit) for name, limit in limits if limit > 0]
+    counts = count([name for name, _ in limits]) if limits else []
+    return all(seen <= limit for seen, (_, limit) in zip(counts, limits, strict=True))
+
+
+def until_next() -> float:
+    """Seconds until counting begins anew."""
+    return WINDOW_S - time() % WINDOW_S
+
+
+def count(names: list[str]) -> list[int]:
+    window = int(time() // WINDOW_S)
+    keys = [f"rate:{name}:{window}" for name in names]
+    try:
+        seen = line().ask(*(command for key in keys for command in (("INCR", key), ("EXPIRE", key, 2 * WINDOW_S))))
+        return seen[::2]
+    except redis.RedisError:
+        return [0] * len(names)
+
+
+def address_of(request: Any) -> str:
+    """The address the server saw; a trusted proxy's X-Forwarded-For is applied by the server before us."""
+    return request.META.get("REMOTE_ADDR", "")

@@ -1,0 +1,147 @@
+"""Rows with immutable, numbered versions over HTTP: publish one, go back to one, list, read and compare them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pydantic
+from django.db import transaction
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents import diff
+from agents.exceptions import Invalid, NotFound
+
+from .grant_serializers import GrantSerializer, read_grants, replace_grants
+from .version_serializers import DiffSerializer, PublishedSerializer, PublishSerializer, RollbackSerializer
+from .viewsets import NamedViewSet, read, refusals
+
+NUMBER = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+WITHOUT_FILTERS: dict[str, Any] = {"filterset_fields": None, "filterset_class": None}
+WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, **WITHOUT_FILTERS}
+
+
+def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
+    """Class decorator: what shows a version in a list and alone, and what OpenAPI calls these two."""
+
+    def decorate(view: Any) -> Any:
+        view.listed, view.whole = listed, whole
+        return extend_schema_view(
+            versions=extend_schema(responses=listed(many=True), operation_id=f"{plural}_versions_list"),
+            version=extend_schema(responses=whole, operation_id=f"{plural}_versions_retrieve"),
+        )(view)
+
+    return decorate
+
+
+class VersionedViewSet(NamedViewSet):
+    """`heavy` is what a list of versions does without; `versions_as` sets what shows them."""
+
+    heavy: tuple[str, ...] = ("spec",)
+    publishing: Any = PublishSerializer
+    listed: Any
+    whole: Any
+
+    @extend_schema(request=PublishSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def publish(self, request: Any, name: str) -> Response:
+        """Check the working row, freeze it as a version and make it live. 422 names each fault.
+
+        Equal content is the same version again.
+        """
+        row = self.get_object()
+        try:
+            return published(self.freeze(row, read(self.publishing, request)))
+        except pydantic.ValidationError as error:
+            raise Invalid(f"The {row._meta.verbose_name} cannot be published.", details=problems_of(error))
+
+    def freeze(self, row: Any, body: dict[str, Any]) -> Any:
+        with transaction.atomic():
+            version = row.publish(author=self.request.user, note=body["note"])
+            self.audit("published", row, version=version.number)
+        return version
+
+    @extend_schema(request=RollbackSerializer, responses={200: PublishedSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def rollback(self, request: Any, name: str) -> Response:
+        """Make an earlier version live again."""
+        row = self.get_object()
+        return published(self.go_back(row, read(RollbackSerializer, request)["version"]))
+
+    def go_back(self, row: Any, number: int) -> Any:
+        with transaction.atomic():
+            version = row.rollback(number)
+            self.audit("rolled_back", row, version=version.number)
+        return version
+
+    @action(detail=True, **WITHOUT_FILTERS)
+    def versions(self, request: Any, name: str) -> Response:
+        """Newest first."""
+        rows = self.get_object().versions.select_related("author", self.listed.of).defer(*self.heavy)
+        self.page_ordering = ("-number",)
+        return self.get_paginated_response(self.listed(self.paginate_queryset(rows), many=True).data)
+
+    @action(detail=True, **WITHOUT_LISTS)
+    def version(self, request: Any, name: str, number: int) -> Response:
+        """One version with all it holds."""
+        return Response(self.whole(self.find_version(self.get_object(), number)).data)
+
+    @extend_schema(
+        responses=DiffSerializer,
+        parameters=[OpenApiParameter("from", NUMBER, required=True), OpenApiParameter("to", NUMBER, required=True)],
+    )
+    @action(detail=True, **WITHOUT_LISTS)
+    def diff(self, request: Any, name: str) -> Response:
+        """What changed between two versions."""
+        row = self.get_object()
+        numbers = [number_in(request, "from"), number_in(request, "to")]
+        old, new = (self.contents(self.find_version(row, number)) for number in numbers)
+        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
+        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
+        return Response(DiffSerializer(body).data)
+
+    def contents(self, version: Any) -> dict[str, Any]:
+        """What a comparison compares."""
+        return version.spec
+
+    def find_version(self, row: Any, number: int) -> Any:
+        version = row.versions.select_related("author", self.listed.of).filter(number=number).first()
+        if version is None:
+            raise NotFound(f"“{row.name}” has no version {number}.")
+        return version
+
+
+class GrantedViewSet(VersionedViewSet):
+    """The same, of rows to which tools are granted."""
+
+    @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
+    @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
+    @action(detail=True, methods=["get", "put"], **WITHOUT_LISTS)
+    def grants(self, request: Any, name: str) -> Response:
+        """The tools it may use; PUT replaces the whole list (of the draft: publish to make it live)."""
+        row = self.get_object()
+        if request.method == "PUT":
+            serializer = GrantSerializer(data=request.data, many=True, context=self.get_serializer_context())
+            serializer.is_valid(raise_exception=True)
+            with refusals("grant"):
+                replace_grants(row, read_grants(request.user, serializer.validated_data))
+                self.audit("changed", row, fields=["grants"])
+        return Response(GrantSerializer(row.grants.select_related("tool"), many=True).data)
+
+
+def published(version: Any) -> Response:
+    return Response(PublishedSerializer({"version": version.number, "sha256": version.sha256}).data)
+
+
+def problems_of(error: pydantic.ValidationError) -> list[dict[str, str]]:
+    return [
+        {"field": ".".join(str(part) for part in entry["loc"]), "code": entry["type"], "message": entry["msg"]}
+        for entry in error.errors()
+    ]
+
+
+def number_in(request: Any, name: str) -> int:
+    value = request.query_params.get(name, "")
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise Invalid(f"“{name}” must be the number of a version.", code="invalid_version")
+    return int(value)

@@ -1,0 +1,109 @@
+"""What the views of this API have in common: rows under their names, refusals as conflicts, an audited change."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError, QuerySet
+from rest_framework import viewsets
+
+from agents.exceptions import Conflict, NotFound
+from agents.models import AuditEvent
+from agents.models.team import SLUG
+
+from .throttles import address_of
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """One transaction; what the database refuses becomes a conflict."""
+    try:
+        with transaction.atomic():
+            yield
+    except ProtectedError as error:
+        users = sorted({str(row) for row in list(error.protected_objects)[:5]})
+        raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
+    except IntegrityError:
+        raise Conflict(f"Another {what} has that name already.", code="name_taken")
+
+
+class Audited:
+    """Every change through the API is one line in the audit log."""
+
+    request: Any
+
+    def audit(self, verb: str, row: Any, **details: Any) -> None:
+        action = f"{row._meta.model_name}.{verb}"
+        AuditEvent.record(action, row, actor=self.request.user, source=address_of(self.request), **details)
+
+
+class NamedViewSet(Audited, viewsets.ModelViewSet):
+    """Rows under their names: not visible is 404, visible but not editable is 403."""
+
+    model: Any
+    lookup_field = "name"
+    http_method_names = ["get", "post", "put", "patch", "delete", "head", "options"]
+    page_ordering: tuple[str, ...] = ("name", "pk")
+    filterset_fields: Any = None
+    filterset_class: Any = None
+
+    def get_queryset(self) -> QuerySet:
+        return self.model.objects.visible_to(self.request.user).select_related("owner", "team")
+
+    def get_object(self) -> Any:
+        """The row this name means to this person (own → team → site); to change it takes the right to."""
+        rows: Any = self.get_queryset().filter(name=readable_name(self.kwargs["name"]))
+        row = rows.nearest_first(self.request.user).first()
+        if row is None:
+            raise NotFound(
+                f"There is no {self.model._meta.verbose_name} “{self.kwargs['name'][:80]}” that you can see."
+            )
+        if self.request.method not in ("GET", "HEAD", "OPTIONS"):
+            row.require_edit(self.request.user)
+        return row
+
+    def perform_create(self, serializer: Any) -> None:
+        with refusals(self.model._meta.verbose_name):
+            self.audit("created", serializer.save())
+
+    def perform_update(self, serializer: Any) -> None:
+        with refusals(self.model._meta.verbose_name):
+            row = serializer.save()
+            serializer.partial = False  # it would leave out of the answer what has a default
+            self.audit("changed", row, fields=sorted(serializer.validated_data))
+            self.changed(row)
+
+    def changed(self, row: Any) -> None:
+        """What else follows from a change."""
+
+    def perform_destroy(self, row: Any) -> None:
+        with refusals(self.model._meta.verbose_name):
+            self.audit("deleted", row)
+            row.delete()
+
+
+def readable_name(name: str) -> str:
+    """A name as it stands in a path; what cannot be one names nothing."""
+    if not re.match(SLUG.regex, name):
+        raise NotFound("There is nothing of that name.")
+    return name
+
+
+def read(serializer_class: Any, request: Any) -> dict[str, Any]:
+    """The body as a serializer without context reads it. Raises ValidationError."""
+    return kept(serializer_class).run_validation(request.data if request.data is not None else {})
+
+
+@cache
+def kept(serializer_class: Any) -> Any:
+    """One of each: making a serializer copies all its fields, and validating changes nothing in it."""
+    return serializer_class()
+
+
+def routed(viewset: Any, **verbs: str) -> Any:
+    """A view of these actions, with what `@action` set for the first of them (a router would do the same)."""
+    told = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
+    return viewset.as_view(verbs, **{name: value for name, value in told.items() if hasattr(viewset, name)})

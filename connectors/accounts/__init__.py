@@ -1,0 +1,1 @@
+"""Cloud accounts: Gmail, Outlook and Teams, their operations and their sync."""

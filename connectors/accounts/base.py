@@ -1,0 +1,234 @@
+"""What every cloud connector is: tools with schemas, and a sync that misses nothing and doubles nothing."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from agents.tools import ToolError, ToolFailed, never
+from connectors.content import MAX_CHARS
+from connectors.exceptions import CursorExpired, MissingScope
+from connectors.logins.providers import service_of
+from connectors.models import Connection, DeliveredItem
+
+from . import ledger
+from .http import Api, is_gone
+
+JSON = Any
+LOOK_BACK = timedelta(days=7)  # the first run of a stream
+OVERLAP = timedelta(days=1)  # a scan by date reaches back over what may have arrived late; the ledger drops doubles
+AT_ONCE = 8  # messages read in parallel over one account's pool
+State = DeliveredItem.State
+# What hinders the whole account says nothing about a message: it waits, however often.
+OF_THE_ACCOUNT = frozenset(
+    ["reconnect_needed", "missing_scope", "rate_limited", "service_unavailable", "login_unavailable", "cancelled"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One public method as a tool."""
+
+    method: str
+    description: str
+    effect: str
+    access: str
+    properties: dict[str, JSON]
+    required: tuple[str, ...] = ()
+
+    @property
+    def input_schema(self) -> dict[str, JSON]:
+        return {
+            "type": "object",
+            "properties": {**self.properties, "account": ACCOUNT},
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+ACCOUNT = {"type": "string", "maxLength": 254, "description": "Which of several connected accounts; its name."}
+TEXT = {"type": "string", "maxLength": 100_000}
+WORD = {"type": "string", "minLength": 1, "maxLength": 512}
+WORDS = {"type": "array", "items": WORD, "maxItems": 50}
+LIMIT = {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
+CHARS = {
+    "type": "integer", "minimum": 100, "maximum": MAX_CHARS, "default": 8000,
+    "description": "Characters of each text; a longer one is cut with a mark.",
+}  # fmt: skip
+
+
+def operation(description: str, *, effect: str, access: str, required: tuple[str, ...] = (), **properties: JSON) -> Any:
+    """Makes a method a tool; its arguments are the schema's properties."""
+
+    def mark(method: Callable[..., JSON]) -> Callable[..., JSON]:
+        method.operation = Operation(  # type: ignore[attr-defined]
+            method.__name__, description, effect, access, properties, required
+        )
+        return method
+
+    return mark
+
+
+@dataclass(slots=True)
+class Found:
+    """Where a walk puts what it finds, before the cursor moves."""
+
+    connection: Connection
+    stream: str
+    total: int = 0
+
+    def add(self, ids: Iterable[str], place: str = "") -> None:
+        self.total += ledger.note_found(self.connection, self.stream, ids, place)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one call hands over."""
+
+    messages: list[dict[str, JSON]] = field(default_factory=list)
+    errors: list[dict[str, str]] = field(default_factory=list)
+    has_more: bool = False
+
+    def as_json(self) -> dict[str, JSON]:
+        return {"messages": self.messages, "errors": self.errors, "has_more": self.has_more}
+
+
+class Connector:
+    """Code for one cloud service, at work for one connection."""
+
+    provider: ClassVar[str]
+
+    def __init__(self, connection: Connection, api: Api, *, is_cancelled: Callable[[], bool] = never) -> None:
+        self.connection = connection
+        self.api = api
+        self.is_cancelled = is_cancelled
+
+    @classmethod
+    def operations(cls) -> Iterator[Operation]:
+        for name in dir(cls):
+            if found := getattr(getattr(cls, name), "operation", None):
+                yield found
+
+    def require(self, access: str) -> None:
+        """Raises MissingScope before anything is sent, when the person did not allow it."""
+        scopes = [one.scope for one in service_of(self.provider).scopes if one.access == access]
+        granted = {scope.lower().rsplit("/", 1)[-1] for scope in self.connection.scopes}
+        if granted and scopes and not any(scope.lower().rsplit("/", 1)[-1] in granted for scope in self.wider(scopes)):
+            raise MissingScope(self.connection, access)
+
+    def wider(self, scopes: list[str]) -> list[str]:
+        """Scopes that include these."""
+        return scopes
+
+    # -- each service's own ------------------------------------------------------------------------------------------
+
+    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+        """Put all that is new into `found` and return the next cursor. Raises CursorExpired."""
+        raise NotImplementedError
+
+    def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
+        """One message in full; None for one that the filters leave out. Raises ToolFailed."""
+        raise NotImplementedError
+
+    def check(self) -> str:
+        """Ask the service who we are: the account's name. Raises ToolFailed."""
+        raise NotImplementedError
+
+    # -- the sync ----------------------------------------------------------------------------------------------------
+
+    def sync(self, call_id: str, limit: int, max_chars: int, filters: dict[str, JSON]) -> dict[str, JSON]:
+        """The next messages that no other call was given. The same call again is given the same."""
+        stream = ledger.stream_of(filters)
+        items = ledger.claimed(self.connection, call_id)
+        if not items:
+            self.discover(stream, filters)
+            items = ledger.claim(self.connection, stream, call_id, limit)
+        batch = self.read_all(items, filters, max_chars)
+        batch.has_more = ledger.has_more(self.connection, stream)
+        self.connection.mark_ok()
+        return batch.as_json()
+
+    def discover(self, stream: str, filters: dict[str, JSON]) -> None:
+        """Bring the ledger up to date, then move the cursor: whatever breaks in between is found again."""
+        self.connection.refresh_from_db(fields=["cursor"])
+        cursor = self.connection.cursor.get(stream, {})
+        started = timezone.now()
+        found = Found(self.connection, stream)
+        floor = parse_datetime(cursor["floor"]) if cursor.get("floor") else started - LOOK_BACK
+        try:
+            following = self.walk(cursor, filters, self.scan_from(cursor, floor), found)
+        except CursorExpired:
+            following = self.walk({"floor": cursor.get("floor")}, filters, self.scan_from(cursor, floor), found)
+        ledger.save_cursor(
+            self.connection, stream, {**following, "floor": floor.isoformat(), "synced_at": started.isoformat()}
+        )
+
+    def scan_from(self, cursor: dict[str, JSON], floor: datetime) -> datetime:
+        """Where a scan by date begins: seven days before the first run, else a day before the last one."""
+        last = parse_datetime(cursor["synced_at"]) if cursor.get("synced_at") else None
+        return max(floor, last - OVERLAP) if last else floor
+
+    def read_all(self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int) -> Batch:
+        """Read the claimed ones, several at once; one that fails waits for the next call and is told of."""
+        batch, outcomes = Batch(), {}
+        stopped: ToolError | None = None
+        for item, message, error in self.read_each(items, filters, max_chars):
+            outcomes[item.pk] = outcome_of(message, error)
+            if message is not None:
+                batch.messages.append(message)
+            elif error is not None and error.code in OF_THE_ACCOUNT:
+                stopped = stopped or error
+            elif error is not None and not is_gone(error):
+                batch.errors.append({"id": item.external_id, "code": error.code, "message": str(error)[:300]})
+        ledger.settle(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
+        if stopped is not None and not batch.messages:
+            raise stopped
+        return batch
+
+    def read_each(
+        self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int
+    ) -> Iterator[tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]]:
+        hindered: list[ToolError] = []  # what hinders the account hinders the rest of the batch: it is not asked for
+
+        def read(item: DeliveredItem) -> tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]:
+            if self.is_cancelled():
+                return item, None, ToolFailed("The run was cancelled.", code="cancelled")
+            if hindered:
+                return item, None, hindered[0]
+            try:
+                return item, self.fetch(item, filters, max_chars), None
+            except ToolError as error:
+                if error.code in OF_THE_ACCOUNT:
+                    hindered.append(error)
+                return item, None, error
+
+        if len(items) < 2:
+            yield from map(read, items)
+            return
+        contexts = [copy_context() for _ in items]  # the time limit of this call holds in the threads too
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.provider) as pool:
+            yield from pool.map(lambda context, item: context.run(read, item), contexts, items)
+
+
+def outcome_of(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:
+    """What the ledger says of an item after it was read, or was not."""
+    if error is None:
+        return (State.DELIVERED, "") if message is not None else (State.GONE, "left out by the filters")
+    if error.code in OF_THE_ACCOUNT:
+        return State.FOUND, str(error)
+    return (State.GONE if is_gone(error) else State.FAILED), str(error)
+
+
+def matches(message: dict[str, JSON], filters: dict[str, JSON]) -> bool:
+    """Senders and words, for services that cannot filter a delta by them."""
+    sender = message["from"].lower()
+    if (senders := filters.get("senders")) and not any(word.lower() in sender for word in senders):
+        return False
+    words = filters.get("query", "").lower().split()
+    text = f"{message['subject']}\n{message['text']}\n{sender}".lower()
+    return all(word in text for word in words)

@@ -1,0 +1,351 @@
+"""Gmail: history since a cursor, search, read, send, reply, draft, label."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import getaddresses
+from typing import Any
+
+from agents.tools import RetryTool, ToolFailed
+from connectors.content import Attachment, Message, clean, cut, decode, from_html, header_text, sender_text
+from connectors.exceptions import CursorExpired
+from connectors.models import DeliveredItem
+
+from .base import CHARS, LIMIT, TEXT, WORD, WORDS, Connector, Found, operation
+from .http import ANSWER_LIMIT
+
+JSON = Any
+ME = "/gmail/v1/users/me"
+NOT_INCOMING = frozenset(["DRAFT", "SENT", "SPAM", "TRASH", "CHAT"])
+PAGE = 500
+MAX_PAGES = 400
+TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
+FILTERS: dict[str, JSON] = {
+    "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
+    "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
+    "query": {**TEXT, "maxLength": 1000, "description": "Gmail's own search words, such as subject:invoice."},
+}
+
+
+class Gmail(Connector):
+    provider = "gmail"
+
+    @operation(
+        "New messages since the last call, each once. The first call looks back seven days.",
+        effect="idempotent", access="read", **FILTERS, limit=LIMIT, max_chars=CHARS,
+    )  # fmt: skip
+    def fetch_new(self, call_id: str, limit: int = 50, max_chars: int = 8000, **filters: JSON) -> JSON:
+        return self.sync(call_id, limit, max_chars, filters)
+
+    @operation(
+        "Search messages by Gmail's search words; newest first, without their text.",
+        effect="read", access="read", **FILTERS, limit=LIMIT, page={**WORD, "description": "From `next` of a page."},
+    )  # fmt: skip
+    def search(self, limit: int = 50, page: str = "", **filters: JSON) -> JSON:
+        answer = self.api.get(f"{ME}/messages", params=self.list_params(filters, limit, page))
+        ids = [row["id"] for row in answer.get("messages", [])]
+        return {"messages": [self.headline(one) for one in ids], "next": answer.get("nextPageToken")}
+
+    @operation(
+        "Read one message.", effect="read", access="read", required=("id",), id=WORD, max_chars=CHARS,
+    )  # fmt: skip
+    def read(self, id: str, max_chars: int = 8000) -> JSON:
+        return self.message(id, max_chars)
+
+    @operation("List the labels of this mailbox.", effect="read", access="read")
+    def labels(self) -> JSON:
+        rows = self.api.get(f"{ME}/labels").get("labels", [])
+        return {"labels": [{"id": row["id"], "name": row.get("name", row["id"])} for row in rows]}
+
+    @operation(
+        "Send a new message.", effect="destructive", access="send", required=("to", "subject", "text"),
+        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
+    )  # fmt: skip
+    def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
+        mail = compose(to=to, cc=cc or [], subject=subject, text=text)
+        return sent(self.api.post(f"{ME}/messages/send", {"raw": mail}, access="send"))
+
+    @operation(
+        "Reply to a message, in its thread.", effect="destructive", access="send", required=("id", "text"),
+        id=WORD, text=TEXT, reply_all={"type": "boolean", "default": False},
+    )  # fmt: skip
+    def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
+        original = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
+        mail = compose(**reply_headers(headers_of(original), reply_all), text=text)
+        body = {"raw": mail, "threadId": original.get("threadId")}
+        return sent(self.api.post(f"{ME}/messages/send", body, access="send"))
+
+    @operation(
+        "Write a draft; nothing is sent.", effect="write", access="write", required=("to", "subject", "text"),
+        to=TO, cc=WORDS, subject={**TEXT, "maxLength": 900}, text=TEXT,
+    )  # fmt: skip
+    def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
+        mail = compose(to=to, cc=cc or [], subject=subject, text=text)
+        answer = self.api.post(f"{ME}/drafts", {"message": {"raw": mail}}, access="write")
+        return {"id": answer.get("id"), "message_id": answer.get("message", {}).get("id")}
+
+    @operation(
+        "Set and take away labels; INBOX taken away archives, TRASH set deletes.",
+        effect="idempotent", access="write", required=("id",), id=WORD, add=WORDS, remove=WORDS,
+    )  # fmt: skip
+    def label(self, id: str, add: list[str] | None = None, remove: list[str] | None = None) -> JSON:
+        body = {"addLabelIds": add or [], "removeLabelIds": remove or []}
+        answer = self.api.post(f"{ME}/messages/{quoted(id)}/modify", body, access="write", may_repeat=True)
+        return {"id": id, "labels": answer.get("labelIds", [])}
+
+    def wider(self, scopes: list[str]) -> list[str]:
+        full = ["https://mail.google.com/", "https://www.googleapis.com/auth/gmail.modify"]
+        return [*scopes, *full]
+
+    def check(self) -> str:
+        profile = self.profile()
+        if not profile:
+            self.labels()  # does the login work?
+        return str(profile.get("emailAddress") or self.connection.account)
+
+    def profile(self) -> dict[str, JSON]:
+        """Address and newest history id; {} from servers that have no such path (some emulators)."""
+        try:
+            return self.api.get(f"{ME}/profile")
+        except ToolFailed as error:
+            if error.code == "not_found":
+                return {}
+            raise
+
+    # -- sync --------------------------------------------------------------------------------------------------------
+
+    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+        if cursor.get("history_id") and not (filters.get("senders") or filters.get("query")):
+            return {"history_id": self.walk_history(cursor["history_id"], filters, found)}
+        history_id = self.newest_history()  # before the scan: what comes meanwhile is seen
+        ids = list(self.scan(filters, since))
+        found.add(reversed(ids))  # a list is newest first; the ledger hands out the oldest first
+        return {"history_id": history_id} if history_id else {}
+
+    def newest_history(self) -> str:
+        """The mailbox's, else the newest message's; "" of an empty mailbox, which is scanned by date again."""
+        if profile := self.profile():
+            return str(profile.get("historyId") or "")
+        newest = self.api.get(f"{ME}/messages", params={"maxResults": 1}).get("messages", [])
+        return str(self.api.get(f"{ME}/messages/{newest[0]['id']}").get("historyId") or "") if newest else ""
+
+    def walk_history(self, history_id: str, filters: dict[str, JSON], found: Found) -> str:
+        """All that was added since; the newest history id. Raises CursorExpired (Gmail says 404)."""
+        labels = filters.get("labels") or []
+        params: dict[str, JSON] = {"startHistoryId": history_id, "maxResults": PAGE, "historyTypes": ["messageAdded"]}
+        if labels:
+            params |= {"labelId": labels[0], "historyTypes": ["messageAdded", "labelAdded"]}
+        for _ in range(MAX_PAGES):
+            page = self.history_page(params)
+            found.add(added_in(page))
+            history_id = str(page.get("historyId") or history_id)
+            if not page.get("nextPageToken"):
+                return history_id
+            params["pageToken"] = page["nextPageToken"]
+        return params["startHistoryId"]  # so much came that this walk did not end: the next begins again
+
+    def history_page(self, params: dict[str, JSON]) -> dict[str, JSON]:
+        try:
+            return self.api.get(f"{ME}/history", params=params)
+        except ToolFailed as error:
+            if error.code == "not_found":
+                raise CursorExpired("Gmail keeps history for about a week.")
+            raise
+
+    def scan(self, filters: dict[str, JSON], since: datetime) -> Iterator[str]:
+        params = self.list_params(filters, PAGE, "")
+        params["q"] = f"{params.get('q', '')} after:{int(since.timestamp())}".strip()
+        for _ in range(MAX_PAGES):
+            page = self.api.get(f"{ME}/messages", params=params)
+            yield from (row["id"] for row in page.get("messages", []))
+            if not page.get("nextPageToken"):
+                return
+            params["pageToken"] = page["nextPageToken"]
+
+    def list_params(self, filters: dict[str, JSON], limit: int, page: str) -> dict[str, JSON]:
+        words = [filters.get("query", "")]
+        if senders := filters.get("senders"):
+            words.append("{" + " ".join(f"from:{word}" for word in map(plain_word, senders)) + "}")
+        params: dict[str, JSON] = {"maxResults": limit, "labelIds": filters.get("labels") or []}
+        if query := " ".join(filter(None, words)):
+            params["q"] = query
+        return {**params, "pageToken": page} if page else params
+
+    def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
+        message = self.message(item.external_id, max_chars)
+        labels = set(message["labels"])
+        if labels & NOT_INCOMING and "INBOX" not in labels:
+            return None
+        wanted = set(filters.get("labels") or [])
+        return message if wanted <= labels else None
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def message(self, id: str, max_chars: int) -> dict[str, JSON]:
+        """One whole message; of one that is too large, what Gmail tells of it without its body."""
+        try:
+            raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "full"})
+        except ToolFailed as error:
+            if error.code != "too_large":
+                raise
+            raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
+            return self.typed(raw, too_large_text(raw), max_chars, is_whole=False)
+        return self.typed(raw, self.text_in(id, raw.get("payload") or {}), max_chars)
+
+    def typed(self, raw: dict[str, JSON], text: str, max_chars: int, *, is_whole: bool = True) -> dict[str, JSON]:
+        headers = headers_of(raw)
+        shown, length, is_cut = cut(text, max_chars)
+        return Message(
+            id=raw["id"],
+            thread_id=raw.get("threadId", ""),
+            date=date_of(raw),
+            sender=sender_text(headers.get("from", "")),
+            to=addresses(headers.get("to", "")),
+            cc=addresses(headers.get("cc", "")),
+            subject=header_text(headers.get("subject", "")),
+            text=shown,
+            text_length=length,
+            is_cut=is_cut or not is_whole,
+            labels=raw.get("labelIds", []),
+            attachments=attachments_in(raw.get("payload") or {}),
+            note="" if is_whole else "The message is too large to be read; this is its beginning.",
+        ).as_json()
+
+    def headline(self, id: str) -> dict[str, JSON]:
+        raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "metadata"})
+        headers = headers_of(raw)
+        return {
+            "id": raw["id"], "thread_id": raw.get("threadId", ""), "date": date_of(raw),
+            "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
+            "snippet": clean(raw.get("snippet", ""))[:200], "labels": raw.get("labelIds", []),
+        }  # fmt: skip
+
+    def text_in(self, id: str, payload: dict[str, JSON]) -> str:
+        """The plain text, else the HTML as text, else nothing: a message may hold neither."""
+        leaves = [part for part in parts_of(payload) if not part.get("filename")]
+        for kind, reader in (("text/plain", str), ("text/html", from_html)):
+            texts = [self.part_text(id, part) for part in leaves if part.get("mimeType") == kind]
+            if any(texts):
+                return reader("\n".join(filter(None, texts)))
+        return ""
+
+    def part_text(self, id: str, part: dict[str, JSON]) -> str:
+        body = part.get("body") or {}
+        data = body.get("data")
+        if data is None and body.get("attachmentId") and int(body.get("size", 0)) < ANSWER_LIMIT // 2:
+            where = f"{ME}/messages/{quoted(id)}/attachments/{quoted(body['attachmentId'])}"
+            data = self.api.get(where).get("data")
+        return decode(unbase64(data or ""), charset_of(part))
+
+
+def quoted(word: str) -> str:
+    """An id as one path segment. Raises RetryTool for what cannot be one."""
+    if not word or not all(letter.isalnum() or letter in "-_=." for letter in word) or word.strip(".") == "":
+        raise RetryTool(f"“{word[:60]}” is no id of a message.")
+    return word
+
+
+def plain_word(word: str) -> str:
+    return "".join(letter for letter in word if letter.isalnum() or letter in "@.-_+")
+
+
+def added_in(page: dict[str, JSON]) -> Iterator[str]:
+    for entry in page.get("history", []):
+        for change in [*entry.get("messagesAdded", []), *entry.get("labelsAdded", [])]:
+            if identity := (change.get("message") or {}).get("id"):
+                yield identity
+
+
+def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
+    """By lower-case name; the first of several wins."""
+    found: dict[str, str] = {}
+    for header in (raw.get("payload") or {}).get("headers", []):
+        found.setdefault(str(header.get("name", "")).lower(), clean(str(header.get("value", ""))))
+    return found
+
+
+def date_of(raw: dict[str, JSON]) -> str:
+    try:
+        return datetime.fromtimestamp(int(raw["internalDate"]) / 1000, UTC).isoformat()
+    except (KeyError, ValueError, OverflowError, OSError):
+        return ""
+
+
+def addresses(line: str) -> list[str]:
+    return [address for _, address in getaddresses([line]) if address]
+
+
+def parts_of(part: dict[str, JSON], depth: int = 0) -> Iterator[dict[str, JSON]]:
+    """The leaves of a MIME tree; one deeper than 20 levels is not looked into."""
+    inner = part.get("parts") or []
+    if not inner:
+        yield part
+    for one in inner if depth < 20 else []:
+        yield from parts_of(one, depth + 1)
+
+
+def attachments_in(payload: dict[str, JSON]) -> list[Attachment]:
+    return [
+        Attachment(clean(part["filename"]), part.get("mimeType", ""), int((part.get("body") or {}).get("size", 0)))
+        for part in parts_of(payload)
+        if part.get("filename")
+    ]
+
+
+def charset_of(part: dict[str, JSON]) -> str:
+    headers = {str(one.get("name", "")).lower(): str(one.get("value", "")) for one in part.get("headers", [])}
+    mail = EmailMessage()
+    try:
+        mail["Content-Type"] = headers.get("content-type", "text/plain").replace("\r", " ").replace("\n", " ")
+        return mail.get_content_charset() or ""
+    except (ValueError, IndexError, LookupError):
+        return ""
+
+
+def unbase64(data: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def too_large_text(raw: dict[str, JSON]) -> str:
+    size = raw.get("sizeEstimate", 0)
+    return f"{clean(raw.get('snippet', ''))}\n[cut: the message has {size} bytes]"
+
+
+def compose(
+    *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
+) -> str:
+    """A message as Gmail takes it. Raises RetryTool for an address or subject with a line break in it."""
+    mail = EmailMessage()
+    try:
+        mail["To"] = ", ".join(to)
+        if cc:
+            mail["Cc"] = ", ".join(cc)
+        mail["Subject"] = subject
+        for name, value in (thread or {}).items():
+            mail[name] = value
+    except (ValueError, IndexError) as error:
+        raise RetryTool(f"The addresses or the subject cannot be sent: {error}")
+    mail.set_content(text)
+    return base64.urlsafe_b64encode(mail.as_bytes()).decode()
+
+
+def reply_headers(headers: dict[str, str], reply_all: bool) -> dict[str, Any]:
+    subject = header_text(headers.get("subject", ""))
+    others = [*addresses(headers.get("to", "")), *addresses(headers.get("cc", ""))] if reply_all else []
+    message_id = headers.get("message-id", "")
+    references = f"{headers.get('references', '')} {message_id}".split()
+    return {
+        "to": addresses(headers.get("reply-to") or headers.get("from", "")),
+        "cc": others,
+        "subject": subject if subject.lower().startswith("re:") else f"Re: {subject}",
+        "thread": {"In-Reply-To": message_id, "References": " ".join(references[-20:])} if message_id else {},
+    }
+
+
+def sent(answer: dict[str, JSON]) -> dict[str, JSON]:
+    return {"id": answer.get("id"), "thread_id": answer.get("threadId"), "sent": True}

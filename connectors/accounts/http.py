@@ -1,0 +1,183 @@
+"""Requests to a person's cloud account: token, retries, throttling, sizes; each error says what to do."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import sleep
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from django.conf import settings
+
+from agents.tools import OutcomeUnknown, ToolError
+from connectors.exceptions import CursorExpired, MissingScope, ReconnectNeeded, Throttled, failed
+from connectors.logins import tokens
+from connectors.models import Connection
+from plumbing import outbound
+
+ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a message beyond it is read without its body
+PATIENCE_S = 2.0  # a worker waits no longer than this for a service that says “later”
+BACKOFF_S = (0.2, 0.6)
+RATE_WORDS = frozenset({"ratelimitexceeded", "userratelimitexceeded", "quotaexceeded"})
+RETRIED = frozenset({408, 500, 502, 503, 504})
+Sleep = Callable[[float], None]
+
+
+class Api:
+    """One account's API. Thread-safe: a sync reads several messages at once over one pool."""
+
+    def __init__(self, connection: Connection, base_url: str, title: str, *, pause: Sleep = sleep) -> None:
+        self.connection = connection
+        self.title = title
+        self._base_url = base_url.rstrip("/")
+        self._pause = pause
+        host = urlsplit(base_url).hostname or ""  # it stands in the settings: an administrator has allowed it
+        self._client = outbound.client([*settings.PRIVATE_HOSTS_ALLOWED, host])
+
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._client.close()
+
+    def get(self, path: str, *, access: str = "read", limit: int = ANSWER_LIMIT, **more: Any) -> Any:
+        """JSON of a GET; `path` may be a whole address that the service itself gave (a next page)."""
+        return self.request("GET", path, access=access, limit=limit, **more)
+
+    def post(self, path: str, body: Any, *, access: str, **more: Any) -> Any:
+        """JSON of a POST, made once: whether a broken one arrived is unknown, and it is never repeated silently."""
+        return self.request("POST", path, access=access, json=body, **more)
+
+    def request(
+        self, method: str, path: str, *, access: str, limit: int = ANSWER_LIMIT, may_repeat: bool = False, **more: Any
+    ) -> Any:
+        """Raises ToolFailed (with what to do), OutcomeUnknown, CursorExpired (410)."""
+        repeatable = may_repeat or method == "GET"
+        refused = ""
+        for attempt in range(len(BACKOFF_S) + 1):
+            last = attempt == len(BACKOFF_S)
+            token = tokens.access_token(self.connection, refused=refused)
+            try:
+                status, headers, body = self.exchange(method, self.address(path), token, limit, more)
+            except outbound.TooMuch as error:
+                raise failed("too_large", f"{self.title}: {error}")
+            except outbound.AddressRefused as error:
+                raise failed("private_address", str(error))
+            except httpx.HTTPError as error:
+                self.after_broken_exchange(error, repeatable, last)
+                self._pause(BACKOFF_S[attempt])
+                continue
+            if status == 401 and not refused:
+                refused = token  # refresh once, then believe the service
+                continue
+            if status == 429 or (status in RETRIED and repeatable):
+                self.wait_or_give_up(status, headers, attempt, last)
+                continue
+            return self.answer(status, body, access)
+        raise failed("service_unavailable", f"{self.title} does not answer.")
+
+    def exchange(
+        self, method: str, url: str, token: str, limit: int, more: dict[str, Any]
+    ) -> tuple[int, httpx.Headers, bytes]:
+        headers = {"Authorization": f"Bearer {token}", **more.get("headers", {})}
+        rest = {key: value for key, value in more.items() if key != "headers"}
+        with self._client.stream(method, url, headers=headers, **rest) as response:
+            return response.status_code, response.headers, outbound.read_body(response, limit)
+
+    def address(self, path: str) -> str:
+        """Below our base, or a next page on the very same host: a token goes nowhere else."""
+        if not path.startswith("http"):
+            return f"{self._base_url}{path}"
+        if urlsplit(path)[:2] != urlsplit(self._base_url)[:2]:
+            raise failed("bad_answer", f"{self.title} points to another host; that is not followed.")
+        return path
+
+    def after_broken_exchange(self, error: httpx.HTTPError, repeatable: bool, last: bool) -> None:
+        never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        if not repeatable and not never_sent:
+            raise OutcomeUnknown(f"{self.title} broke off ({type(error).__name__}); nobody knows whether it was done.")
+        if last or isinstance(error, outbound.OverTime):
+            raise failed("service_unavailable", f"{self.title} cannot be reached: {type(error).__name__}.")
+
+    def wait_or_give_up(self, status: int, headers: httpx.Headers, attempt: int, last: bool) -> None:
+        wait = retry_after(headers)
+        if status == 429 and (last or (wait or 0) > PATIENCE_S):
+            raise Throttled(self.title, wait or 60.0)
+        if last or (wait or 0) > PATIENCE_S:
+            raise failed("service_unavailable", f"{self.title} answered {status}.", retry_after_s=wait)
+        self._pause(wait if wait is not None else BACKOFF_S[attempt])
+
+    def answer(self, status: int, body: bytes, access: str) -> Any:
+        """What an answer means."""
+        value = read_json(body)
+        if status < 300:
+            if value is None and body.strip():
+                raise failed("bad_answer", f"{self.title} sent an answer that is not JSON.")
+            return value if value is not None else {}
+        self.raise_for(status, error_in(value), access)
+
+    def raise_for(self, status: int, error: dict[str, str], access: str) -> None:
+        reason = error.get("message", "")[:300] or f"status {status}"
+        if status == 401:
+            self.connection.mark_broken(f"{self.title} refuses the login: {reason}")
+            raise ReconnectNeeded(self.connection, f"{self.title} refuses the login.")
+        if status == 403 and lacks_scope(error):
+            raise MissingScope(self.connection, access)
+        if status == 403 and error.get("code", "").lower() in RATE_WORDS:
+            raise Throttled(self.title, 60.0)
+        if status == 410 or error.get("code", "").lower() in ("syncstatenotfound", "resyncrequired"):
+            raise CursorExpired(reason)
+        codes = {400: "refused", 403: "forbidden", 404: "not_found", 413: "too_large"}
+        code = codes.get(status, "refused" if status < 500 else "service_unavailable")
+        raise failed(code, f"{self.title}: {reason}", status=status)
+
+
+def read_json(body: bytes) -> Any:
+    """The value, or None for what is no JSON. Broken characters are replaced, never fatal."""
+    try:
+        return httpx.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
+    except ValueError:
+        return None
+
+
+def error_in(value: Any) -> dict[str, str]:
+    """code and message of Google's and Microsoft's error bodies."""
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, str):
+        return {"code": error, "message": str(value.get("error_description", error))}
+    if not isinstance(error, dict):
+        return {}
+    details = error.get("errors") or []
+    reason = details[0].get("reason", "") if details and isinstance(details[0], dict) else ""
+    more = [str(one.get("reason", "")) for one in error.get("details", []) if isinstance(one, dict)]
+    code = reason or next(filter(None, more), "") or error.get("status") or error.get("code", "")
+    return {"code": str(code), "message": str(error.get("message", ""))}
+
+
+LACKS = re.compile(r"insufficient|scope|ErrorAccessDenied|Authorization_RequestDenied", re.IGNORECASE)
+
+
+def lacks_scope(error: dict[str, str]) -> bool:
+    return bool(LACKS.search(f"{error.get('code', '')} {error.get('message', '')}"))
+
+
+def retry_after(headers: httpx.Headers, now: datetime | None = None) -> float | None:
+    """Seconds to wait, from seconds or a date; None where the header is absent or unreadable."""
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    try:
+        return max(0.0, min(float(text), 86_400.0))
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds())
+
+
+def is_gone(error: ToolError) -> bool:
+    return error.code == "not_found"

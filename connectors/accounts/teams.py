@@ -1,0 +1,203 @@
+"""Microsoft Teams through Graph: channels by delta, chats by date, search, read, send, reply."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from agents.tools import RetryTool, ToolFailed
+from connectors.content import Attachment, Message, clean
+from connectors.exceptions import CursorExpired
+from connectors.models import DeliveredItem
+
+from . import microsoft
+from .base import CHARS, LIMIT, OVERLAP, TEXT, WORD, WORDS, Connector, Found, matches, operation
+
+JSON = Any
+V1 = "/v1.0"
+PLACE = {**WORD, "description": "A channel as team/channel (their ids), or a chat's id."}
+FILTERS: dict[str, JSON] = {
+    "channels": {**WORDS, "description": "Only these channels, each as team/channel; all of yours unless given."},
+    "chats": {"type": "boolean", "default": False, "description": "Your chats too."},
+    "senders": {**WORDS, "description": "Only messages from people whose name holds one of these."},
+    "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must hold."},
+}
+
+
+class Teams(Connector):
+    provider = "teams"
+
+    @operation(
+        "New messages of channels (and chats) since the last call, each once. The first call looks back seven days.",
+        effect="idempotent", access="read", **FILTERS, limit=LIMIT, max_chars=CHARS,
+    )  # fmt: skip
+    def fetch_new(self, call_id: str, limit: int = 50, max_chars: int = 8000, **filters: JSON) -> JSON:
+        return self.sync(call_id, limit, max_chars, filters)
+
+    @operation("List your teams and their channels.", effect="read", access="read")
+    def channels(self) -> JSON:
+        return {"channels": list(self.all_channels())}
+
+    @operation(
+        "Search messages by words.", effect="read", access="read", required=("query",),
+        query={**TEXT, "maxLength": 1000}, limit={**LIMIT, "maximum": 25, "default": 25},
+    )  # fmt: skip
+    def search(self, query: str, limit: int = 25) -> JSON:
+        asked = {"entityTypes": ["chatMessage"], "query": {"queryString": query}, "from": 0, "size": limit}
+        answer = self.api.post(f"{V1}/search/query", {"requests": [asked]}, access="read", may_repeat=True)
+        hits = [hit for value in answer.get("value", []) for box in value.get("hitsContainers", [])
+                for hit in box.get("hits", [])]  # fmt: skip
+        return {"messages": [found_by_search(hit) for hit in hits]}
+
+    @operation(
+        "Read one message and its replies.", effect="read", access="read", required=("place", "id"),
+        place=PLACE, id=WORD, max_chars=CHARS,
+    )  # fmt: skip
+    def read(self, place: str, id: str, max_chars: int = 8000) -> JSON:
+        path = f"{messages_of(place)}/{microsoft.segment(id)}"
+        message = typed(self.api.get(path), place, max_chars)
+        if "/" not in place:
+            return message
+        replies = microsoft.rows(self.api, f"{path}/replies", {"$top": 50})
+        return {
+            **message,
+            "replies": [typed(row, place, max_chars) for row in replies if not microsoft.is_removed(row)],
+        }
+
+    @operation(
+        "Write into a channel or a chat.", effect="destructive", access="send", required=("place", "text"),
+        place=PLACE, text=TEXT,
+    )  # fmt: skip
+    def send(self, place: str, text: str) -> JSON:
+        answer = self.api.post(messages_of(place), outgoing(text), access="send")
+        return {"id": answer.get("id"), "sent": True}
+
+    @operation(
+        "Reply to a message of a channel.", effect="destructive", access="send", required=("place", "id", "text"),
+        place=PLACE, id=WORD, text=TEXT,
+    )  # fmt: skip
+    def reply(self, place: str, id: str, text: str) -> JSON:
+        if "/" not in place:
+            raise RetryTool("A chat has no replies: send into it.")
+        path = f"{messages_of(place)}/{microsoft.segment(id)}/replies"
+        return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
+
+    def check(self) -> str:
+        me = self.api.get(f"{V1}/me")
+        return str(me.get("mail") or me.get("userPrincipalName") or "")
+
+    # -- sync --------------------------------------------------------------------------------------------------------
+
+    def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
+        """Each place has its own link; one that expired is scanned by date, the others go on."""
+        links: dict[str, str] = dict(cursor.get("links") or {})
+        for place in self.places(filters):
+            try:
+                links[place] = self.walk_place(place, links.get(place, ""), since, found)
+            except CursorExpired:
+                links[place] = self.walk_place(place, "", since, found)
+        return {"links": links}
+
+    def places(self, filters: dict[str, JSON]) -> list[str]:
+        channels = filters.get("channels") or [f"{row['team_id']}/{row['channel_id']}" for row in self.all_channels()]
+        chats = [row["id"] for row in microsoft.rows(self.api, f"{V1}/me/chats")] if filters.get("chats") else []
+        return [*channels, *chats]
+
+    def walk_place(self, place: str, link: str, since: datetime, found: Found) -> str:
+        if "/" not in place:
+            return self.walk_chat(place, link, since, found)
+        path, params = link or f"{messages_of(place)}/delta", None
+        if not link:
+            params = {"$filter": f"lastModifiedDateTime gt {stamp(since)}"}
+        for page in microsoft.pages(self.api, path, params):
+            found.add(identities(page["value"], place), place)
+            link = page.get("@odata.deltaLink") or link
+        return link
+
+    def walk_chat(self, chat: str, last: str, since: datetime, found: Found) -> str:
+        """A chat knows no delta: by date, from a day before the last message seen; the ledger drops doubles."""
+        begin = max(since, datetime.fromisoformat(last) - OVERLAP) if last else since
+        params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
+                  "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
+        fresh = list(microsoft.rows(self.api, messages_of(chat), params))
+        found.add(identities(fresh, chat), chat)
+        dates = [row["lastModifiedDateTime"] for row in fresh if row.get("lastModifiedDateTime")]
+        return max([*dates, last]) if dates or last else ""
+
+    def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
+        identity = item.external_id.rpartition("|")[2]
+        row = self.api.get(f"{messages_of(item.place)}/{microsoft.segment(identity)}")
+        if row.get("messageType", "message") != "message" or microsoft.is_removed(row):
+            return None
+        message = typed(row, item.place, max_chars)
+        return message if matches(message, filters) else None
+
+    def all_channels(self) -> Iterator[dict[str, str]]:
+        for team in microsoft.rows(self.api, f"{V1}/me/joinedTeams"):
+            yield from self.channels_of(team)
+
+    def channels_of(self, team: dict[str, JSON]) -> Iterator[dict[str, str]]:
+        try:
+            for row in microsoft.rows(self.api, f"{V1}/teams/{microsoft.segment(team['id'])}/channels"):
+                yield {
+                    "team_id": team["id"], "team": clean(team.get("displayName") or ""),
+                    "channel_id": row["id"], "channel": clean(row.get("displayName") or ""),
+                }  # fmt: skip
+        except ToolFailed as error:
+            if error.code not in ("not_found", "forbidden"):  # a team that was archived a moment ago hides no other
+                raise
+
+
+def messages_of(place: str) -> str:
+    team, _, channel = place.rpartition("/")
+    if team:
+        return f"{V1}/teams/{microsoft.segment(team)}/channels/{microsoft.segment(channel)}/messages"
+    return f"{V1}/chats/{microsoft.segment(channel)}/messages"
+
+
+def identities(rows: list[dict[str, JSON]], place: str) -> list[str]:
+    """Ids are unique in their place only. Oldest first."""
+    fresh = [row for row in rows if not microsoft.is_removed(row)]
+    return [f"{place}|{row['id']}" for row in sorted(fresh, key=lambda row: row.get("createdDateTime") or "")]
+
+
+def stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def typed(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
+    text, length, is_cut = microsoft.text_of(row.get("body"), max_chars)
+    return Message(
+        id=row["id"],
+        thread_id=row.get("replyToId") or row["id"],
+        date=row.get("createdDateTime") or "",
+        sender=sender_of(row),
+        to=[],
+        subject=clean(row.get("subject") or ""),
+        text=text,
+        text_length=length,
+        is_cut=is_cut,
+        place=place,
+        attachments=[
+            Attachment(clean(one.get("name") or ""), one.get("contentType") or "", 0)
+            for one in row.get("attachments") or []
+        ],
+    ).as_json()
+
+
+def sender_of(row: dict[str, JSON]) -> str:
+    who = row.get("from") or {}
+    return clean(str((who.get("user") or who.get("application") or {}).get("displayName") or ""))
+
+
+def found_by_search(hit: dict[str, JSON]) -> dict[str, JSON]:
+    row = hit.get("resource") or {}
+    channel = row.get("channelIdentity") or {}
+    place = f"{channel['teamId']}/{channel['channelId']}" if channel.get("teamId") else row.get("chatId") or ""
+    return {
+        "id": row.get("id", ""), "place": place, "date": row.get("createdDateTime") or "",
+        "from": sender_of(row) or microsoft.person(row.get("from")), "snippet": clean(hit.get("summary") or "")[:300],
+    }  # fmt: skip
+
+
+def outgoing(text: str) -> dict[str, JSON]:
+    return {"body": {"contentType": "text", "content": text}}

@@ -1,0 +1,91 @@
+"""OAuth's device code: a machine without a browser shows a code, the person types it in elsewhere."""
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from connectors.models import Authorization, Connection
+
+from .oauth import configured, digest, save_login
+from .providers import Service, service_of
+from .tokens import OAuthRefused, after, post
+
+
+def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
+    """For a machine without a browser: the code to type in and where, and the id to ask after. Raises Invalid."""
+    service = configured(provider)
+    scopes = service.scopes_for(access or ["read"])
+    try:
+        answer = post(service.login, "device", scope=" ".join(scopes))
+    except OAuthRefused as refused:
+        raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+    expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
+    authorization = Authorization.objects.create(
+        user=user, provider=provider, state_hash=digest(secrets.token_urlsafe(32)), scopes=scopes, name=name,
+        device_code=str(answer["device_code"]), interval_s=int(answer.get("interval", 5)), expires_at=expires_at,
+    )  # fmt: skip
+    uri = answer.get("verification_uri") or answer.get("verification_url", "")
+    return {
+        "id": authorization.pk,
+        "user_code": answer.get("user_code", ""),
+        "verification_uri": uri,
+        "interval": authorization.interval_s,
+        "expires_at": expires_at,
+    }
+
+
+def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
+    """The connection when the person has agreed, None while they have not. Asks the service no faster than it allows.
+
+    Raises NotFound, Conflict, Invalid, Unavailable.
+    """
+    service = service_of(provider)
+    rows = Authorization.objects.visible_to(user).filter(pk=authorization_id, provider=provider)
+    authorization = rows.exclude(device_code="").first()
+    if authorization is None:
+        raise NotFound("There is no such login.")
+    now = timezone.now()
+    if authorization.used_at or authorization.expires_at <= now:
+        raise Conflict("This login was used already, or came too late.", hint="Start again.")
+    if not may_poll(authorization, now):
+        return None
+    try:
+        token = post(
+            service.login,
+            "token",
+            grant_type="urn:ietf:params:oauth:grant-type:device_code",
+            device_code=authorization.device_code,
+        )
+    except OAuthRefused as refused:
+        still_pending(authorization, refused, service)
+        return None
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
+    if not authorization.use_up(now):
+        raise Conflict("This login was used already.")
+    return save_login(authorization, token)
+
+
+def may_poll(authorization: Authorization, now: datetime) -> bool:
+    due = Q(next_poll_at=None) | Q(next_poll_at__lte=now)
+    next_at = now + timedelta(seconds=authorization.interval_s)
+    return Authorization.objects.filter(due, pk=authorization.pk).update(next_poll_at=next_at) == 1
+
+
+def still_pending(authorization: Authorization, refused: OAuthRefused, service: Service) -> None:
+    if refused.code == "authorization_pending":
+        return
+    if refused.code == "slow_down":
+        later = timezone.now() + timedelta(seconds=authorization.interval_s + 5)
+        Authorization.objects.filter(pk=authorization.pk).update(interval_s=F("interval_s") + 5, next_poll_at=later)
+        return
+    Authorization.objects.filter(pk=authorization.pk).update(used_at=timezone.now())
+    raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")

@@ -1,0 +1,191 @@
+"""OAuth 2: authorise with state and PKCE, callback once, revoke. Tokens are connectors/logins/tokens.py's."""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from agents.models import AuditEvent
+from connectors.models import Authorization, Connection
+
+from .providers import Login, Service, service_of
+from .server_login import ServerLogin, found
+from .tokens import NO_CLIENT, OAuthRefused, login_of, post, take_token
+
+AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
+
+
+# -- authorise -----------------------------------------------------------------------------------------------------
+
+
+def begin(
+    user: Any, provider: str, *, access: Iterable[str] = (), name: str = "", connection: Connection | None = None
+) -> tuple[str, Authorization]:
+    """Where the person's browser goes to agree, and the row that waits for the answer. Raises Invalid, Unavailable."""
+    login, scopes = asked(user, provider, access, connection)
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    authorization = Authorization.objects.create(
+        user=user, provider=provider, state_hash=digest(state), verifier=verifier, name=name, connection=connection,
+        scopes=scopes,
+        expires_at=timezone.now() + timedelta(seconds=AUTHORIZATION_S),
+    )  # fmt: skip
+    query = {
+        "response_type": "code",
+        "client_id": login.client_id,
+        "redirect_uri": redirect_uri(provider),
+        "state": state,
+        "code_challenge": challenge(verifier),
+        "code_challenge_method": "S256",
+        **dict(login.extra),
+    }
+    if scopes:
+        query["scope"] = " ".join(scopes)
+    if connection is not None and connection.account:
+        query["login_hint"] = connection.account
+    address = login.url("authorize")
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", authorization
+
+
+def asked(
+    user: Any, provider: str, access: Iterable[str], connection: Connection | None
+) -> tuple[Login | ServerLogin, list[str]]:
+    """The login and its scopes: the site's client for a cloud service, or what an MCP server wants of its own."""
+    if provider == Connection.Provider.MCP:
+        if connection is None:
+            raise Invalid("Which MCP server?", code="connection_missing", hint="Add it, then name it as `connection`.")
+        login = found(connection, user, redirect_uri(provider))
+        return login, list(login.scopes)
+    service = configured(provider)
+    return service.login, wanted_scopes(service, access, connection)
+
+
+def wanted_scopes(service: Service, access: Iterable[str], connection: Connection | None) -> list[str]:
+    """What is asked for now, and what a reconnected account had before."""
+    before = connection.scopes if connection is not None else []
+    return list(dict.fromkeys([*service.scopes_for(access if access else () if before else ["read"]), *before]))
+
+
+def configured(provider: str) -> Service:
+    service = service_of(provider)
+    if not service.is_configured:
+        family = service.login.family
+        raise Invalid(
+            f"This site has no OAuth client for {service.title}.",
+            code="not_configured",
+            hint=f"An administrator sets MUSTER_{family}_CLIENT_ID and MUSTER_{family}_CLIENT_SECRET.",
+        )
+    return service
+
+
+def redirect_uri(provider: str) -> str:
+    return f"{settings.PUBLIC_URL.rstrip('/')}/api/v1/connections/{provider}/callback"
+
+
+def digest(state: str) -> str:
+    return hashlib.sha256(state.encode()).hexdigest()
+
+
+def challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+# -- callback ------------------------------------------------------------------------------------------------------
+
+
+def complete(
+    user: Any, provider: str, *, state: str, code: str = "", error: str = "", iss: str = ""
+) -> Connection:  # fmt: skip
+    """The connection that a callback makes or renews. A state is good once, for whom it was made.
+
+    Raises NotFound (unknown or another person's state), Conflict (used, late), Invalid (refused by the service, or
+    `iss` names another).
+    """
+    authorization = Authorization.objects.visible_to(user).filter(state_hash=digest(state), provider=provider).first()
+    if authorization is None:
+        raise NotFound("This login was not begun here.", hint="Start again from the connections page.")
+    if not authorization.use_up(timezone.now()):
+        raise Conflict("This login was used already, or took longer than ten minutes.", hint="Start again.")
+    login, title = begun(authorization)
+    if isinstance(login, ServerLogin) and (iss or login.names_issuer) and iss != login.issuer:
+        raise Invalid("Another service answered than the one that was asked.", code="login_refused")
+    if error or not code:
+        raise Invalid(f"The login was not finished: {(error or 'no code came')[:200]}.", code="login_refused")
+    try:
+        token = post(
+            login,
+            "token",
+            grant_type="authorization_code",
+            code=code,
+            redirect_uri=redirect_uri(provider),
+            code_verifier=authorization.verifier,
+        )
+    except OAuthRefused as refused:
+        if refused.code == NO_CLIENT and isinstance(login, ServerLogin):
+            authorization.connection.forget_client()
+        raise Invalid(f"{title} refused the login: {refused}", code="login_refused", hint="Start again.")
+    except httpx.HTTPError as broken:
+        raise Unavailable(f"{title} cannot be reached: {type(broken).__name__}.")
+    return save_login(authorization, token)
+
+
+def begun(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
+    """With whom this login was begun, and what people call it."""
+    if authorization.provider == Connection.Provider.MCP:
+        return login_of(authorization.connection), authorization.connection.name
+    service = service_of(authorization.provider)
+    return service.login, service.title
+
+
+@transaction.atomic
+def save_login(authorization: Authorization, token: dict[str, Any]) -> Connection:
+    """The row that keeps the tokens: the one being reconnected, else a new one."""
+    connection = authorization.connection or Connection(
+        owner=authorization.user,
+        provider=authorization.provider,
+        name=free_name(authorization.user, authorization.name or authorization.provider),
+    )
+    take_token(connection, token, asked=authorization.scopes)
+    connection.health, connection.last_error, connection.enabled = Connection.Health.OK, "", True
+    connection.checked_at = timezone.now()
+    connection.save()
+    AuditEvent.record("connection.connected", connection, actor=authorization.user, scopes=connection.scopes)
+    return connection
+
+
+def free_name(user: Any, wanted: str) -> str:
+    taken = set(Connection.objects.filter(owner=user, name__startswith=wanted).values_list("name", flat=True))
+    names = [wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3))]
+    return next(name for name in names if name not in taken)
+
+
+# -- revoke --------------------------------------------------------------------------------------------------------
+
+
+def revoke(connection: Connection) -> bool:
+    """Forget the tokens, and tell the service where it has a place for that. True when the service knows."""
+    told = tell_revoked(connection)
+    connection.forget_tokens()
+    connection.mark_broken("Disconnected.")
+    return told
+
+
+def tell_revoked(connection: Connection) -> bool:
+    """Ask the service to forget the login. False where it has no place for that, or did not hear."""
+    login = login_of(connection)
+    token = connection.refresh_token or connection.access_token
+    if not login.url("revoke") or not token:
+        return False
+    try:
+        post(login, "revoke", token=token)
+    except (OAuthRefused, httpx.HTTPError):
+        return False  # the person is told; our copy goes in any case
+    return True

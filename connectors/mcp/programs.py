@@ -1,0 +1,108 @@
+"""MCP servers that are programs of this machine: JSON-RPC a line, over pipes, in a process group of their own.
+
+Off unless an administrator names the program (MUSTER_MCP_COMMANDS): such a program runs as Muster does.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+from collections.abc import Iterator
+from shutil import which
+from time import monotonic
+
+from .client import ANSWER_LIMIT, McpFailed, Message, parsed
+
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")  # of our environment; keys and addresses are not theirs
+READ = 65536
+
+
+def command_refusal(command: object, allowed: list[str]) -> str:
+    """Why this command may not be started, or ""."""
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        return "Write the command as a list of words, the program first."
+    if any("\0" in word for word in command):
+        return "A command holds no NUL."
+    if command[0] not in allowed:
+        return f"“{command[0]}” is not among the programs an administrator allowed (MUSTER_MCP_COMMANDS)."
+    if which(command[0]) is None:
+        return f"“{command[0]}” is not installed."
+    return ""
+
+
+class ProgramTransport:
+    """The pipes of one running program."""
+
+    def __init__(self, command: list[str]) -> None:
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the program stands in the administrator's list
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in KEPT if name in os.environ},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise McpFailed("server_unreachable", f"The program does not start: {error.strerror}.", was_sent=False)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._into = self._process.stdin.fileno()
+        self._out = self._process.stdout.fileno()
+        os.set_blocking(self._into, False)
+        os.set_blocking(self._out, False)
+        self._rest = b""
+
+    def messages(self, message: Message, until: float) -> Iterator[Message]:
+        self.send(message, until)
+        size = 0
+        while True:
+            line = self.line(until)
+            size += len(line)
+            if size > ANSWER_LIMIT:
+                raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
+            if line.strip():
+                yield parsed(line.decode("utf-8", "replace"))
+
+    def line(self, until: float) -> bytes:
+        while b"\n" not in self._rest:
+            if len(self._rest) > ANSWER_LIMIT:
+                raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
+            self.wait_for(self._out, selectors.EVENT_READ, until)
+            part = os.read(self._out, READ)
+            if not part:
+                raise McpFailed("server_died", "The program ended.")
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def send(self, message: Message, until: float) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            self.wait_for(self._into, selectors.EVENT_WRITE, until)
+            try:
+                data = data[os.write(self._into, data) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise McpFailed("server_died", "The program ended.", was_sent=False)
+
+    def wait_for(self, pipe: int, event: int, until: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, event)
+            if not selector.select(max(0.0, until - monotonic())):
+                raise McpFailed("timeout", "The program did not answer in time.")
+
+    def close(self) -> None:
+        """End the program and whatever it started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended by itself
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    pass  # what was not yet written to a dead program

@@ -1,0 +1,191 @@
+"""HTTP operations as tools: imported from a document, called at their own host only, with a secret by name."""
+
+import json
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+from django.conf import settings
+
+from agents.exceptions import Invalid
+from agents.models import Tool
+from agents.tools import OutcomeUnknown, RetryTool, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from connectors.accounts.http import retry_after
+from connectors.content import cut, decode
+from connectors.exceptions import Throttled, failed, later
+from connectors.models import Connection, RemoteTool
+from connectors.openapi import MAX_TEXT, base_url_of, operations, read_document
+from connectors.remote import Listing, secret_header, take_offers
+from connectors.timing import seconds_left
+from plumbing import outbound
+
+from .mcp import source_of
+
+ANSWER_LIMIT = 1024 * 1024  # bytes
+TEXT_LIMIT = 200_000
+FETCH_S = 20.0
+JSON = Any
+
+
+def import_document(
+    connection: Connection, *, by: Any, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
+) -> Listing:
+    """Bring a document's operations into the catalogue. Whoever brings it first approves it; what changes later is
+    switched off until it is approved. Raises Invalid."""
+    document = read_document(text or fetched(url))
+    where = base_url_of(document, base_url or connection.base_url, url)
+    offers = list(operations(document, only))
+    if where != connection.base_url:
+        connection.base_url = where
+        connection.save(update_fields=["base_url", "updated_at"])
+    return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by)
+
+
+def fetched(url: str) -> str:
+    try:
+        with (
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED, follow_redirects=True) as client,
+            outbound.until(FETCH_S),
+            client.stream("GET", url) as response,
+        ):
+            if response.status_code != 200:
+                raise Invalid(f"The document's address answered {response.status_code}.", code="document_missing")
+            return outbound.read_body(response, MAX_TEXT).decode("utf-8", "replace")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Invalid(f"The document cannot be fetched: {error or type(error).__name__}", code="document_missing")
+
+
+class HttpToolset:
+    """Executes tools of kind http."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        connection, remote = source_of(tool, context.user_id)
+        self.check_pin(tool, remote)
+        started, error = monotonic(), ""
+        try:
+            with outbound.until(seconds_left(tool, context)):
+                result = self.exchange(tool, connection, remote, call, context.user_id)
+            error = "" if result.ok else str(result.error)
+            return result
+        except Throttled as problem:
+            error = str(problem)
+            raise later(problem, context)
+        except ToolError as problem:
+            error = str(problem)
+            raise
+        finally:
+            remote.count((monotonic() - started) * 1000, error)
+
+    def check_pin(self, tool: ToolSpec, remote: RemoteTool) -> None:
+        if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
+            raise failed("definition_changed", f"“{tool.name}” has changed; a person must approve it again.")
+
+    def exchange(
+        self, tool: ToolSpec, connection: Connection, remote: RemoteTool, call: ToolCall, user_id: int
+    ) -> ToolResult:
+        details = remote.offered["details"]
+        request = built(connection.base_url, details, call.arguments)
+        try:
+            headers = secret_header(connection, user_id, urlsplit(connection.base_url).hostname or "")
+        except Invalid as error:
+            raise failed(error.code, f"{error} {error.hint}".strip())
+        request["headers"] |= headers
+        try:
+            with (
+                outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
+                client.stream(details["method"], **request) as response,
+            ):
+                body = outbound.read_body(response, ANSWER_LIMIT)
+        except outbound.AddressRefused as error:
+            raise failed("private_address", str(error))
+        except outbound.TooMuch as error:
+            raise failed("too_large", f"{connection.name}: {error}")
+        except httpx.HTTPError as error:
+            raise broken(connection, tool, error)
+        connection.mark_ok()
+        if response.status_code == 429 and (wait := retry_after(response.headers)):
+            raise Throttled(connection.name, wait)
+        return result_of(response, body)
+
+
+def built(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -> dict[str, JSON]:
+    """The request of one call. A path's parameters stay one segment each. Raises RetryTool."""
+    path, query, headers = details["path"], [], {"Accept": "application/json, text/*;q=0.8, */*;q=0.1"}
+    for name, place in details["in"].items():
+        if name not in arguments:
+            continue
+        value = arguments[name]
+        if place == "path":
+            path = path.replace("{" + name + "}", path_segment(name, value))
+        elif place == "query":
+            query += [(name, text_of(one)) for one in (value if isinstance(value, list) else [value])]
+        else:
+            headers[name] = header_value(name, value)
+    request: dict[str, JSON] = {"url": base_url + path, "headers": headers}
+    if query:
+        request["params"] = query
+    if details["body"] and "body" in arguments:
+        is_form = details["body"] != "application/json"
+        request["data" if is_form else "json"] = form_of(arguments["body"]) if is_form else arguments["body"]
+    return request
+
+
+def path_segment(name: str, value: JSON) -> str:
+    text = text_of(value)
+    if text in ("", ".", ".."):
+        raise RetryTool(f"“{name}” must be something.")
+    return quote(text, safe="")
+
+
+def header_value(name: str, value: JSON) -> str:
+    text = text_of(value)
+    if not text.isascii() or not text.isprintable():
+        raise RetryTool(f"“{name}” is sent in a header and must be plain text in one line.")
+    return text
+
+
+def text_of(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def form_of(body: JSON) -> dict[str, str]:
+    if not isinstance(body, dict):
+        raise RetryTool("The body is a form: send an object.")
+    return {name: text_of(value) for name, value in body.items()}
+
+
+def broken(connection: Connection, tool: ToolSpec, error: httpx.HTTPError) -> ToolError:
+    """A request that may have arrived is never repeated silently."""
+    connection.mark_broken(f"{type(error).__name__}: {error}"[:300])
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    if never_sent or tool.is_repeatable:
+        code = "timeout" if isinstance(error, httpx.TimeoutException) else "service_unavailable"
+        return failed(code, f"{connection.name} cannot be reached: {type(error).__name__}.")
+    return OutcomeUnknown(f"{connection.name} broke off; nobody knows whether it was done.")
+
+
+def result_of(response: httpx.Response, body: bytes) -> ToolResult:
+    """JSON as it is, else text; an error of the service is the tool's error, with what it says."""
+    text = decode(body, response.charset_encoding or "") if is_text(response) else ""
+    shown = cut(text, TEXT_LIMIT)[0]
+    status = response.status_code
+    if status >= 300:
+        message = f"the service answered {status}: {shown[:1000]}"
+        return ToolResult(ok=False, error={"code": "http_error", "status": status, "message": message}, untrusted=True)
+    return ToolResult(ok=True, value={"status": status, "body": json_in(response, body, shown)}, untrusted=True)
+
+
+def json_in(response: httpx.Response, body: bytes, text: str) -> JSON:
+    if "json" in response.headers.get("content-type", "") and len(text) < TEXT_LIMIT:
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return text
+    kind = response.headers.get("content-type", "unknown content")
+    return text if is_text(response) else f"[left out: {kind}, {len(body)} bytes]"
+
+
+def is_text(response: httpx.Response) -> bool:
+    kind = response.headers.get("content-type", "text/plain")
+    return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "javascript", "urlencoded"))

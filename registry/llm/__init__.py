@@ -1,0 +1,1 @@
+"""Language models: connections to providers, retries, streaming, the offline provider."""

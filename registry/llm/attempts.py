@@ -1,0 +1,73 @@
+"""Ask again: back-off for what may pass, the next model for what will not."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from django.conf import settings
+
+from registry.exceptions import AttemptFailed, ModelFailed
+
+from .chat import Answer, ChatModel, Question
+
+TRIES = 3  # attempts at one model
+LONGEST_WAIT_S = 30.0  # a provider that asks for more is given up in favour of the next model
+
+
+def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple[Answer, str, int]:
+    """(answer, the model's name, attempts made). Raises ModelFailed with the last reason, or ModelCancelled."""
+    spoken = Spoken(question.on_delta)
+    question = replace(question, on_delta=spoken.hear if question.on_delta else None)
+    failed: AttemptFailed | None = None
+    made = 0
+    for name in (question.model_name, *fallbacks):
+        for attempt in range(TRIES):
+            question.watch.check()
+            made += 1
+            spoken.begin()
+            try:
+                return model.ask(replace(question, model_name=name)), name, made
+            except AttemptFailed as error:
+                failed = error
+            except ModelFailed as error:
+                raise ModelFailed(error.code, error.message, made) from error
+            wait = wait_before(attempt + 1, failed)
+            if wait is None:
+                break
+            question.watch.pause(wait)
+        if failed and failed.code == "model_key_refused":
+            break  # another model of the same account would be refused as well
+    assert failed is not None
+    raise ModelFailed(failed.code, failed.message, made) from failed
+
+
+def wait_before(attempt: int, error: AttemptFailed) -> float | None:
+    """Seconds before that attempt (1 is the second); None when this model is not asked again."""
+    if not error.is_retryable or attempt >= TRIES:
+        return None
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= LONGEST_WAIT_S else None
+    return settings.MODEL_BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (spreads, no secret)
+
+
+class Spoken:
+    """Text that a listener already heard is not said twice when a cut answer is asked for again.
+
+    Where the second answer differs from what was heard, nothing more is said: the message that is stored is the truth.
+    """
+
+    def __init__(self, listener: Callable[[str], None] | None) -> None:
+        self._listener = listener
+        self._heard = ""
+        self._now = ""
+
+    def begin(self) -> None:
+        self._now = ""
+
+    def hear(self, text: str) -> None:
+        self._now += text
+        if not self._now.startswith(self._heard) or len(self._now) <= len(self._heard):
+            return
+        fresh, self._heard = self._now[len(self._heard) :], self._now
+        if self._listener:
+            self._listener(fresh)

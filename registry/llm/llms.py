@@ -1,0 +1,174 @@
+"""Provider row → chat model. One literal table; a provider's package is imported when it is first used."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+
+from agents.models import Provider
+from agents.spec import ModelParams
+from plumbing.addresses import url_refusal
+from registry.cache import Cache
+from registry.exceptions import CannotBuild
+
+from . import offline_script
+from .chat import ChatModel
+from .offline import OfflineModel
+from .schema_calls import SchemaModel
+
+OPENAI_URL = "https://api.openai.com/v1"
+OLLAMA_URL = "http://127.0.0.1:11434"
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+_models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
+
+
+def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
+    """The provider's models with these parameters; shared by all agents that want the same. Raises CannotBuild."""
+    if not provider.enabled:
+        raise CannotBuild(
+            "provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another."
+        )
+    return _models.get_or_make(
+        (provider.pk, provider.revision, params.canonical()), lambda: make_model(provider, params)
+    )
+
+
+def make_model(provider: Provider, params: ModelParams) -> ChatModel:
+    if provider.base_url and (why := url_refusal(provider.base_url, settings.PRIVATE_HOSTS_ALLOWED)):
+        raise CannotBuild("private_address", why, "Use a public address, or have the host allowed.")
+    maker = KINDS.get(provider.kind)
+    if maker is None:
+        raise CannotBuild("unknown_provider_kind", f"“{provider.kind}” is no kind of provider.")
+    model = maker(provider, params)
+    wants_schema = provider.tool_calling == Provider.ToolCalling.SCHEMA and provider.kind != Provider.Kind.OFFLINE
+    return SchemaModel(model) if wants_schema else model
+
+
+def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
+    if settings.OFFLINE_SCRIPT:
+        try:
+            offline_script.lines(settings.OFFLINE_SCRIPT)
+        except (OSError, ValueError) as error:
+            raise CannotBuild("bad_script", f"The offline provider's script cannot be read: {error}")
+    return OfflineModel(settings.OFFLINE_SCRIPT)
+
+
+def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
+    """OpenAI and every server that speaks its chat completions."""
+    if provider.kind == Provider.Kind.OPENAI:
+        require_key(provider)
+    elif not provider.base_url:
+        raise CannotBuild(
+            "base_url_missing",
+            f"The provider “{provider.name}” needs a base URL.",
+            "Such as http://127.0.0.1:11434/v1.",
+        )
+    from .completions import Completions  # httpcore2, 0.1 s
+    from .langchain_models import LangChainModel
+    from .wire import Endpoint
+
+    base_url = (provider.base_url or OPENAI_URL).rstrip("/")
+    key = provider.api_key or "none"
+    client = Completions(Endpoint(f"{base_url}/chat/completions", {"Authorization": f"Bearer {key}"}))
+    shared = {
+        "model_provider": "openai",
+        "api_key": key,
+        "base_url": base_url,
+        "client": client,
+        "async_client": client,
+    }
+    shared |= {"use_responses_api": False, "stream_usage": True, **given(params)}
+    return LangChainModel(from_langchain(shared), takes_response_format=True)
+
+
+def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
+    require_key(provider)
+    import anthropic  # 2.5 s
+    import httpx2
+
+    from .langchain_models import LangChainModel
+    from .transport import PooledTransport
+
+    base_url = (provider.base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
+    client = anthropic.Anthropic(
+        api_key=provider.api_key,
+        base_url=base_url,
+        max_retries=0,
+        timeout=settings.MODEL_SILENCE_S,
+        http_client=httpx2.Client(transport=PooledTransport(base_url), timeout=settings.MODEL_SILENCE_S),
+    )
+    shared = {"model_provider": "anthropic", "api_key": provider.api_key, "base_url": base_url, "max_retries": 0}
+    build = from_langchain(shared | given(params, penalties=False))
+
+    def make(model_name: str) -> Any:
+        model = build(model_name)
+        model.__dict__["_client"] = client  # a cached property with no parameter for it: ours sees cancellations
+        return model
+
+    return LangChainModel(make, takes_response_format=False)
+
+
+def make_google(provider: Provider, params: ModelParams) -> ChatModel:
+    require_key(provider)
+    require_package("langchain_google_genai", "google")
+    from .langchain_models import LangChainModel
+
+    shared = {"model_provider": "google_genai", "api_key": provider.api_key, "max_retries": 1}
+    shared |= given(params, penalties=False, max_tokens="max_output_tokens")
+    return LangChainModel(from_langchain(shared), takes_response_format=False)
+
+
+def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
+    require_package("langchain_ollama", "ollama")
+    from .langchain_models import LangChainModel
+
+    base_url = provider.base_url or OLLAMA_URL
+    if why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED):
+        raise CannotBuild("private_address", why, "Have the host allowed: MUSTER_PRIVATE_HOSTS=127.0.0.1.")
+    shared = {"model_provider": "ollama", "base_url": base_url}
+    shared |= given(params, penalties=False, max_tokens="num_predict")
+    return LangChainModel(from_langchain(shared), takes_response_format=False)
+
+
+def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:
+    """Model name → LangChain chat model."""
+
+    def make(model_name: str) -> Any:
+        from langchain.chat_models import init_chat_model  # heavy: 1.5 s with its provider
+
+        return init_chat_model(model_name, **shared)
+
+    return make
+
+
+def given(params: ModelParams, *, penalties: bool = True, max_tokens: str = "max_tokens") -> dict[str, Any]:
+    """The parameters that are set, under the names this provider's class gives them."""
+    names = {"temperature": "temperature", "top_p": "top_p", "max_tokens": max_tokens}
+    if penalties:
+        names |= {"presence_penalty": "presence_penalty", "frequency_penalty": "frequency_penalty"}
+    return {theirs: value for ours, theirs in names.items() if (value := getattr(params, ours)) is not None}
+
+
+def require_key(provider: Provider) -> None:
+    if not provider.api_key:
+        raise CannotBuild("provider_key_missing", f"The provider “{provider.name}” has no key.", "Give it one.")
+
+
+def require_package(name: str, extra: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        package = name.replace("_", "-")
+        raise CannotBuild(
+            "package_missing", f"The package {package} is not installed.", f"pip install 'muster[{extra}]'"
+        )
+
+
+KINDS: dict[str, Callable[[Provider, ModelParams], ChatModel]] = {
+    "openai": make_openai,
+    "openai-compatible": make_openai,
+    "anthropic": make_anthropic,
+    "google": make_google,
+    "ollama": make_ollama,
+    "offline": make_offline,
+}

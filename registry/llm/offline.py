@@ -1,0 +1,169 @@
+"""The offline provider: no language model, and it says so. Deterministic, so that the whole path can be tried.
+
+It matches a granted tool by words (it knows no tool or agent by name), fills its arguments from the message by the
+tool's schema, and quotes what came back. Given an output schema it answers with JSON of that shape.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agents.tools import ToolSpec
+from registry.words import words_of
+
+from . import offline_script
+from .arguments import Finder
+from .chat import Answer, ModelToolCall, Question, text_of
+
+JSON = Any
+ENOUGH = 2.0  # points a tool needs: one word of its name, or two of its description
+SAYS_SO = "(offline provider: no language model)"
+
+
+class OfflineModel:
+    """Implements ChatModel without asking anybody. `script` is a file of what it says by heart (offline_script.py)."""
+
+    def __init__(self, script: str = "") -> None:
+        self.script = script
+
+    def ask(self, question: Question) -> Answer:
+        question.watch.check()
+        asked, results = last_exchange(question.messages)
+        answer = self._recite(question, len(results)) or self._reply(question, asked, results)
+        if question.on_delta:
+            for piece in re.findall(r"\S+\s*", answer.text):
+                question.on_delta(piece)
+        read = sum(len(text_of(message.get("content") or "")) for message in question.messages) // 4
+        return replace(answer, input_tokens=read, output_tokens=max(1, len(answer.text) // 4), finish="stop")
+
+    def _recite(self, question: Question, answered: int) -> Answer | None:
+        if not self.script:
+            return None
+        line = offline_script.find(self.script, question.messages, answered, {tool.name for tool in question.tools})
+        if line is None:
+            return None
+        salt = len(question.messages)
+        calls = [
+            ModelToolCall(f"offline_{salt}_{number}", one["tool"], one.get("arguments", {}))
+            for number, one in enumerate(line.call)
+        ]
+        return Answer(line.say, tuple(calls))
+
+    def _reply(self, question: Question, asked: str, results: list[tuple[str, JSON]]) -> Answer:
+        if not results and (calls := wanted_calls(asked, question.tools, len(question.messages))):
+            return Answer("", calls)
+        if question.output_schema is not None:
+            return Answer(json.dumps(shaped(question.output_schema, asked, results), ensure_ascii=False))
+        if results:
+            return Answer(f"{' '.join(sentence(name, value) for name, value in results)} {SAYS_SO}")
+        return Answer(f"{nothing_to_call(asked, question.tools)} {SAYS_SO}")
+
+
+def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[str, JSON]]]:
+    """The last thing the person said, and the (tool, result) pairs since."""
+    asked = ""
+    names: dict[str, str] = {}
+    results: list[tuple[str, JSON]] = []
+    for message in messages:
+        if message["role"] == "user":
+            asked, results = text_of(message.get("content") or ""), []
+        for call in message.get("tool_calls") or ():
+            names[call["id"]] = call["name"]
+        if message["role"] == "tool":
+            value = read_value(text_of(message.get("content") or ""))
+            results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
+    return asked, results
+
+
+def read_value(text: str) -> JSON:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[ModelToolCall, ...]:
+    """The tools the message names, else the one its words fit best and whose required arguments can be found."""
+    named = [tool for tool in tools if re.search(rf"(?<![\w-]){re.escape(tool.name)}(?![\w-])", asked)]
+    scored = sorted(((points(asked, tool), tool) for tool in tools), key=lambda pair: (-pair[0], pair[1].name))
+    fitting = named or [tool for score, tool in scored if score >= ENOUGH]
+    calls: list[ModelToolCall] = []
+    for tool in fitting:
+        finder = Finder(without(asked, tool.name))
+        arguments = finder.fill(tool.input_schema)
+        if not finder.missing(tool.input_schema, arguments):
+            calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, arguments))
+        if calls and not named:
+            break
+    return tuple(calls)
+
+
+def points(asked: str, tool: ToolSpec) -> float:
+    """Words of the name count double, those of the description and the parameters once."""
+    said = set(words_of(asked))
+    name = set(words_of(tool.name.replace("-", " ")))
+    about = set(words_of(tool.description)) - name
+    parameters = set(words_of(" ".join(tool.input_schema.get("properties", {})))) - name - about
+    return 2.0 * len(said & name) + len(said & about) + 0.5 * len(said & parameters)
+
+
+def without(asked: str, name: str) -> str:
+    """The message without the tool's own name where it is used as a command."""
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", asked, count=1).strip()
+
+
+def shaped(schema: dict[str, JSON], asked: str, results: list[tuple[str, JSON]]) -> JSON:
+    """JSON of the schema: results by property name, then what the message holds, then a plain value of the type."""
+    known: dict[str, JSON] = {}
+    for name, value in results:
+        known |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
+    said = " ".join(sentence(name, value) for name, value in results) or asked
+    return complete(schema, Finder(said, known).fill(schema), said)
+
+
+def complete(schema: dict[str, JSON], found: dict[str, JSON], said: str) -> JSON:
+    """Fill what is required and still absent with the plainest value its rule allows."""
+    if schema.get("type", "object") != "object":
+        return plainest(schema, said)
+    for name in schema.get("required", []):
+        rule = schema.get("properties", {}).get(name, {})
+        if name not in found:
+            found[name] = plainest(rule, said)
+        elif isinstance(found[name], dict):
+            found[name] = complete(rule, found[name], said)
+    return found
+
+
+def plainest(rule: dict[str, JSON], said: str) -> JSON:
+    if "default" in rule:
+        return rule["default"]
+    if rule.get("enum"):
+        return rule["enum"][0]
+    kind = rule.get("type", "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind in ("integer", "number"):
+        return rule.get("minimum", 0)
+    if kind == "string":
+        return said[: rule.get("maxLength", 2000)]
+    if kind == "object":
+        return complete(rule, {}, said)
+    return {"boolean": False, "array": [], "null": None}.get(kind)
+
+
+def sentence(name: str, value: JSON) -> str:
+    if isinstance(value, dict) and isinstance(error := value.get("error"), dict | str):
+        reason = error.get("message", "") if isinstance(error, dict) else error
+        return f"{name} failed: {reason}"
+    if isinstance(value, dict) and set(value) == {"result"}:
+        value = value["result"]
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{name} returned {said}."
+
+
+def nothing_to_call(asked: str, tools: Sequence[ToolSpec]) -> str:
+    if not tools:
+        return f"You said: {asked[:500]}"
+    names = ", ".join(tool.name for tool in tools[:12])
+    return f"No tool fits “{asked[:200]}”. I may use: {names}."

@@ -1,0 +1,216 @@
+"""Tool calls for small local models without any of their own: a choice held to a JSON Schema (`tool_calling: schema`).
+
+The model writes {"tool": name, "arguments": {…}} or {"tool": "answer", "text": …}; servers that can constrain their
+output (`response_format`) cannot write anything else, and from others every usual slip is read: prose around it, a code
+fence, several calls, OpenAI's own spelling.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agents.tools import ToolSpec
+from registry.exceptions import AttemptFailed
+
+from .chat import Answer, ChatModel, ModelToolCall, Question, text_of
+from .offline import plainest
+
+JSON = Any
+ANSWER = "answer"
+NAMES = ("tool", "name", "function")
+ARGUMENTS = ("arguments", "parameters", "args", "input")
+
+
+class SchemaModel:
+    """Implements ChatModel over one that only writes text."""
+
+    def __init__(self, inner: ChatModel) -> None:
+        self._inner = inner
+
+    def ask(self, question: Question) -> Answer:
+        if not question.tools and not has_calls(question.messages):
+            return self._inner.ask(question)
+        listener = question.on_delta
+        asked = replace(
+            question,
+            messages=spelled_out(question),
+            tools=(),
+            output_schema=choice_schema(question.tools, question.output_schema) if question.tools else None,
+            on_delta=None,  # what comes is JSON; the listener gets the text once it is known
+        )
+        answer = read_choice(self._ask_constrained(asked), question)
+        if listener and answer.text:
+            listener(answer.text)
+        return answer
+
+    def _ask_constrained(self, question: Question) -> Answer:
+        """A server that refuses the schema is asked without; the instruction says the same."""
+        try:
+            return self._inner.ask(question)
+        except AttemptFailed as error:
+            if error.status not in (400, 422) or question.output_schema is None:
+                raise
+            return self._inner.ask(replace(question, output_schema=None))
+
+
+def has_calls(messages: Sequence[dict[str, JSON]]) -> bool:
+    return any(message.get("tool_calls") or message["role"] == "tool" for message in messages)
+
+
+def choice_schema(tools: Sequence[ToolSpec], output_schema: dict[str, JSON] | None) -> dict[str, JSON]:
+    """One of the tools with its arguments, or an answer."""
+    options = [
+        option({"tool": {"const": tool.name}, "arguments": tool.input_schema or {"type": "object"}}) for tool in tools
+    ]
+    options.append(option({"tool": {"const": ANSWER}, "text": output_schema or {"type": "string"}}))
+    return {"anyOf": options}
+
+
+def option(properties: dict[str, JSON]) -> dict[str, JSON]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def spelled_out(question: Question) -> list[dict[str, JSON]]:
+    """The conversation in plain messages: calls as the JSON the model wrote, results as what it is told next."""
+    names: dict[str, str] = {}
+    told: list[dict[str, JSON]] = []
+    for message in question.messages:
+        calls = message.get("tool_calls") or ()
+        names |= {call["id"]: call["name"] for call in calls}
+        if calls:
+            written = [written_call(call["name"], call["arguments"]) for call in calls]
+            told.append({"role": "assistant", "content": "\n".join(written)})
+        elif message["role"] == "tool":
+            name = names.get(message.get("tool_call_id") or "", "the tool")
+            told.append({"role": "user", "content": f"Result of {name}: {text_of(message.get('content') or '')}"})
+        else:
+            told.append({"role": message["role"], "content": message.get("content") or ""})
+    return instructed(merged(told), question)
+
+
+def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Several results in a row become one message: many chat templates refuse two of one role."""
+    told: list[dict[str, JSON]] = []
+    for message in messages:
+        last = told[-1] if told else None
+        both_text = last and isinstance(last["content"], str) and isinstance(message["content"], str)
+        if last and both_text and last["role"] == message["role"] == "user":
+            told[-1] = {"role": "user", "content": f"{last['content']}\n{message['content']}"}
+        else:
+            told.append(message)
+    return told
+
+
+def instructed(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
+    if not question.tools:
+        return messages
+    text = instruction(question.tools)
+    if messages and messages[0]["role"] == "system":
+        return [{"role": "system", "content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]
+
+
+def instruction(tools: Sequence[ToolSpec]) -> str:
+    """What the tools are, with an example of each."""
+    described = "\n".join(
+        f"- {tool.name}: {tool.description} Arguments: {json.dumps(tool.input_schema.get('properties', {}))}\n"
+        f"  Example: {written_call(tool.name, example(tool))}"
+        for tool in tools
+    )
+    answer = json.dumps({"tool": ANSWER, "text": "what you say to the person"})
+    return (
+        "You can use tools. Write one JSON object and nothing else: either a tool call, or your answer.\n"
+        f"{described}\n- To answer: {answer}\nWhen a tool's result has what is needed, answer; do not call it again."
+    )
+
+
+def example(tool: ToolSpec) -> JSON:
+    """The first example of the tool's schema, else plain values by type."""
+    given = tool.input_schema.get("examples")
+    if isinstance(given, list) and given and isinstance(given[0], dict):
+        return given[0]
+    properties = tool.input_schema.get("properties", {})
+    wanted = tool.input_schema.get("required", list(properties))
+    return {name: sample(rule) for name, rule in properties.items() if name in wanted}
+
+
+def sample(rule: JSON) -> JSON:
+    if not isinstance(rule, dict):
+        return "…"
+    if isinstance(rule.get("examples"), list) and rule["examples"]:
+        return rule["examples"][0]
+    return plainest(rule, "…")
+
+
+def written_call(name: str, arguments: JSON) -> str:
+    return json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False)
+
+
+def read_choice(answer: Answer, question: Question) -> Answer:
+    """What the model chose. Prose is its answer; an unknown tool is a call that says so."""
+    known = {tool.name for tool in question.tools}
+    calls: list[ModelToolCall] = []
+    for number, value in enumerate(objects_in(answer.text)):
+        name = next((str(value[key]) for key in NAMES if isinstance(value.get(key), str)), "")
+        if name == ANSWER or (not name and "text" in value):
+            if not calls:
+                return replace(answer, text=as_text(value.get("text", "")))
+            continue
+        if name:
+            calls.append(read_call(name, value, known, f"schema_{len(question.messages)}_{number}"))
+    return replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=unfenced(answer.text))
+
+
+def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> ModelToolCall:
+    arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), {})
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return ModelToolCall(id, name, {}, "The arguments are not valid JSON.")
+    if not isinstance(arguments, dict):
+        return ModelToolCall(id, name, {}, "The arguments must be a JSON object.")
+    problem = "" if name in known else f"There is no tool “{name}”; there are: {', '.join(sorted(known)) or 'none'}."
+    return ModelToolCall(id, name, arguments, problem)
+
+
+def objects_in(text: str) -> Iterator[dict[str, JSON]]:
+    """Every JSON object that stands in the text, lists of them and OpenAI's `tool_calls` opened."""
+    decoder, place = json.JSONDecoder(), 0
+    while (start := next((at for at in range(place, len(text)) if text[at] in "{["), -1)) >= 0:
+        try:
+            value, place = decoder.raw_decode(text, start)
+        except ValueError:
+            place = start + 1
+            continue
+        yield from opened(value)
+
+
+def opened(value: JSON) -> Iterator[dict[str, JSON]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from opened(item)
+    elif isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        yield from opened(value["tool_calls"])
+    elif isinstance(value, dict) and isinstance(value.get("function"), dict):
+        yield value["function"]
+    elif isinstance(value, dict):
+        yield value
+
+
+def as_text(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def unfenced(text: str) -> str:
+    """The text without a code fence around all of it."""
+    said = text.strip()
+    if said.startswith("```") and said.endswith("```") and "\n" in said:
+        return said[said.index("\n") + 1 : -3].strip()
+    return text

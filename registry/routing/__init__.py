@@ -1,0 +1,1 @@
+"""Routing: which agent gets a message, and why."""

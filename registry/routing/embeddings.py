@@ -1,0 +1,158 @@
+"""Messages and agents compared by meaning, through an OpenAI-compatible /embeddings. Optional."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from operator import mul
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.cache import cache
+
+from agents.models import Provider
+from plumbing.addresses import url_refusal
+from registry.cache import Cache
+from registry.exceptions import AttemptFailed, ModelFailed
+from registry.llm.watch import Watch, watching
+
+from .classifier import provider_named
+from .profiles import Profile
+
+BATCH = 256
+KEPT_S = 30 * 86400
+CLOSELY = 24  # agents whose examples and capabilities are compared one by one
+TIE = 1e-6
+log = structlog.get_logger(__name__)
+_vectors: Cache[str, tuple[float, ...]] = Cache(50_000)
+Vector = tuple[float, ...]
+Ranked = list[tuple[Profile, float]]
+
+
+def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
+    """The agents nearest in meaning, best first; None where no embedding model is configured or it does not answer."""
+    if not settings.ROUTER_EMBEDDINGS:
+        return None
+    provider_name, _, model_name = settings.ROUTER_EMBEDDINGS.partition(":")
+    provider = provider_named(user, provider_name)
+    if provider is None:
+        log.warning("router_provider_missing", provider=provider_name)
+        return None
+    ask = partial(vectors, provider, model_name)
+    try:
+        (message, *abouts) = ask(
+            [profile.about for profile in profiles], passing=text[:8000] or " "
+        )  # servers refuse an empty text
+        near = nearest(message, dict(zip(profiles, abouts, strict=True)))
+        return closely(message, near, ask)
+    except (AttemptFailed, ModelFailed) as error:
+        log.warning("router_embeddings_failed", reason=str(error))
+        return None
+
+
+def nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
+    """The few that are worth a closer look."""
+    scored = [(profile, cosine(message, about)) for profile, about in abouts.items()]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))[:CLOSELY]
+
+
+def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[Vector]]) -> Ranked:
+    """An agent's score is the mean of what it is about, its nearest capability and its nearest example.
+
+    Over the whole of an agent's words one that fits well is lost among those that do not.
+    """
+    texts = list(dict.fromkeys(text for profile, _ in near for said in profile.passages for text in said))
+    found = dict(zip(texts, ask(texts), strict=True))
+    scored = []
+    for profile, about in near:
+        best = [max(cosine(message, found[text]) for text in said) for said in profile.passages]
+        scored.append((profile, (about + sum(best)) / (1 + len(best))))
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))
+
+
+def winners(ranked: Ranked) -> list[Profile]:
+    """The nearest (equal ones all), if near enough and nearer than the next. Models differ, so both are settings."""
+    if not ranked or ranked[0][1] < settings.ROUTER_NEAR:
+        return []
+    best = ranked[0][1]
+    equal = [profile for profile, score in ranked if best - score <= TIE]
+    is_ahead = len(equal) == len(ranked) or best - ranked[len(equal)][1] >= settings.ROUTER_AHEAD
+    return equal if is_ahead else []
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    return sum(map(mul, one, other))
+
+
+def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passing: str | None = None) -> list[Vector]:
+    """Unit vectors; agents' are kept in this process and in the cache, by their text.
+
+    `passing` is a text that is not worth keeping; its vector comes first.
+    """
+    model = f"{provider.pk}:{provider.revision}:{model_name}"
+    keys = {f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}": text for text in texts}
+    known = _vectors.get_many(keys)
+    found = known | read_kept([key for key in keys if key not in known])
+    asked = {key: text for key, text in keys.items() if key not in found}
+    first = [] if passing is None else [passing]
+    fresh = embed(provider, model_name, [*first, *asked.values()])
+    passed = fresh[: len(first)]
+    made = dict(zip(asked, fresh[len(passed) :], strict=True))
+    write_kept(made)
+    found |= made
+    for key in found.keys() - known.keys():
+        _vectors.get_or_make(key, partial(found.__getitem__, key))
+    by_text = {text: found[key] for key, text in keys.items()}
+    return [*passed, *(by_text[text] for text in texts)]
+
+
+def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vector]:
+    if not texts:
+        return []
+    from registry.llm.llms import OPENAI_URL
+    from registry.llm.wire import Endpoint  # httpcore2, 0.1 s
+
+    base_url = (provider.base_url or OPENAI_URL).rstrip("/")
+    if provider.base_url and (why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED)):
+        raise ModelFailed("private_address", why)
+    endpoint = Endpoint(f"{base_url}/embeddings", {"Authorization": f"Bearer {provider.api_key or 'none'}"})
+    found: list[Vector] = []
+    with watching(Watch()):
+        for start in range(0, len(texts), BATCH):
+            answer = endpoint.post({"model": model_name, "input": list(texts[start : start + BATCH])})
+            found += read_vectors(answer)
+    if len(found) != len(texts):
+        raise AttemptFailed("bad_answer", "The embedding server sent another number of vectors.")
+    return found
+
+
+def read_vectors(answer: dict[str, Any]) -> list[Vector]:
+    try:
+        rows = sorted(answer["data"], key=lambda row: row["index"])
+        return [unit([float(value) for value in row["embedding"]]) for row in rows]
+    except (KeyError, TypeError, ValueError):
+        raise AttemptFailed("bad_answer", "The embedding server's answer cannot be read.")
+
+
+def unit(vector: list[float]) -> Vector:
+    length = sum(map(mul, vector, vector)) ** 0.5 or 1.0
+    return tuple(value / length for value in vector)
+
+
+def read_kept(keys: Sequence[str]) -> dict[str, Vector]:
+    """From the shared cache; one that is down only costs another request."""
+    try:
+        return {key: tuple(vector) for key, vector in cache.get_many(keys).items()} if keys else {}
+    except OSError:
+        return {}
+    except Exception as error:  # the cache's own client has a family of errors; none may stop a message
+        log.warning("router_cache_failed", reason=type(error).__name__)
+        return {}
+
+
+def write_kept(fresh: dict[str, Vector]) -> None:
+    try:
+        if fresh:
+            cache.set_many(fresh, KEPT_S)
+    except Exception as error:  # as above
+        log.warning("router_cache_failed", reason=type(error).__name__)

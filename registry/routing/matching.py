@@ -1,0 +1,94 @@
+"""Agents and messages compared by words. Plain Python, no model."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from registry.words import words_of
+
+from .profiles import Profile
+
+SURE = 0.5  # below this confidence the words answer nothing
+TELLING = 3.0  # a score that is enough by itself: one word of a capability that nobody else has
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """`score` is open-ended; `confidence` 0 to 1 says of the best how much was matched and how far ahead it is.
+
+    The others have their share of it.
+    """
+
+    profile: Profile
+    score: float
+    confidence: float
+    words: tuple[str, ...]
+
+
+def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | None = None) -> list[Match]:
+    """The agents that share a word with the text, best first. `among` ranks these only; `profiles` say what is rare."""
+    rarity = {stem: rareness(stem, profiles) for stem in set(words_of(text))}
+    scored = []
+    for profile in profiles if among is None else among:
+        if common := profile.weights.keys() & rarity.keys():
+            points = sorted(((profile.weights[stem] * rarity[stem], stem) for stem in common), reverse=True)
+            scored.append((sum(value for value, _ in points), profile, tuple(stem for _, stem in points)))
+    if not scored:
+        return []
+    scored.sort(key=lambda entry: (-entry[0], entry[1].name))
+    best = scored[0][0]
+    rival = next((score for score, _, _ in scored if score != best), 0.0)  # an equal one is no rival but a tie
+    sure = confidence(best, rival)
+    return [Match(profile, score, sure * score / best if best else 0.0, words) for score, profile, words in scored]
+
+
+def rareness(stem: str, profiles: Sequence[Profile]) -> float:
+    """0 to 1: a word of one agent alone says everything, a word of all says nothing."""
+    having = sum(1 for profile in profiles if stem in profile.weights)
+    if not having:
+        return 0.0
+    return math.log(1 + len(profiles) / having) / math.log(1 + len(profiles))
+
+
+def confidence(score: float, other: float) -> float:
+    if score <= other:
+        return 0.0
+    return min(1.0, score / TELLING) * min(1.0, 2 * (score - other) / score)
+
+
+def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str, frozenset[str]]]:
+    """(agent, capability, its words) where all the capability's words stand in the text."""
+    stems = set(words_of(text))
+    return [
+        (profile, capability, words)
+        for profile in profiles
+        for capability, words in profile.capabilities
+        if words and words <= stems
+    ]
+
+
+def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str]]:
+    """Of several with a fitting capability those whose other words fit best; equal ones all stay."""
+    able = [profile for profile, _ in winners]
+    scores = {match.profile.id: match.score for match in ranked(profiles, text, able)}
+    best = max(scores.get(profile.id, 0.0) for profile, _ in winners)
+    return [(profile, capability) for profile, capability in winners if scores.get(profile.id, 0.0) == best]
+
+
+def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
+    """The agents that have this capability: the same text, else one with all its words, else one that shares a word."""
+    wanted = frozenset(words_of(capability))
+    said = capability.strip().lower()
+    same = [one for one in profiles if any(text.strip().lower() == said for text, _ in one.capabilities)]
+    whole = [one for one in profiles if wanted and any(wanted <= words for _, words in one.capabilities)]
+    some = [one for one in profiles if wanted and any(words and words <= wanted for _, words in one.capabilities)]
+    return same or whole or some
+
+
+def shortlist(profiles: Sequence[Profile], text: str, size: int) -> list[Profile]:
+    """At most `size` agents, those that share words first; all where they are few."""
+    if len(profiles) <= size:
+        return list(profiles)
+    first = [match.profile for match in ranked(profiles, text)[:size]]
+    taken = {profile.id for profile in first}
+    return (first + [profile for profile in profiles if profile.id not in taken])[:size]

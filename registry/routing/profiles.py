@@ -1,0 +1,117 @@
+"""What the router knows of an agent, made from its published spec and kept by its content."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from django.db.models import IntegerField
+
+from agents.models import Agent, AgentVersion
+from agents.spec import AgentSpec
+from plumbing.prepared import Select
+from registry.cache import Cache
+from registry.words import words_of
+
+WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """`weights` are word stems and how much each says; `capabilities` pairs of text and stems."""
+
+    id: int
+    name: str
+    hash: str
+    description: str
+    capabilities: tuple[tuple[str, frozenset[str]], ...]
+    examples: tuple[str, ...]
+    weights: dict[str, float]
+
+    @property
+    def about(self) -> str:
+        """What it is, for an embedding."""
+        able = ", ".join(text for text, _ in self.capabilities)
+        return f"{self.name.replace('-', ' ')}: {self.description} {able}".strip()
+
+    @property
+    def passages(self) -> list[tuple[str, ...]]:
+        """What else of it a message may be near to: its capabilities, its examples. Groups that are not empty."""
+        return [said for said in (tuple(text for text, _ in self.capabilities), self.examples) if said]
+
+    @property
+    def text(self) -> str:
+        """All that a classifier reads."""
+        said = [f"{self.name}: {self.description}"]
+        if self.capabilities:
+            said.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
+        if self.examples:
+            said.append("For example: " + " / ".join(self.examples[:6]))
+        return "\n".join(said)
+
+
+_profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
+
+
+def usable(at: Any) -> Any:
+    person = SimpleNamespace(pk=at.user, is_authenticated=True)
+    rows = Agent.objects.visible_to(person).published().nearest_first(person)
+    return rows.values_list("pk", "name", "live_hash")
+
+
+USABLE = Select(usable, user=IntegerField())
+
+
+def profiles_for(user: Any) -> list[Profile]:
+    """The published agents this person can use, nearest owner first where names are equal.
+
+    One query when all are kept.
+    """
+    nearest: dict[str, tuple[int, str]] = {}
+    for pk, name, live_hash in USABLE.all(user=user.pk) if user.is_authenticated else []:
+        nearest.setdefault(name, (pk, live_hash))
+    keys = list(nearest.values())
+    found = _profiles.get_many(keys)
+    if len(found) == len(keys):
+        return list(found.values())
+    found |= made([key for key in keys if key not in found])
+    return [found[key] for key in keys if key in found]
+
+
+def made(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Profile]:
+    hashes = dict(keys)
+    profiles: dict[tuple[int, str], Profile] = {}
+    for start in range(0, len(keys), 500):
+        ids = [pk for pk, _ in keys[start : start + 500]]
+        versions = AgentVersion.objects.filter(pk__in=Agent.objects.filter(pk__in=ids).values("published_id"))
+        for agent_id, spec in versions.values_list("agent_id", "spec"):
+            key = (agent_id, hashes[agent_id])
+            profiles[key] = _profiles.get_or_make(key, partial(read_profile, spec, key))
+    return profiles
+
+
+def read_profile(spec: dict[str, Any], key: tuple[int, str]) -> Profile:
+    return profile_of(AgentSpec.model_validate(spec), *key)
+
+
+def profile_of(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
+    weights: dict[str, float] = {}
+    texts = {
+        "capabilities": spec.capabilities,
+        "name": [spec.name.replace("-", " ")],
+        "examples": spec.examples,
+        "description": [spec.description],
+    }
+    for field, said in texts.items():
+        for stem in set(words_of(" . ".join(map(str, said)))):
+            weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
+    return Profile(
+        id=id,
+        name=spec.name,
+        hash=hash,
+        description=spec.description,
+        capabilities=tuple((text, frozenset(words_of(text))) for text in spec.capabilities),
+        examples=tuple(spec.examples),
+        weights=weights,
+    )

@@ -1,0 +1,1 @@
+"""The REST and WebSocket API of runs, sessions, chains, schedules, budgets and files."""

@@ -1,0 +1,142 @@
+"""Budgets and usage over HTTP."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
+from rest_framework import serializers, viewsets
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Forbidden, Invalid
+from agents.http.strict import KnownFields, RowId
+from agents.models import Agent, AuditEvent, Membership, Team
+from runs.figures import usage
+from runs.models import Budget, Run
+
+
+class BudgetSerializer(KnownFields, serializers.ModelSerializer):
+    """A limit on one person, one agent or one team. Without agent and team it is the caller's own."""
+
+    id = RowId(read_only=True)
+    agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
+    team = serializers.CharField(source="team.name", required=False, allow_null=True)
+    user = serializers.CharField(source="user.username", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Budget
+        fields = [
+            "id",
+            "agent",
+            "team",
+            "user",
+            "period",
+            "max_tokens",
+            "max_cost",
+            "max_runs",
+            "enabled",
+            "created_at",
+        ]
+        read_only_fields = ["id", "created_at"]
+
+    def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: getattr(self.instance, name, None) for name in ("max_tokens", "max_cost", "max_runs")}
+        if not any(fields.get(name, kept[name]) is not None for name in kept):
+            raise serializers.ValidationError("Set at least one of max_tokens, max_cost, max_runs.")
+        person = self.context["request"].user
+        if (agent := fields.pop("agent", None)) and agent.get("name"):
+            fields["agent"] = Agent.objects.named(person, agent["name"])
+        if (team := fields.pop("team", None)) and team.get("name"):
+            fields["team"] = administered_team(person, team["name"])
+        return fields
+
+
+def administered_team(person: Any, name: str) -> Team:
+    """A team's limits are its administrators' to set."""
+    team = Team.objects.filter(name=name, memberships__user=person).first()
+    if team is None:
+        raise Invalid(f"There is no team “{name}” that you are in.")
+    role = Membership.Role.ADMINISTRATOR
+    if not Membership.objects.filter(team=team, user=person, role=role).exists():
+        raise Forbidden("Only a team's administrator sets its budget.")
+    return team
+
+
+class BudgetViewSet(viewsets.ModelViewSet):
+    """Limits on tokens, cost and runs, checked before each model call."""
+
+    scope = "budgets"
+    serializer_class = BudgetSerializer
+    http_method_names = ["get", "post", "patch", "delete", "head", "options"]
+    queryset = Budget.objects.none()
+
+    def get_queryset(self) -> QuerySet[Budget]:
+        return Budget.objects.visible_to(self.request.user).select_related("agent", "team", "user").distinct()
+
+    def perform_create(self, serializer: Any) -> None:
+        budget = serializer.save(owner=self.request.user, user=self.whom(serializer))
+        AuditEvent.record("budget.create", budget, actor=self.request.user)
+
+    def perform_update(self, serializer: Any) -> None:
+        self.require_owner(serializer.instance)
+        budget = serializer.save(user=self.whom(serializer))
+        AuditEvent.record("budget.change", budget, actor=self.request.user)
+
+    def whom(self, serializer: Any) -> Any:
+        """Whose runs it limits: the caller's own, but for a team's, and for an agent that the caller may change."""
+        agent, team = (
+            serializer.validated_data.get(name, getattr(serializer.instance, name, None)) for name in ("agent", "team")
+        )
+        is_author = agent is not None and agent.may_edit(self.request.user)
+        return None if team is not None or is_author else self.request.user
+
+    def perform_destroy(self, budget: Budget) -> None:
+        self.require_owner(budget)
+        AuditEvent.record("budget.delete", budget, actor=self.request.user)
+        budget.delete()
+
+    def require_owner(self, budget: Budget) -> None:
+        if budget.owner_id != self.request.user.pk:
+            raise Forbidden("Only who set this budget may change it.")
+
+
+UsageRow = inline_serializer(
+    "UsageRow",
+    {
+        "runs": serializers.IntegerField(),
+        "failed": serializers.IntegerField(),
+        "input_tokens": serializers.IntegerField(),
+        "output_tokens": serializers.IntegerField(),
+        "cost": serializers.CharField(),
+        "turns": serializers.FloatField(),
+    },
+)
+
+
+DAYS = {"type": "integer", "minimum": 1, "maximum": 366}
+
+
+class UsageView(APIView):
+    """Tokens and cost of your runs."""
+
+    scope = "budgets"
+
+    @extend_schema(
+        operation_id="usage",
+        parameters=[
+            OpenApiParameter("by", str, enum=sorted(usage.GROUPS), default="agent"),
+            OpenApiParameter("days", DAYS, default=30, description="How far back."),
+        ],
+        responses=inline_serializer("UsageTable", {"results": serializers.ListField(child=UsageRow)}),
+    )
+    def get(self, request: Any) -> Response:
+        by, days = request.query_params.get("by", "agent"), request.query_params.get("days", "30")
+        if by not in usage.GROUPS or not (
+            days.isascii() and days.isdigit() and len(days) < 4 and 1 <= int(days) <= 366
+        ):
+            raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
+        now = timezone.now()
+        runs = Run.objects.visible_to(request.user)
+        return Response({"results": usage.table(runs, by=by, since=now - timedelta(days=int(days)), until=now)})

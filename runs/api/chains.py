@@ -1,0 +1,188 @@
+"""Chains over HTTP: the working rows, their versions, their picture, their runs."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict
+from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
+from agents.http.viewsets import read, refusals
+from agents.models import ApiKey, Chain
+from runs.events import waiting
+from runs.intake import again as retries
+from runs.intake import messages as intake
+from runs.models import Run, StepRun
+from runs.pages import graph, pictures
+
+from .chain_serializers import (
+    ChainSerializer,
+    ChainVersionSerializer,
+    GraphSerializer,
+    RetrySerializer,
+    StartSerializer,
+    StepRunSerializer,
+    WholeChainVersionSerializer,
+)
+from .messages import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
+from .serializers import RunSerializer
+
+NEW_CHAIN = OpenApiExample(
+    "Look a thing up, then tell of it",
+    request_only=True,
+    value={
+        "name": "look-and-tell",
+        "description": "Finds a book and writes a sentence about it.",
+        "strategy": "sequential",
+        "steps": [
+            {"key": "look", "tool": "lookup", "input": {"title": "input.title"}},
+            {"key": "tell", "agent": "librarian", "input": {"message": "steps.look.output"}},
+        ],
+    },
+)
+JOINS = ("agent", "version", "chain_version__chain")
+
+
+@extend_schema(examples=[NEW_CHAIN])
+@versions_as("chains", ChainVersionSerializer, WholeChainVersionSerializer)
+class ChainViewSet(GrantedViewSet):
+    """The working rows of chains, their versions, grants, picture and runs."""
+
+    model = Chain
+    scope = "chains"
+    scopes = {"start": "runs:write"}
+    queryset = Chain.objects.none()
+    serializer_class = ChainSerializer
+    filterset_fields = ["name", "enabled", "strategy"]
+
+    def get_queryset(self) -> QuerySet:
+        return super().get_queryset().select_related("published").prefetch_related("grants__tool", "steps")
+
+    def get_object(self) -> Any:
+        """Starting a chain takes only the right to see it."""
+        if self.action != "start":
+            return super().get_object()
+        return Chain.objects.select_related("published").named(self.request.user, self.kwargs["name"])
+
+    def perform_destroy(self, chain: Chain) -> None:
+        """A chain without runs goes with its versions; one with a history stays (409)."""
+        if Run.objects.filter(chain_version__chain=chain).exists():
+            raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
+        with refusals("chain"):
+            self.audit("deleted", chain)
+            Chain.objects.filter(pk=chain.pk).update(published=None)
+            chain.versions.all().delete()
+            chain.delete()
+
+    @extend_schema(responses=GraphSerializer)
+    @action(detail=True, **WITHOUT_LISTS)
+    def graph(self, request: Any, name: str) -> Response:
+        """Nodes and edges of the draft, and what keeps it from being published."""
+        chain = self.get_object()
+        problems = [problem.as_detail() for problem in chain.problems()]
+        return Response({**graph.as_json(chain.draft_spec()), "problems": problems})
+
+    @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
+    @action(detail=True, **WITHOUT_LISTS)
+    def picture(self, request: Any, name: str) -> HttpResponse:
+        """The draft as a picture (SVG)."""
+        return as_image(pictures.of_draft(self.get_object().draft_spec()))
+
+    @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
+    @action(detail=True, filterset_fields=None)
+    def runs(self, request: Any, name: str) -> Response:
+        """One's own runs of this chain, newest first."""
+        rows = Run.objects.visible_to(request.user).filter(chain_version__chain=self.get_object())
+        self.page_ordering = ("-id",)
+        page = self.paginate_queryset(rows.select_related(*JOINS))
+        return self.get_paginated_response(RunSerializer(page, many=True).data)
+
+    @extend_schema(
+        request=StartSerializer,
+        parameters=[IDEMPOTENCY, PREFER],
+        responses={200: RunSerializer, 202: RunSerializer},
+        operation_id="chains_runs_create",
+    )
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def start(self, request: Any, name: str) -> Response:
+        """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
+        chain = self.get_object()
+        body = read(StartSerializer, request)
+        wait = 0 if "respond-async" in request.headers.get("Prefer", "") else body.get("wait", 0)
+        if not wait:
+            return as_run(self.begin(request, chain, body), 202)
+        with place_to_wait():
+            waiting.LISTENER.start()
+            run = self.begin(request, chain, body)
+            ended = waiting.LISTENER.wait(run.pk, wait)
+        return as_run(run, 200 if ended else 202)
+
+    def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
+        number = body.get("version")
+        return intake.start_chain(
+            user=request.user,
+            chain=chain,
+            input=body.get("input"),
+            version=self.find_version(chain, number) if number else None,
+            idempotency_key=idempotency_key(request),
+            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            metadata=body.get("metadata"),
+            timeout=body.get("timeout"),
+        )
+
+
+class ChainRunViewSet(viewsets.GenericViewSet):
+    """What only runs of chains have: steps, a picture. And the retry, which for them begins at the failed step."""
+
+    scope = "runs"
+    serializer_class = StepRunSerializer
+    queryset = Run.objects.none()
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[Run]:
+        rows = Run.objects.visible_to(self.request.user).select_related(*JOINS, "session")
+        return rows if self.action == "retry" else rows.filter(chain_version__isnull=False)
+
+    @extend_schema(responses=StepRunSerializer(many=True))
+    @action(detail=True, filterset_fields=None)
+    def steps(self, request: Any, pk: Any = None) -> Response:
+        """Each step, and each item of a for_each, with its state, input and output."""
+        self.page_ordering = ("id",)
+        page = self.paginate_queryset(StepRun.objects.filter(run=self.get_object()))
+        return self.get_paginated_response(StepRunSerializer(page, many=True).data)
+
+    @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
+    @action(detail=True, **WITHOUT_LISTS)
+    def picture(self, request: Any, pk: Any = None) -> HttpResponse:
+        """The chain as it stands now (SVG)."""
+        run = self.get_object()
+        return as_image(pictures.of_run(run))
+
+    @extend_schema(request=RetrySerializer, parameters=[IDEMPOTENCY], responses={202: RunSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def retry(self, request: Any, pk: Any = None) -> Response:
+        """A new run instead of one that has ended.
+
+        Of a chain it goes on from the failed step, its input edited if given; finished steps keep their outputs. Of an
+        agent it answers the same message again, in the same session unless that has gone on (then in a fork of it).
+        """
+        run = self.get_object()
+        key = request.auth if isinstance(request.auth, ApiKey) else None
+        again = retries.retry(
+            run, user=request.user, key=key, idempotency_key=idempotency_key(request), **read(RetrySerializer, request)
+        )
+        return as_run(again, 202)
+
+
+def as_image(picture: str) -> HttpResponse:
+    return HttpResponse(picture, content_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+
+
+def as_run(run: Run, status: int) -> Response:
+    fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
+    return Response(RunSerializer(fresh).data, status=status)

@@ -1,0 +1,260 @@
+"""Watch a run, or talk in a session, over a WebSocket. One method a frame; nothing here waits."""
+
+import asyncio
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+
+from agents.exceptions import Invalid, MusterError, NotFound
+from agents.http import parsers, throttles
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from plumbing.threads import in_thread
+from runs.calls import approvals
+from runs.events import stream
+from runs.events.feed import FeedBroken
+from runs.intake import messages as intake
+from runs.lifecycle import endings
+from runs.models import Approval, Run, Session
+
+UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
+RESTART = 1012  # come again, with the number of the last event you had
+
+
+class Authenticated(AsyncJsonWebsocketConsumer):
+    """Knows who calls: an API key in the handshake's Authorization header, or the browser's login session."""
+
+    needs = "runs:read"
+    user: Any = None
+    key: ApiKey | None = None
+    is_admitted = False
+
+    async def connect(self) -> None:
+        """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
+        self.followers: list[asyncio.Task] = []
+        await self.accept()
+        code, reason = await self.admit()
+        self.is_admitted = not code
+        if code:
+            await self.turn_away(code, reason)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        """What was on its way when somebody was turned away is nobody's."""
+        if self.is_admitted:
+            await super().receive(text_data or "null", **kwargs)  # bytes are no JSON
+
+    async def turn_away(self, code: int, reason: str) -> None:
+        self.is_admitted = False
+        await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
+        await self.close(code=code, reason=reason)
+
+    async def admit(self) -> tuple[int, str]:
+        """(0, "") to go on, else a close code and its reason."""
+        self.user, self.key = await database_sync_to_async(caller)(self.scope)
+        if self.user is None:
+            return UNKNOWN, "Send an API key in the Authorization header, or log in."
+        if not self.may(self.needs):
+            return FORBIDDEN, f"This key lacks the scope {self.needs}."
+        return await self.counted() or await self.begin()
+
+    async def counted(self) -> tuple[int, str] | None:
+        """Handshakes and frames count as requests do: None while they are within the limits."""
+        address = (self.scope.get("client") or ("",))[0]
+        if await in_thread(throttles.is_within, self.user, self.key, address):
+            return None
+        return TOO_MANY, f"Too many requests this minute: come again in {int(throttles.until_next()) + 1} s."
+
+    async def begin(self) -> tuple[int, str]:
+        raise NotImplementedError
+
+    def may(self, scope: str) -> bool:
+        return self.key is None or self.key.allows(scope)
+
+    async def disconnect(self, code: int) -> None:
+        for follower in self.followers:
+            follower.cancel()
+
+    def follow(self, run: Run, *, after: int = 0) -> None:
+        self.followers = [follower for follower in self.followers if not follower.done()]
+        self.followers.append(asyncio.create_task(self.forward(run, after)))
+
+    async def forward(self, run: Run, after: int) -> None:
+        """Send a run's events until it ends; the transport's own pace holds a slow reader back."""
+        try:
+            async for batch in stream.in_batches(run, after=after):
+                for frame in batch:
+                    await self.send(text_data=frame.as_message)
+        except FeedBroken as error:
+            await self.close(code=RESTART, reason=str(error))
+        else:
+            await self.has_ended()
+
+    async def has_ended(self) -> None:
+        """The run that was followed is over."""
+
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
+        """A frame as the API reads bodies: what no column could hold is no JSON here either."""
+        try:
+            return parsers.read(text_data.encode())
+        except ValueError:
+            return None
+
+    async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
+        error = {"code": code, "message": message, "hint": hint, "details": list(details)}
+        await self.send_json({"type": "error", "error": error})
+
+
+def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
+    headers = dict(scope.get("headers", []))
+    words = headers.get(b"authorization", b"").decode("latin-1").split()
+    if len(words) == 2 and words[0].lower() == "bearer":
+        key = ApiKey.find(words[1])
+        return (key.user, key) if key else (None, None)
+    user = scope.get("user")
+    return (user, None) if user is not None and user.is_authenticated else (None, None)
+
+
+class NowhereConsumer(Authenticated):
+    """Every other path: the router of Channels would raise, which a client sees as a broken server."""
+
+    async def begin(self) -> tuple[int, str]:
+        return MISSING, "There is no socket here: they are /ws/sessions/{id}/ and /ws/runs/{id}/."
+
+
+class RunConsumer(Authenticated):
+    """/ws/runs/{id}/?after=seq: replay, then live; closes when the run has ended."""
+
+    async def begin(self) -> tuple[int, str]:
+        run_id = self.scope["url_route"]["kwargs"]["run_id"]
+        run = await Run.objects.visible_to(self.user).filter(pk=run_id).afirst()
+        if run is None:
+            return MISSING, "There is no such run that you can see."
+        after = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("after", ["0"])[0]
+        self.follow(run, after=int(after[:10]) if after.isascii() and after.isdigit() else 0)
+        return 0, ""
+
+    async def has_ended(self) -> None:
+        await self.close(code=1000, reason="the run has ended")
+
+
+class SessionConsumer(Authenticated):
+    """/ws/sessions/{id}/: send message, cancel, approve; receive the events of the session's runs."""
+
+    needs = "sessions:read"
+
+    async def begin(self) -> tuple[int, str]:
+        session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        self.session = (
+            await Session.objects.visible_to(self.user).select_related("agent").filter(pk=session_id).afirst()
+        )
+        if self.session is None:
+            return MISSING, "There is no such session that you can see."
+        async for run in Run.objects.filter(session=self.session, parent=None).live():
+            self.follow(run)
+        return 0, ""
+
+    async def receive_json(self, content: Any, **kwargs: Any) -> None:
+        frame = content if isinstance(content, dict) else {}
+        handlers = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}
+        handler = handlers.get(str(frame.get("type")))
+        if too_many := await self.counted():
+            return await self.turn_away(*too_many)
+        if handler is None:
+            return await self.send_error("unknown_frame", "Send JSON with type message, cancel or approve.")
+        try:
+            await handler(frame)
+        except MusterError as error:
+            await self.send_error(error.code, str(error), error.hint, error.details)
+
+    async def on_message(self, frame: dict[str, Any]) -> None:
+        if not self.may("messages:write"):
+            return await self.send_error("forbidden", "This key lacks the scope messages:write.")
+        taken = await database_sync_to_async(self.accept_message)(frame)
+        await self.send_json({"type": "accepted", "run": str(taken.run.pk), "session": str(taken.session.pk)})
+        self.follow(taken.run)
+
+    def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
+        session = (
+            Session.objects.select_related("agent__published", "agent__provider").filter(pk=self.session.pk).first()
+        )
+        if session is None:
+            raise NotFound("This session was deleted.", hint="Start another.")
+        return intake.accept_message(
+            user=self.user,
+            text=of_kind(frame, "text", str),
+            parts=of_kind(frame, "content", list),
+            agent=session.agent,
+            session=session,
+            input=frame.get("input"),
+            on_busy=on_busy_in(frame),
+            idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
+            key=self.key,
+            is_watched=True,
+        )
+
+    async def on_cancel(self, frame: dict[str, Any]) -> None:
+        if not self.may("runs:write"):
+            return await self.send_error("forbidden", "This key lacks the scope runs:write.")
+        await database_sync_to_async(self.cancel)(frame)
+
+    def cancel(self, frame: dict[str, Any]) -> None:
+        """The run that is named, else whatever is at work here."""
+        runs = Run.objects.filter(session=self.session, parent=None)
+        wanted = frame.get("run")
+        runs = runs.live() if wanted is None else runs.filter(pk=as_id(wanted))
+        if not (found := list(runs)):
+            raise NotFound("There is no such run in this session." if wanted else "Nothing is at work here.")
+        for run in found:
+            endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
+
+    async def on_approve(self, frame: dict[str, Any]) -> None:
+        if not self.may(DECIDE):
+            return await self.send_error("forbidden", f"This key lacks the scope {DECIDE}.")
+        await database_sync_to_async(self.decide)(frame)
+
+    def decide(self, frame: dict[str, Any]) -> None:
+        wanted = as_id(frame.get("approval") or frame.get("id"))
+        approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=wanted).first()
+        if approval is None:
+            raise NotFound("There is no such approval that you can see.")
+        approvals.decide(
+            approval,
+            str(frame.get("decision", "")),
+            by=self.user,
+            arguments=of_kind(frame, "arguments", dict),
+            note=(of_kind(frame, "note", str) or "")[:500],
+            source="websocket",
+        )
+
+
+def as_id(value: Any) -> UUID | None:
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return None
+
+
+KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
+
+
+def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
+    """A field of a frame, None where it is left out. Raises Invalid for another kind of value."""
+    value = frame.get(field)
+    if value is None or isinstance(value, kind):
+        return value
+    raise Invalid("The frame is not valid.", details=[wrong(field, f"this must be {KINDS[kind]}")])
+
+
+def on_busy_in(frame: dict[str, Any]) -> str:
+    value = frame.get("on_busy", "reject")
+    if value not in intake.ON_BUSY:
+        raise Invalid("The frame is not valid.", details=[wrong("on_busy", f"one of {', '.join(intake.ON_BUSY)}")])
+    return value
+
+
+def wrong(field: str, message: str) -> dict[str, str]:
+    return {"field": field, "code": "invalid", "message": message}

@@ -1,0 +1,206 @@
+"""Outside executors over HTTP: prepare a run, claim it, keep it alive, hand in its result. And who works: workers."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid
+from agents.http import strict
+from agents.http.viewsets import read
+from agents.models import Agent
+from runs.calls import shown
+from runs.figures import track_records
+from runs.intake import messages as intake
+from runs.lifecycle import workers
+from runs.models import Run, Worker
+from runs.worker import external
+
+from .messages import RUN_JOINS, RunViewSet, idempotency_key
+from .serializers import RunSerializer
+
+
+class PrepareSerializer(strict.StrictSerializer):
+    agent = strict.Text(help_text="Whose instructions and schemas the run follows.")
+    message = strict.Text(max_length=100_000)
+    input = serializers.JSONField(required=False)
+    metadata = strict.ObjectField(required=False)
+    timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it.")
+
+
+class ClaimSerializer(strict.StrictSerializer):
+    executor = strict.Text(max_length=100, help_text="A name for who does the work.")
+    lease = strict.Number(required=False, min_value=1, max_value=3600, help_text="Seconds between heartbeats.")
+
+
+class HeartbeatSerializer(strict.StrictSerializer):
+    claim = strict.Text(max_length=200)
+    lease = strict.Number(required=False, min_value=1, max_value=3600)
+    note = strict.Text(required=False, max_length=1000, help_text="Becomes a run.progress event.")
+
+
+class SpentSerializer(strict.StrictSerializer):
+    input_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
+    output_tokens = strict.Whole(required=False, min_value=0, max_value=2**31 - 1)
+    cost = serializers.DecimalField(
+        required=False, max_digits=12, decimal_places=6, min_value=0, max_value=Decimal(100_000)
+    )
+
+
+class ErrorSerializer(strict.StrictSerializer):
+    code = strict.Text(max_length=64)
+    message = strict.Text(max_length=2000)
+
+
+class FinishSerializer(strict.StrictSerializer):
+    claim = strict.Text(max_length=200)
+    status = strict.Choice(["succeeded", "partial", "failed", "cancelled"])
+    reply = strict.Text(required=False, max_length=1_000_000)
+    output = serializers.JSONField(required=False)
+    error = ErrorSerializer(required=False)
+    usage = SpentSerializer(required=False)
+
+
+class ClaimedSerializer(serializers.Serializer):
+    claim = serializers.CharField(help_text="Show it with each heartbeat; it is told once.")
+    lease_expires_at = serializers.DateTimeField()
+    run = RunSerializer()
+    messages = serializers.ListField(child=serializers.DictField(), help_text="The conversation, system prompt first.")
+    output_schema = serializers.JSONField(allow_null=True)
+
+
+class BeatSerializer(serializers.Serializer):
+    lease_expires_at = serializers.DateTimeField()
+    cancel_requested = serializers.BooleanField(help_text="Stop, and finish with status cancelled.")
+
+
+class PreparedRunViewSet(RunViewSet):
+    """The list of runs, running now and before, and the place where runs for outside executors are prepared."""
+
+    @extend_schema(
+        operation_id="runs_prepare",
+        request=PrepareSerializer,
+        responses={201: RunSerializer, 200: RunSerializer},
+        examples=[OpenApiExample("prepare", {"agent": "helper", "message": "Tidy the repository"}, request_only=True)],
+    )
+    def prepare(self, request: Any) -> Response:
+        """Prepare a run for an outside executor; it waits until somebody claims it."""
+        body = read(PrepareSerializer, request)
+        taken = intake.accept_message(
+            user=request.user,
+            text=body["message"],
+            agent=body["agent"],
+            input=body.get("input"),
+            metadata=body.get("metadata"),
+            idempotency_key=idempotency_key(request),
+            trigger=Run.Trigger.EXTERNAL,
+        )
+        if taken.is_new:
+            external.set_deadline(taken.run, body.get("timeout"))
+        return Response(RunSerializer(taken.run).data, status=201 if taken.is_new else 200)
+
+
+class ExternalViewSet(viewsets.GenericViewSet):
+    scope = "runs"
+    queryset = Run.objects.none()
+    serializer_class = RunSerializer
+
+    def get_queryset(self) -> QuerySet[Run]:
+        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+
+    @extend_schema(request=ClaimSerializer, responses={200: ClaimedSerializer})
+    def claim(self, request: Any, pk: Any = None) -> Response:
+        """Take a prepared run. 409 when another has it, or when it is not for outside executors."""
+        body = read(ClaimSerializer, request)
+        taken = external.claim(self.get_object(), executor=body["executor"], lease_s=body.get("lease"))
+        spec = taken.run.version.read_spec() if taken.run.version else None
+        told = {
+            "claim": taken.token,
+            "lease_expires_at": taken.run.lease_expires_at,
+            "run": taken.run,
+            "messages": shown.opening(taken.run, spec) if spec else [],
+            "output_schema": spec.output_schema if spec else None,
+        }
+        return Response(ClaimedSerializer(told).data)
+
+    @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
+    def heartbeat(self, request: Any, pk: Any = None) -> Response:
+        """Still at work. 409 when the claim was lost."""
+        body = read(HeartbeatSerializer, request)
+        run = external.heartbeat(self.get_object(), body["claim"], lease_s=body.get("lease"), note=body.get("note", ""))
+        told = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
+        return Response(BeatSerializer(told).data)
+
+    @extend_schema(request=FinishSerializer, responses={200: RunSerializer})
+    def finish(self, request: Any, pk: Any = None) -> Response:
+        """Hand in the result. 409 when the claim was lost, 422 when the output breaks the agent's schema."""
+        body = read(FinishSerializer, request)
+        run = external.finish(
+            self.get_object(),
+            body["claim"],
+            status=body["status"],
+            reply=body.get("reply"),
+            output=body.get("output"),
+            error=body.get("error"),
+            usage=body.get("usage"),
+        )
+        return Response(RunSerializer(run).data)
+
+
+class LoadedSerializer(serializers.Serializer):
+    agent = serializers.CharField()
+    version = serializers.IntegerField()
+    hash = serializers.CharField()
+
+
+class WorkerSerializer(serializers.ModelSerializer):
+    loaded = serializers.SerializerMethodField(help_text="Agents that you can see, as it holds them.")
+    others = serializers.SerializerMethodField(help_text="How many it holds besides: older ones, other people's.")
+
+    class Meta:
+        model = Worker
+        fields = ["name", "started_at", "seen_at", "runs", "loaded", "others"]
+
+    @extend_schema_field(LoadedSerializer(many=True))
+    def get_loaded(self, worker: Worker) -> list[dict[str, Any]]:
+        known = self.context["known"]
+        return [known[key] for key in worker.loaded if key in known]
+
+    def get_others(self, worker: Worker) -> int:
+        return sum(1 for key in worker.loaded if key not in self.context["known"])
+
+
+class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+    """Worker processes seen within the hour."""
+
+    scope = "workers"
+    serializer_class = WorkerSerializer
+    page_ordering = "name"
+    queryset = Worker.objects.all()
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "known": workers.known_hashes(self.request.user)}
+
+
+class FiguresView(APIView):
+    scope = "agents"
+
+    @extend_schema(
+        operation_id="agents_figures",
+        parameters=[OpenApiParameter("window", str, enum=list(track_records.WINDOWS), default="week")],
+        responses={200: dict},
+    )
+    def get(self, request: Any, name: str) -> Response:
+        """How this agent has done with your runs: `?window=hour|day|week|month`, as a whole and over time."""
+        window = request.query_params.get("window", "week")
+        if window not in track_records.WINDOWS:
+            raise Invalid(f"“{window}” is no window.", hint=f"One of {', '.join(track_records.WINDOWS)}.")
+        agent = Agent.objects.named(request.user, name)
+        runs = Run.objects.visible_to(request.user).filter(agent=agent)
+        total, parts = track_records.over_time(runs, window)
+        series = [{"at": at, **track_records.as_json(figure)} for at, figure in parts]
+        return Response({"agent": agent.name, "window": window, **track_records.as_json(total), "series": series})

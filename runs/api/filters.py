@@ -1,0 +1,40 @@
+"""What lists of runs and sessions can be narrowed to."""
+
+from django_filters import rest_framework as filters
+
+from agents.http.filters import FilterSet
+from runs.models import Run, Schedule, Session
+
+
+class RunFilter(FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
+    worker = filters.CharFilter("lease_owner", help_text="Held by this worker now.")
+
+    class Meta(FilterSet.Meta):
+        model = Run
+        fields = {
+            "status": ["exact", "in"],
+            "trigger": ["exact"],
+            "session": ["exact"],
+            "parent": ["exact"],
+            "root": ["exact"],
+            "created_at": ["gte", "lt"],
+        }
+
+
+class SessionFilter(FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+
+    class Meta(FilterSet.Meta):
+        model = Session
+        fields = ["status", "parent"]
+
+
+class ScheduleFilter(FilterSet):
+    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    chain = filters.CharFilter("chain__name", help_text="A chain's name.")
+
+    class Meta(FilterSet.Meta):
+        model = Schedule
+        fields = ["name", "enabled"]

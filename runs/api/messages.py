@@ -1,0 +1,368 @@
+"""Messages, runs, sessions, approvals over HTTP."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.http.pagination import Cursor
+from agents.http.viewsets import kept, read
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from devices.models import Device
+from runs.calls import approvals, routing
+from runs.events import stream, waiting
+from runs.intake import messages as intake
+from runs.lifecycle import endings
+from runs.models import Approval, RouteDecision, Run, RunEvent, Session, ToolCallRecord
+
+from .filters import RunFilter, SessionFilter
+from .serializers import (
+    AcceptedSerializer,
+    AnswerSerializer,
+    ApprovalSerializer,
+    CancelSerializer,
+    DecisionSerializer,
+    EventPageSerializer,
+    MessageSerializer,
+    RouteSerializer,
+    RunSerializer,
+    SendSerializer,
+    SessionSerializer,
+    ToolCallSerializer,
+)
+
+DEFAULT_WAIT_S = 60.0
+WAITS = threading.BoundedSemaphore(settings.MAX_WAITS)
+RUN_JOINS = ("agent", "version", "chain_version__chain")
+IDEMPOTENCY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
+)
+PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: 202 at once.")
+AFTER = OpenApiParameter(
+    "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
+)
+LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
+SSE = {
+    "type": "object", "description": "One of the events.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+}  # fmt: skip
+
+
+@contextmanager
+def place_to_wait() -> Iterator[None]:
+    """A thread is held while a request waits; there are only so many."""
+    if not WAITS.acquire(blocking=False):
+        raise Unavailable(
+            "Too many requests wait here.", hint="Send `Prefer: respond-async` and poll.", headers={"Retry-After": "1"}
+        )
+    try:
+        yield
+    finally:
+        WAITS.release()
+
+
+class StreamOrJson(DefaultContentNegotiation):
+    """A caller who asks for an event stream gets one, and refusals as JSON."""
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+        if wants_stream(request):
+            return renderers[0], renderers[0].media_type
+        return super().select_renderer(request, renderers, format_suffix)
+
+
+class MessagesView(APIView):
+    """Process a message: wait for the reply, take the run at once, or stream its events."""
+
+    scope = "messages"
+    content_negotiation_class = StreamOrJson
+
+    @extend_schema(
+        operation_id="agent_messages",
+        request=SendSerializer,
+        parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
+        responses={
+            200: AnswerSerializer,
+            202: AcceptedSerializer,
+            (200, "text/event-stream"): SSE,
+        },
+    )
+    def post(self, request: Any, name: str) -> Any:
+        return self.process(request, name)
+
+    def process(self, request: Any, name: str | None) -> Any:
+        body = read(SendSerializer, request)
+        if wants_stream(request):
+            return streamed(self.accept(request, body, name), request)
+        if "respond-async" in request.headers.get("Prefer", ""):
+            return self.accepted(self.accept(request, body, name))
+        with place_to_wait():
+            waiting.LISTENER.start()
+            taken = self.accept(request, body, name)
+            ended = waiting.LISTENER.wait(taken.run.pk, body.get("wait", DEFAULT_WAIT_S))
+        return self.answered(taken, ended) if ended else self.accepted(taken)
+
+    def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        message = body["message"]
+        return intake.accept_message(
+            user=request.user,
+            text=message if isinstance(message, str) else None,
+            parts=None if isinstance(message, str) else message,
+            agent=name,
+            session=str(body["session"]) if body.get("session") else None,
+            input=body.get("input"),
+            metadata=body.get("metadata"),
+            idempotency_key=idempotency_key(request),
+            on_busy=body["on_busy"],
+            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            timeout=body.get("timeout"),
+            version=body.get("version") if name else None,
+            device=own_device(request.user, body.get("device")),
+            is_watched=wants_stream(request),
+        )
+
+    def accepted(self, taken: intake.Accepted) -> Response:
+        taken.run.refresh_from_db(from_queryset=Run.objects.select_related(*RUN_JOINS))
+        return Response(
+            {"run": kept(RunSerializer).to_representation(taken.run), "session": str(taken.session.pk)}, status=202
+        )
+
+    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
+        body = {
+            "run": kept(RunSerializer).to_representation(as_told(taken.run, ended)),
+            "session": str(taken.session.pk),
+            "reply": ended["reply"],
+            "output": ended["output"],
+            "usage": ended["usage"],
+        }
+        return Response(body)
+
+
+def as_told(run: Run, ended: dict[str, Any]) -> Run:
+    """The run as its last event describes it: its row needs no reading."""
+    if run.agent_id is None:
+        return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)
+    run.status, run.output, run.error, run.turns = ended["status"], ended["output"], ended["error"], ended["turns"]
+    run.started_at, run.finished_at = (parse_datetime(ended[at] or "") for at in ("started_at", "finished_at"))
+    for name, number in {**ended["usage"], **ended["counts"]}.items():
+        setattr(run, name, number)
+    return run
+
+
+class RoutedMessagesView(MessagesView):
+    """The same; the router chooses the agent, and the answer says why."""
+
+    @extend_schema(
+        operation_id="messages",
+        request=SendSerializer,
+        parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
+        responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): SSE},
+    )
+    def post(self, request: Any) -> Any:  # type: ignore[override]
+        return self.process(request, None)
+
+    def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
+        response = super().answered(taken, ended)
+        if route := RouteDecision.objects.select_related("agent").filter(run=taken.run).first():
+            response.data["route"] = route.as_json()
+        return response
+
+
+class RouteView(APIView):
+    """Which agent would get this message, and why. Nothing is run."""
+
+    scope = "messages"
+    scopes = {"post": "messages:read"}
+
+    @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
+    def post(self, request: Any) -> Response:
+        body = read(SendSerializer, request)
+        message = body["message"]
+        parts = intake.checked_parts(request.user, *((message, None) if isinstance(message, str) else (None, message)))
+        session_agent = None
+        if body.get("session"):
+            session_agent = find_session(request.user, body["session"]).agent
+        route = routing.choose(request.user, intake.text_of(parts), session_agent=session_agent)
+        return Response(route.as_json())
+
+
+def own_device(user: Any, device_id: Any) -> str | None:
+    """Raises Invalid for a device that is not theirs, or was revoked."""
+    if device_id is None:
+        return None
+    if not Device.objects.has(user, device_id):
+        detail = {"field": "device", "code": "unknown_device", "message": "that device is not there"}
+        raise Invalid("There is no such device of yours.", code="unknown_device", details=[detail])
+    return str(device_id)
+
+
+def wants_stream(request: Any) -> bool:
+    return "text/event-stream" in request.headers.get("Accept", "")
+
+
+def idempotency_key(request: Any) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key and len(key) > 255:
+        raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
+    return key or None
+
+
+def cursor_of(request: Any) -> int:
+    """Where to begin: Last-Event-ID, else ?after, else the beginning."""
+    given = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
+    if not given.isascii() or not given.isdigit() or len(given) > 9:
+        raise Invalid(f"“{given[:40]}” is no event number.", hint="Send the number of the last event you have.")
+    return int(given)
+
+
+def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
+    response = event_stream(taken.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0)
+    response["Muster-Run"] = str(taken.run.pk)
+    response["Muster-Session"] = str(taken.session.pk)
+    return response
+
+
+def event_stream(run: Run, after: int) -> StreamingHttpResponse:
+    """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
+    content = stream.as_sse(stream.in_batches(run, after=after))
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
+
+
+def find_session(user: Any, session_id: Any) -> Session:
+    session = Session.objects.visible_to(user).select_related("agent").filter(pk=session_id).first()
+    if session is None:
+        raise NotFound("There is no such session that you can see.")
+    return session
+
+
+class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    scope = "runs"
+    content_negotiation_class = StreamOrJson
+    serializer_class = RunSerializer
+    filterset_class = RunFilter
+    parameters = {"events": ("after",)}
+    queryset = Run.objects.none()
+
+    def get_queryset(self) -> QuerySet[Run]:
+        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+
+    @extend_schema(
+        parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
+        responses=EventPageSerializer,
+    )
+    def events(self, request: Any, pk: Any = None) -> Response:
+        """Stored events after a number; `next` is where those are that did not fit."""
+        run, after = self.get_object(), cursor_of(request)
+        size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
+        rows = list(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")[: size + 1])
+        url = replace_query_param(request.build_absolute_uri(), "after", rows[size - 1].seq) if rows[size:] else None
+        return Response(EventPageSerializer({"results": rows[:size], "next": url}).data)
+
+    @extend_schema(
+        parameters=[AFTER, LAST_EVENT],
+        responses={
+            (200, "text/event-stream"): SSE,
+            204: OpenApiResponse(description="You have everything; browsers do not come back after this."),
+        },
+    )
+    def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
+        """Events as they happen, from a cursor on, until run.finished."""
+        run, after = self.get_object(), cursor_of(request)
+        return Response(status=204) if run.finished_at and after >= run.last_event else event_stream(run, after)
+
+    @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
+    def cancel(self, request: Any, pk: Any = None) -> Response:
+        """Stop the run and its children. 409 when it has ended."""
+        body = CancelSerializer(data=request.data or {})
+        body.is_valid(raise_exception=True)
+        run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
+        return Response(RunSerializer(run).data)
+
+    @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
+    def tool_calls(self, request: Any, pk: Any = None) -> Response:
+        """Each call, in the order in which they were made."""
+        return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
+
+    @extend_schema(responses=RunSerializer(many=True), filters=False)
+    def children(self, request: Any, pk: Any = None) -> Response:
+        """Runs that this one started, in that order."""
+        return self.listed(self.get_object().children.select_related(*RUN_JOINS), RunSerializer)
+
+    def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
+        self.page_ordering = ("id",)
+        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
+
+
+class SessionViewSet(
+    mixins.RetrieveModelMixin,
+    mixins.ListModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet,
+):
+    """Conversations: list, read, rename, close, delete."""
+
+    scope = "sessions"
+    serializer_class = SessionSerializer
+    http_method_names = ["get", "patch", "delete", "head", "options"]
+    filterset_class = SessionFilter
+    queryset = Session.objects.none()
+
+    def get_queryset(self) -> QuerySet[Session]:
+        return Session.objects.visible_to(self.request.user).select_related("agent")
+
+    def perform_destroy(self, session: Session) -> None:
+        """Its runs stay as history, without the conversation. A session at work is stopped first."""
+        endings.clear(session, by=self.request.user, reason="its session was deleted")
+        session.delete()
+
+    def perform_update(self, serializer: Any) -> None:
+        own_device(self.request.user, serializer.validated_data.get("device"))
+        serializer.save()
+
+    @extend_schema(responses=MessageSerializer(many=True))
+    def messages(self, request: Any, pk: Any = None) -> Response:
+        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
+        return self.get_paginated_response(MessageSerializer(page, many=True).data)
+
+
+class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """Open questions to a person; POST decides."""
+
+    scope = "approvals"
+    scopes = {"decide": DECIDE}
+    serializer_class = ApprovalSerializer
+    filterset_fields = {"status": ["exact"], "run": ["exact"], "tool": ["exact"]}
+    queryset = Approval.objects.none()
+
+    def get_queryset(self) -> QuerySet[Approval]:
+        approvals = Approval.objects.visible_to(self.request.user).select_related("decided_by", "run")
+        wants_all = self.action != "list" or "status" in self.request.query_params
+        return approvals if wants_all else approvals.open()
+
+    @extend_schema(request=DecisionSerializer, responses={200: ApprovalSerializer})
+    def decide(self, request: Any, pk: Any = None) -> Response:
+        body = DecisionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        decided = approvals.decide(
+            self.get_object(),
+            body.validated_data["decision"],
+            by=request.user,
+            arguments=body.validated_data.get("arguments"),
+            note=body.validated_data.get("note", ""),
+            source=request.META.get("REMOTE_ADDR", ""),
+        )
+        return Response(ApprovalSerializer(decided).data)

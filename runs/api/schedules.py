@@ -1,0 +1,247 @@
+"""Schedules, triggers and webhooks over HTTP."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, NotFound, TooLarge
+from agents.http.viewsets import Audited, NamedViewSet, refusals
+from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
+from runs.models.trigger import new_secret
+from runs.schedules import tick as schedules
+from runs.schedules import triggers, webhooks
+
+from .filters import ScheduleFilter
+from .schedule_serializers import (
+    DeliverySerializer,
+    FiringSerializer,
+    NewTriggerSerializer,
+    NewWebhookSerializer,
+    OccurrenceSerializer,
+    PreviewSerializer,
+    ScheduleSerializer,
+    TriggerSerializer,
+    WebhookSerializer,
+    local,
+)
+
+MAX_HOOK_BODY = 262_144  # bytes
+WEEKDAYS = OpenApiExample(
+    "Weekdays at nine in Berlin",
+    request_only=True,
+    value={"name": "morning", "agent": "librarian", "text": "Good morning", "crontab": "0 9 * * 1-5",
+           "timezone": "Europe/Berlin"},
+)  # fmt: skip
+ON_RUN = OpenApiExample(
+    "After each run of an agent",
+    request_only=True,
+    value={"name": "after-orders", "kind": "run_ended", "on_agent": "clerk", "agent": "librarian",
+           "text": "An order is done"},
+)  # fmt: skip
+COUNT = OpenApiParameter(
+    "count", {"type": "integer", "minimum": 1, "maximum": 99_999}, default=10, description="How many; at most 100 come."
+)
+
+
+@extend_schema(examples=[WEEKDAYS])
+class ScheduleViewSet(NamedViewSet):
+    """When runs start by themselves, and what became of each due time."""
+
+    model = Schedule
+    scope = "schedules"
+    queryset = Schedule.objects.none()
+    serializer_class = ScheduleSerializer
+    filterset_class = ScheduleFilter
+
+    def get_queryset(self) -> QuerySet:
+        return super().get_queryset().select_related("agent", "chain", "crontab", "interval", "clocked")
+
+    @extend_schema(responses=OccurrenceSerializer(many=True))
+    @action(detail=True, filterset_class=None)
+    def occurrences(self, request: Any, name: str) -> Response:
+        """Due times, newest first: started, succeeded, missed, skipped, refused …, and why."""
+        self.page_ordering = ("-due_at", "-id")
+        rows = ScheduleOccurrence.objects.filter(schedule=self.get_object()).select_related("schedule")
+        return self.get_paginated_response(OccurrenceSerializer(self.paginate_queryset(rows), many=True).data)
+
+    @extend_schema(responses=PreviewSerializer, parameters=[COUNT])
+    @action(detail=True, pagination_class=None, filterset_class=None)
+    def preview(self, request: Any, name: str) -> Response:
+        """The next due times, in UTC and in the schedule's zone."""
+        schedule = self.get_object()
+        asked = request.query_params.get("count", "10")
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and int(asked)):
+            raise Invalid("“count” is a whole number from 1.")
+        due = [
+            {"due_at": moment, "due_local": local(moment, schedule.timezone)}
+            for moment in schedules.preview(schedule, min(int(asked), 100))
+        ]
+        return Response(PreviewSerializer({"timezone": schedule.timezone, "due": due}).data)
+
+    @extend_schema(request=None, responses={202: OccurrenceSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def run_now(self, request: Any, name: str) -> Response:
+        """Start it once, by hand, beside its due times."""
+        schedule = self.get_object()
+        occurrence = schedules.run_now(schedule, by=request.user)
+        self.audit("run_now", schedule)
+        return Response(OccurrenceSerializer(occurrence).data, status=202)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def pause(self, request: Any, name: str) -> Response:
+        """Start nothing until it is resumed."""
+        schedule = schedules.set_enabled(self.get_object(), False, reason=f"paused by {request.user}")
+        self.audit("paused", schedule)
+        return Response(self.get_serializer(schedule).data)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def resume(self, request: Any, name: str) -> Response:
+        """Go on with the next due time; what was left out stays out."""
+        schedule = schedules.set_enabled(self.get_object(), True)
+        self.audit("resumed", schedule)
+        return Response(self.get_serializer(schedule).data)
+
+
+class ShownOnce:
+    """The secret of a new row is in the answer to POST and nowhere else."""
+
+    new_serializer: Any
+
+    def get_serializer_class(self) -> Any:
+        return self.new_serializer if self.action == "create" else self.serializer_class  # type: ignore[attr-defined]
+
+
+@extend_schema(examples=[ON_RUN])
+class TriggerViewSet(ShownOnce, NamedViewSet):
+    """What starts runs beside time: signed calls, ends of runs, devices that come online."""
+
+    model = Trigger
+    scope = "triggers"
+    queryset = Trigger.objects.none()
+    serializer_class = TriggerSerializer
+    new_serializer = NewTriggerSerializer
+    filterset_fields = ["name", "kind", "enabled"]
+
+    def get_queryset(self) -> QuerySet:
+        return super().get_queryset().select_related("agent", "chain", "on_agent", "on_chain")
+
+    @extend_schema(request=TriggerSerializer, responses={201: NewTriggerSerializer})
+    def create(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return super().create(request, *args, **kwargs)
+
+    @extend_schema(request=None, responses=NewTriggerSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def renew_secret(self, request: Any, name: str) -> Response:
+        """A new secret, shown once; calls signed with the old one are refused from now on."""
+        trigger = self.get_object()
+        trigger.secret = new_secret()
+        trigger.save(update_fields=["secret", "updated_at"])
+        self.audit("secret_renewed", trigger)
+        return Response(NewTriggerSerializer(trigger, context=self.get_serializer_context()).data)
+
+    @extend_schema(responses=FiringSerializer(many=True))
+    @action(detail=True, filterset_fields=None)
+    def firings(self, request: Any, name: str) -> Response:
+        """Each time it went off, newest first, and the run it started or why it did not."""
+        self.page_ordering = ("-id",)
+        rows = TriggerFiring.objects.filter(trigger=self.get_object())
+        return self.get_paginated_response(FiringSerializer(self.paginate_queryset(rows), many=True).data)
+
+
+class HookView(APIView):
+    """A signed call from outside: no key, the signature is the proof."""
+
+    authentication_classes: list[Any] = []
+    permission_classes: list[Any] = []
+
+    @extend_schema(
+        operation_id="hooks_call",
+        auth=[],
+        request=OpenApiTypes.OBJECT,
+        parameters=[
+            OpenApiParameter(name, str, OpenApiParameter.HEADER, required=True)
+            for name in ("webhook-id", "webhook-timestamp", "webhook-signature")
+        ],
+        responses={202: FiringSerializer},
+    )
+    def post(self, request: Any, hook: Any) -> Response:
+        """Start what the trigger names; the same webhook-id again answers with the same run."""
+        body = request.body
+        if len(body) > MAX_HOOK_BODY:
+            raise TooLarge(f"A hook takes {MAX_HOOK_BODY} bytes.", hint="Send a reference instead of the content.")
+        firing = triggers.receive(hook, request.headers, body)
+        return Response(FiringSerializer(firing).data, status=202)
+
+
+class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
+    """Addresses that are told of one's own run events."""
+
+    scope = "webhooks"
+    queryset = Webhook.objects.none()
+    serializer_class = WebhookSerializer
+    new_serializer = NewWebhookSerializer
+    http_method_names = ["get", "post", "patch", "delete", "head", "options"]
+    filterset_fields = ["enabled"]
+    parameters = {"deliveries": ("state",)}
+
+    def get_queryset(self) -> QuerySet:
+        return Webhook.objects.visible_to(self.request.user)
+
+    @extend_schema(request=WebhookSerializer, responses={201: NewWebhookSerializer})
+    def create(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return super().create(request, *args, **kwargs)
+
+    def perform_create(self, serializer: Any) -> None:
+        with refusals("webhook"):
+            self.audit("created", serializer.save(owner=self.request.user))
+
+    def perform_update(self, serializer: Any) -> None:
+        """A secret does not follow to another address."""
+        before = serializer.instance.url
+        webhook = serializer.save()
+        if webhook.url != before:
+            webhook.secret = new_secret()
+            webhook.save(update_fields=["secret"])
+        self.audit("changed", webhook, fields=sorted(serializer.validated_data))
+
+    def perform_destroy(self, webhook: Webhook) -> None:
+        self.audit("deleted", webhook)
+        webhook.delete()
+
+    @extend_schema(request=None, responses=NewWebhookSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def renew_secret(self, request: Any, pk: Any = None) -> Response:
+        """A new secret, shown once."""
+        webhook = self.get_object()
+        webhook.secret, webhook.updated_at = new_secret(), timezone.now()
+        webhook.save(update_fields=["secret", "updated_at"])
+        self.audit("secret_renewed", webhook)
+        return Response(NewWebhookSerializer(webhook).data)
+
+    @extend_schema(responses=DeliverySerializer(many=True), parameters=[OpenApiParameter("state", str)])
+    @action(detail=True, filterset_fields=None)
+    def deliveries(self, request: Any, pk: Any = None) -> Response:
+        """What was sent, newest first; ?state=dead is the list of those given up."""
+        self.page_ordering = ("-id",)
+        rows = WebhookDelivery.objects.filter(webhook=self.get_object())
+        if state := request.query_params.get("state"):
+            rows = rows.filter(state=state[:9])
+        return self.get_paginated_response(DeliverySerializer(self.paginate_queryset(rows), many=True).data)
+
+    @extend_schema(request=None, responses={202: DeliverySerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def send_again(self, request: Any, pk: Any = None, delivery: Any = None) -> Response:
+        """Take a delivery off the dead list and try it anew."""
+        row = WebhookDelivery.objects.filter(webhook=self.get_object(), pk=delivery).first()
+        if row is None:
+            raise NotFound("There is no such delivery.")
+        return Response(DeliverySerializer(webhooks.send_again(row)).data, status=202)

@@ -1,0 +1,235 @@
+"""Rows of runs as JSON."""
+
+from typing import Any
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from agents.http.strict import KnownFields, StrictSerializer, Text
+from runs.events import record as events
+from runs.lifecycle import endings
+from runs.models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
+
+
+class PartSerializer(serializers.Serializer):
+    type = serializers.ChoiceField(choices=["text", "image", "file"])
+    text = serializers.CharField(required=False)
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["type"]}},
+        ]
+    }
+)
+class MessageTextField(serializers.Field):
+    """A string, or a list of content parts."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, str):
+            if "\x00" in data:
+                raise serializers.ValidationError("A NUL character cannot be stored.")
+            return data
+        if isinstance(data, list) and all(isinstance(part, dict) for part in data):
+            return data
+        raise serializers.ValidationError('Send a string, or a list of parts such as {"type": "text", "text": "…"}.')
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class SendSerializer(StrictSerializer):
+    """Body of POST …/messages."""
+
+    message = MessageTextField()
+    session = serializers.UUIDField(required=False, allow_null=True)
+    input = serializers.JSONField(required=False, allow_null=True)
+    metadata = serializers.DictField(required=False)
+    on_busy = serializers.ChoiceField(choices=["reject", "enqueue", "interrupt"], default="reject")
+    timeout = serializers.FloatField(required=False, min_value=0.1, max_value=86_400)
+    wait = serializers.FloatField(required=False, min_value=0, max_value=600)
+    device = serializers.UUIDField(required=False, allow_null=True)
+    version = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="Of the agent; null: the live one."
+    )
+
+
+class UsageSerializer(serializers.Serializer):
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    cost = serializers.CharField(help_text="US dollars, decimal.")
+
+
+class CountsSerializer(serializers.Serializer):
+    processed = serializers.IntegerField()
+    created = serializers.IntegerField()
+    updated = serializers.IntegerField()
+
+
+class RunErrorSerializer(serializers.Serializer):
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class RunUrlsSerializer(serializers.Serializer):
+    self = serializers.CharField()
+    events = serializers.CharField()
+    stream = serializers.CharField()
+    cancel = serializers.CharField()
+    page = serializers.CharField()
+
+
+class RunSerializer(serializers.ModelSerializer):
+    id = serializers.UUIDField()
+    agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
+    agent_version = serializers.IntegerField(source="version.number", default=None, allow_null=True)
+    chain = serializers.CharField(source="chain_version.chain.name", default=None, allow_null=True)
+    session = serializers.UUIDField(source="session_id", allow_null=True)
+    parent = serializers.UUIDField(source="parent_id", allow_null=True)
+    root = serializers.UUIDField(source="root_id", allow_null=True)
+    input = serializers.JSONField(allow_null=True)
+    output = serializers.JSONField(allow_null=True)
+    error = RunErrorSerializer(allow_null=True)
+    usage = serializers.SerializerMethodField()
+    counts = serializers.SerializerMethodField()
+    urls = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Run
+        fields = [
+            "id", "status", "waiting_for", "agent", "agent_version", "chain", "session", "parent", "root", "depth",
+            "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "output", "error", "turns",
+            "usage", "counts", "metadata", "urls",
+        ]  # fmt: skip
+
+    def get_usage(self, run: Run) -> UsageSerializer:
+        return endings.usage_of(run)  # type: ignore[return-value]
+
+    def get_counts(self, run: Run) -> CountsSerializer:
+        return endings.counts_of(run)  # type: ignore[return-value]
+
+    def get_urls(self, run: Run) -> RunUrlsSerializer:
+        return urls_of(run)  # type: ignore[return-value]
+
+
+def urls_of(run: Run) -> dict[str, str]:
+    base = reverse("run-detail", args=[run.pk])
+    return {
+        "self": base,
+        "events": f"{base}/events",
+        "stream": f"{base}/stream",
+        "cancel": f"{base}/cancel",
+        "page": f"/runs/{run.pk}/",
+    }
+
+
+class ReplySerializer(serializers.Serializer):
+    role = serializers.CharField()
+    content = PartSerializer(many=True)
+    text = serializers.CharField()
+
+
+class CandidateSerializer(serializers.Serializer):
+    agent = serializers.CharField()
+    score = serializers.FloatField()
+    reason = serializers.CharField(allow_blank=True)
+
+
+class RouteSerializer(serializers.Serializer):
+    agent = serializers.CharField(allow_null=True)
+    method = serializers.CharField()
+    reason = serializers.CharField(allow_blank=True)
+    candidates = CandidateSerializer(many=True)
+
+
+class AnswerSerializer(serializers.Serializer):
+    """200: the run has ended."""
+
+    run = RunSerializer()
+    session = serializers.UUIDField()
+    reply = ReplySerializer(allow_null=True)
+    output = serializers.JSONField(required=False, allow_null=True)
+    usage = UsageSerializer()
+    route = RouteSerializer(required=False)
+
+
+class AcceptedSerializer(serializers.Serializer):
+    """202: the run is queued, at work or waiting."""
+
+    run = RunSerializer()
+    session = serializers.UUIDField()
+
+
+class EventSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = RunEvent
+        fields = ["seq", "type", "at", "data"]
+
+    def to_representation(self, event: RunEvent) -> dict[str, Any]:
+        return {key: value for key, value in events.as_json(event).items() if key != "run"}
+
+
+class EventPageSerializer(serializers.Serializer):
+    results = EventSerializer(many=True)
+    next = serializers.URLField(allow_null=True, help_text="Where the later ones are; null: these are all so far.")
+
+
+class ToolCallSerializer(serializers.ModelSerializer):
+    parent_call = serializers.UUIDField(source="parent_call_id", allow_null=True)
+    result = serializers.JSONField(allow_null=True)
+    error = serializers.JSONField(allow_null=True)
+
+    class Meta:
+        model = ToolCallRecord
+        fields = [
+            "id", "name", "kind", "effect", "arguments", "turn", "parent_call", "attempt", "outcome", "waiting_for",
+            "result", "error", "printed", "untrusted", "details", "started_at", "finished_at", "wall_ms",
+        ]  # fmt: skip
+
+
+class SessionSerializer(KnownFields, serializers.ModelSerializer):
+    agent = serializers.CharField(source="agent.name", allow_null=True, read_only=True)
+    parent = serializers.UUIDField(source="parent_id", allow_null=True, read_only=True)
+
+    class Meta:
+        model = Session
+        fields = [
+            "id", "title", "agent", "device", "parent", "depth", "status", "variables", "summary", "has_untrusted",
+            "metadata", "created_at", "updated_at",
+        ]  # fmt: skip
+        read_only_fields = ["id", "depth", "variables", "summary", "has_untrusted", "created_at", "updated_at"]
+
+
+class MessageSerializer(serializers.ModelSerializer):
+    run = serializers.UUIDField(source="run_id", allow_null=True)
+    text = serializers.CharField()
+
+    class Meta:
+        model = Message
+        fields = ["id", "seq", "role", "content", "text", "tool_calls", "run", "created_at"]
+
+
+class ApprovalSerializer(serializers.ModelSerializer):
+    run = serializers.UUIDField(source="run_id")
+    call = serializers.UUIDField(source="call_id", allow_null=True)
+    decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Approval
+        fields = [
+            "id", "run", "call", "tool", "reason", "arguments", "edited_arguments", "expires_at", "default", "status",
+            "decided_by", "decided_at", "note", "created_at",
+        ]  # fmt: skip
+
+
+class DecisionSerializer(StrictSerializer):
+    decision = serializers.ChoiceField(choices=["approve", "deny"])
+    arguments = serializers.DictField(required=False, allow_null=True)
+    note = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class CancelSerializer(StrictSerializer):
+    reason = Text(required=False, allow_blank=True, max_length=200)

@@ -1,0 +1,1 @@
+"""Tool calls: checked by policy, recorded, executed, settled, approved."""

@@ -1,0 +1,105 @@
+"""A person decides on a call that waits. The decision is written once; the run goes on at once."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Forbidden, Invalid
+from agents.models import Agent, AuditEvent, Chain, Tool
+from agents.spec import StepSpec
+from runs.events import record as events
+from runs.exceptions import AlreadyDecided
+from runs.intake.children import own_input
+from runs.lifecycle import endings
+from runs.models import Approval, Run
+
+DECISIONS = {"approve": Approval.Status.APPROVED, "deny": Approval.Status.DENIED}
+
+
+@transaction.atomic
+def decide(
+    approval: Approval,
+    decision: str,
+    *,
+    by: Any,
+    arguments: dict[str, Any] | None = None,
+    note: str = "",
+    source: str = "",
+) -> Approval:
+    """Approve or deny, with edited arguments if given. Raises Invalid, AlreadyDecided, Forbidden.
+
+    Only the run's principal decides: the approval is about their devices, accounts and money.
+    """
+    if approval.run.principal_id != by.pk:
+        raise Forbidden("Only the person whose run this is may decide.")
+    status = DECISIONS.get(decision)
+    if status is None:
+        raise Invalid(f"“{decision}” is no decision.", hint="Send approve or deny.")
+    check_edited(approval, arguments)
+    now = timezone.now()
+    fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
+    alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)
+    mine = Approval.objects.open().filter(pk=approval.pk, expires_at__gt=now)
+    if not mine.filter(Exists(alive)).update(**fields):
+        approval.refresh_from_db()
+        raise AlreadyDecided(
+            f"This approval is {why_closed(approval, now)}.", hint="GET it to see who decided and when."
+        )
+    approval.refresh_from_db()
+    told = {"id": str(approval.pk), "status": status, "by": by.get_username(), "note": note}
+    events.record(approval.run, "approval.decided", told)
+    AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
+    endings.wake(approval.run_id)  # also where it waits for something else besides: what is approved starts now
+    return approval
+
+
+def why_closed(approval: Approval, now: datetime) -> str:
+    if approval.status != Approval.Status.OPEN:
+        return approval.status
+    return Approval.Status.EXPIRED if approval.expires_at <= now else "void: its run was stopped"
+
+
+def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
+    """Edited arguments must keep the schema of what they go to, as the model's own must."""
+    if arguments is None:
+        return
+    rule, given = rule_for(approval, arguments)
+    problems = schema.validate(rule, given) if rule else []
+    if problems:
+        details = [
+            {"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems
+        ]
+        raise Invalid("The edited arguments break the tool's schema.", details=details)
+
+
+def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    """(the JSON Schema, the part of the arguments that it is for); no schema where what it belongs to is gone."""
+    run = approval.run
+    version = run.chain_version or run.version
+    if version is None:
+        return None, arguments
+    spec: Any = version.read_spec()
+    step = next((one for one in spec.steps if one.key == approval.step.key), None) if approval.step else None
+    if step is None:
+        tools = Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants], name=approval.tool)
+        return tools.values_list("input_schema", flat=True).first(), arguments
+    if step.for_each or step.target_kind == "router":
+        return None, arguments  # what its items or whoever is picked will be given is checked when they start
+    if step.target_kind == "tool":
+        return Tool.objects.filter(pk=step.target_id).values_list("input_schema", flat=True).first(), arguments
+    return rule_of_target(step, arguments)
+
+
+def rule_of_target(step: StepSpec, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    """The input schema of the agent or chain that a step starts, in the version that it will start."""
+    target: Any = Agent if step.target_kind == "agent" else Chain
+    row = target.objects.filter(pk=step.target_id).select_related("published").first()
+    if row is None:
+        return None, arguments
+    pinned = row.versions.filter(number=step.target_version).first() if step.target_version else row.published
+    given = own_input(arguments) if step.target_kind == "agent" else arguments
+    return (pinned.read_spec().input_schema if pinned else None), given

@@ -1,0 +1,379 @@
+"""Tool calls: recorded before they are made, judged by policy, several at once, never repeated silently."""
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import IntegerField
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from agents import schema
+from agents.models import ToolGrant
+from agents.tools import (
+    CallPending,
+    OutcomeUnknown,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolFailed,
+    ToolResult,
+    ToolSpec,
+)
+from plumbing.prepared import Select
+from plumbing.rows import insert
+from plumbing.threads import release_connection
+from registry import toolsets
+from runs.events import record as events
+from runs.exceptions import DATABASE_GONE
+from runs.intake import children
+from runs.lifecycle.leases import Lease
+from runs.models import Approval, Run, RunValue, ToolCallRecord
+from runs.rules import policy
+
+from . import delegation, results
+from .rows import (
+    approval_data,
+    argument_problems,
+    called_data,
+    close,
+    denied_data,
+    device_of,
+    failure,
+    finished_data,
+    invalid_arguments,
+    may_start,
+    start,
+)
+
+log = logging.getLogger(__name__)
+Outcome = ToolCallRecord.Outcome
+POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
+CALLBACK_LIMIT = 200  # recorded callbacks of one function call
+
+COMPLETE = ToolSpec(
+    id=0,
+    name="complete",
+    kind="builtin",
+    description="End this step now and hand over its result.",
+    input_schema={
+        "type": "object",
+        "properties": {"result": {}},
+        "required": ["result"],
+        "additionalProperties": False,
+    },
+    output_schema=None,
+    effect="idempotent",
+    source={"builtin": "complete"},
+    definition_hash="complete-1",
+)
+
+
+GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted")
+AGENT_GRANTS = Select(lambda at: ToolGrant.objects.filter(agent_id=at.agent).values_list(*GRANT), agent=IntegerField())
+CHAIN_GRANTS = Select(
+    lambda at: ToolGrant.objects.filter(chain__versions=at.version).values_list(*GRANT), version=IntegerField()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One grant as it is now."""
+
+    mode: str
+    is_enabled: bool
+    allow_after_untrusted: bool
+
+
+class Desk:
+    """Where a run's tool calls are judged and made. One a run in work; its grants are read anew each turn."""
+
+    def __init__(self, run: Run, lease: Lease, tools: dict[str, ToolSpec], *, agent: str = "") -> None:
+        self.run = run
+        self.lease = lease
+        self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
+        self.agent = agent
+        self.grants: dict[int, Grant] = {}
+
+    def read_grants(self) -> None:
+        """The modes in force now: an author's “deny” reaches a run that is already at work."""
+        if not self.tools:
+            return
+        of_agent = self.run.agent_id is not None
+        rows = (
+            AGENT_GRANTS.all(agent=self.run.agent_id)
+            if of_agent
+            else CHAIN_GRANTS.all(version=self.run.chain_version_id)
+        )
+        self.grants = {tool: Grant(mode, enabled, after) for tool, mode, enabled, after in rows}
+
+    def judge(self, tool: ToolSpec | None, name: str, *, is_callback: bool = False) -> policy.Decision:
+        if tool is None:
+            return policy.Decision(policy.DENY, f"there is no tool “{name}” here")
+        grant = self.grants.get(tool.id)
+        step = self.run.policy
+        return policy.decide(
+            policy.Rules(
+                tool=name,
+                grant=grant.mode if grant else None,
+                effect=tool.effect,
+                is_enabled=grant.is_enabled if grant else True,
+                allowed=step.get("allowed"),
+                blocked=step.get("blocked", ()),
+                has_untrusted=self.run.has_untrusted,
+                allow_after_untrusted=grant.allow_after_untrusted if grant else False,
+                ask_effects=settings.ASK_EFFECTS,
+                is_callback=is_callback,
+            )
+        )
+
+    def offered(self) -> list[str]:
+        """Names the model is told of: those that are not refused anyway."""
+        return [name for name, tool in self.tools.items() if self.judge(tool, name).mode != policy.DENY]
+
+    # -- a turn's calls -------------------------------------------------------------------------------------------
+
+    def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
+        """Write down what the model asked for, each with its verdict, and the events that tell of it."""
+        records = [self.judged_record(call, turn) for call in requested]
+        insert(*records)
+        approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
+        Approval.objects.bulk_create(approvals)
+        told = [("tool.called", called_data(record)) for record in records]
+        told += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
+        told += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
+        told += [("approval.requested", approval_data(approval)) for approval in approvals]
+        return records, told
+
+    def judged_record(self, requested: Any, turn: int) -> ToolCallRecord:
+        tool = self.tools.get(requested.name)
+        record = ToolCallRecord(
+            id=uuid7(),
+            run=self.run,
+            turn=turn,
+            model_call_id=requested.id[:128],
+            name=requested.name[:64],
+            kind=tool.kind if tool else "",
+            effect=tool.effect if tool else "",
+            arguments=requested.arguments,
+        )
+        decision = self.judge(tool, requested.name)
+        if decision.mode == policy.DENY:
+            close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
+        elif problems := argument_problems(tool, requested):
+            close(record, Outcome.FAILED, error=invalid_arguments(problems))
+        elif decision.mode == policy.ASK:
+            record.waiting_for = "approval"
+            record.details = {"reason": decision.reason}
+        else:
+            start(record)
+        return record
+
+    def approval_for(self, record: ToolCallRecord) -> Approval:
+        until = timezone.now() + timedelta(seconds=settings.APPROVAL_S)
+        return Approval(
+            run=self.run,
+            call=record,
+            tool=record.name,
+            reason=record.details.get("reason", "")[:200],
+            arguments=record.arguments,
+            expires_at=min(filter(None, [until, self.run.deadline])),
+            default=settings.APPROVAL_DEFAULT,
+        )
+
+    def perform(self, records: list[ToolCallRecord]) -> None:
+        """Make every call that may be made now, several at once. Waiting ones keep their `waiting_for`."""
+        startable = [record for record in records if may_start(record)]
+        if len(startable) == 1:
+            self.make(startable[0])
+        elif startable:
+            list(POOL.map(self.make_in_thread, startable))
+
+    def make_in_thread(self, record: ToolCallRecord) -> None:
+        try:
+            self.make(record)
+        finally:
+            release_connection()
+
+    def make(self, record: ToolCallRecord) -> None:
+        """Make one call and write its result down; a pending one is asked again when the run resumes."""
+        if self.lease.is_cancelled():
+            return
+        tool = self.tools[record.name]
+        try:
+            result = self.answer(tool, record)
+        except CallPending as pending:
+            if pending.instead is None or self.lasts_until(pending.until):
+                self.note_pending(record, pending)
+                return
+            result = failure(pending.instead)
+        self.settle(record, result)
+
+    def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
+        """What the tool says; whatever it raises becomes a typed result, but for what interrupts the run."""
+        if tool.name == COMPLETE.name and tool.kind == "builtin":
+            return ToolResult(ok=True, value=record.arguments.get("result"))
+        call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
+        try:
+            return toolsets.call(tool, call, self.context(tool, record))
+        except (CallPending, *DATABASE_GONE):
+            raise
+        except ToolError as error:
+            return failure(error)
+        except Exception as error:  # a toolset's own fault must not take the run with it
+            log.exception("Tool %s broke", record.name)
+            return ToolResult.failed("tool_broken", f"the tool itself failed: {type(error).__name__}")
+
+    def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
+        run = self.run
+        return ToolContext(
+            user_id=run.principal_id,
+            run_id=str(run.pk),
+            root_id=str(run.root_id or run.pk),
+            agent=self.agent,
+            session_id=str(run.session_id) if run.session_id else None,
+            device_id=device_of(run),
+            chain=run.policy.get("chain", ""),
+            step=run.policy.get("step", ""),
+            deadline=self.deadline(tool),
+            metadata=run.metadata,
+            is_cancelled=self.lease.is_cancelled,
+            call_tool=lambda name, arguments: self.callback(record, name, arguments),
+            tool_names=tuple(self.tools),
+            spawn=lambda agent, text="", input=None, **more: children.spawn(
+                run, agent, text=text, input=input, call=record, **more
+            ),
+            delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
+            emit=lambda type, data: events.record(run, type, {"id": str(record.pk), **data}),
+            values=RunValues(run.pk),
+        )
+
+    def deadline(self, tool: ToolSpec) -> datetime:
+        own = timezone.now() + timedelta(seconds=tool.deadline_s)
+        return min(own, self.run.deadline) if self.run.deadline else own
+
+    def lasts_until(self, time: datetime | None) -> bool:
+        return time is None or self.run.deadline is None or time < self.run.deadline
+
+    def note_pending(self, record: ToolCallRecord, pending: CallPending) -> None:
+        record.waiting_for = pending.waiting_for
+        record.details = {
+            **record.details,
+            "reference": pending.reference,
+            "until": events.rfc3339(pending.until) if pending.until else None,
+        }
+        record.save(update_fields=["waiting_for", "details"])
+
+    def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
+        results.settle(self.run, record, result)
+
+    # -- after a wait or a crash ----------------------------------------------------------------------------------
+
+    def resume(self, records: list[ToolCallRecord]) -> None:
+        """Go on with the calls of a turn from their rows: answered ones stay, nothing is repeated silently."""
+        for record in records:
+            if record.outcome:
+                continue
+            if record.waiting_for == "approval":
+                self.follow_approval(record)
+            elif record.attempt and not record.waiting_for:
+                self.after_crash(record)
+        self.perform(records)
+
+    def after_crash(self, record: ToolCallRecord) -> None:
+        """It was started and nobody heard of it again."""
+        if record.name in self.tools and toolsets.is_durable(record.kind):
+            return  # asked again under its old id, which finds what became of it
+        if record.name in self.tools and self.tools[record.name].is_repeatable:
+            record.attempt += 1
+            record.save(update_fields=["attempt"])
+            return
+        message = "the worker vanished while this call was under way; nobody knows whether it was done"
+        self.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
+
+    def follow_approval(self, record: ToolCallRecord) -> None:
+        """Start what was approved (with its edits), close what was not; an open one goes on waiting."""
+        approval = Approval.objects.get(call=record)
+        if approval.status == Approval.Status.OPEN:
+            return
+        if approval.status == Approval.Status.APPROVED:
+            self.follow_yes(record, approval)
+            return
+        word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person said no"
+        message = f"{word}: {approval.note}" if approval.note else word
+        self.deny(record, f"approval_{approval.status}", message)
+
+    def follow_yes(self, record: ToolCallRecord, approval: Approval) -> None:
+        """A yes is a yes to the call as it is now: what was denied meanwhile, or breaks the schema, is not made."""
+        tool = self.tools.get(record.name)
+        decision = self.judge(tool, record.name)
+        if approval.edited_arguments is not None:
+            record.arguments = approval.edited_arguments
+        if tool is None or decision.mode == policy.DENY:
+            self.deny(record, "denied", decision.reason)
+        elif problems := schema.validate(tool.input_schema, record.arguments):
+            close(record, Outcome.FAILED, error=invalid_arguments(problems))
+            record.save()
+            events.record(self.run, "tool.finished", finished_data(record))
+        else:
+            record.waiting_for = ""
+            start(record)
+            record.save()
+
+    def deny(self, record: ToolCallRecord, code: str, message: str) -> None:
+        close(record, Outcome.DENIED, error={"code": code, "message": message})
+        record.save()
+        events.record(self.run, "tool.denied", denied_data(record))
+
+    # -- a function's callback ------------------------------------------------------------------------------------
+
+    def callback(self, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
+        """A stored function calls a tool: recorded under its call, same policy, never waits."""
+        tool = self.tools.get(name)
+        decision = self.judge(tool, name, is_callback=True)
+        if decision.mode != policy.ALLOW or tool is None:
+            raise ToolFailed(decision.reason, code="denied")
+        if problems := schema.validate(tool.input_schema, arguments):
+            raise ToolFailed(
+                f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
+            )
+        if ToolCallRecord.objects.filter(parent_call=parent).count() >= CALLBACK_LIMIT:
+            raise ToolFailed(f"one call may make {CALLBACK_LIMIT} callbacks", code="too_many_callbacks")
+        record = ToolCallRecord(
+            id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
+            effect=tool.effect, arguments=arguments,
+        )  # fmt: skip
+        start(record)
+        with transaction.atomic():
+            insert(record)
+            events.record(self.run, "tool.called", called_data(record))
+        try:
+            result = self.answer(tool, record)
+        except CallPending as pending:
+            waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
+            result = failure(pending.instead or waits)
+        self.settle(record, result)
+        if not result.ok:
+            error = result.error or {}
+            raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
+        return result.value
+
+
+class RunValues:
+    """The run's key-value store as its functions see it."""
+
+    def __init__(self, run_id: UUID) -> None:
+        self.run_id = run_id
+
+    def get(self, key: str) -> Any:
+        row = RunValue.objects.filter(run_id=self.run_id, key=key).first()
+        return row.value if row else None
+
+    def set(self, key: str, value: Any) -> None:
+        RunValue.objects.update_or_create(run_id=self.run_id, key=key[:200], defaults={"value": value})

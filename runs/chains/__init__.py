@@ -1,0 +1,1 @@
+"""Chains at work: steps, child runs, fan-out, leases."""

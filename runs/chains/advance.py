@@ -1,0 +1,395 @@
+"""Chains run durably: read the rows, do what is next, let go. `advance` may be called twice, by two workers.
+
+The run waits while its steps work elsewhere: agents and sub-chains in runs of their own, tool calls and items of a
+for_each in `runs.execute_step`. A chain of single tool calls stays in one worker and waits for nothing.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import prefetch_related_objects
+from django.utils import timezone
+
+from agents import schema
+from agents.mapping import MappingError
+from agents.spec import ChainSpec, StepSpec
+from agents.tools import ToolSpec
+from runs.calls import rows as call_rows
+from runs.events import record as events
+from runs.exceptions import RunEnded, RunWaits
+from runs.lifecycle import endings, queue
+from runs.lifecycle.leases import Lease, worker_name
+from runs.models import Approval, Run, StepRun
+from runs.rules.plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
+
+from . import calls, children, fanout, scopes, slices, steps
+from .calls import Answered
+from .leases import hold_step
+from .steps import StepFailed
+
+Status = StepRun.Status
+
+
+def advance(run: Run, lease: Lease) -> None:
+    """Do all that can be done now; then the run has ended, or RunWaits says for what it waits. Raises RunEnded."""
+    chain = Walk(run, lease)
+    try:
+        chain.go_on()
+    finally:
+        chain.put_down()
+
+
+def something_came(run: Run) -> bool:
+    """Would advance find something to do? Asked after the run has begun to wait."""
+    chain = Walk(run, None)
+    chain.read()
+    made = chain.plan()
+    return bool(made.status or made.start or made.skip or made.broken or chain.startable() or chain.came())
+
+
+class Walk:
+    """One look at a chain's rows, and what follows from it."""
+
+    def __init__(self, run: Run, lease: Lease | None) -> None:
+        self.run = run
+        self.lease = lease
+        self.spec: ChainSpec = run.chain_version.read_spec()
+        self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
+        self.rows: dict[str, StepRun] = {}
+        self.tools: dict[Any, ToolSpec] = {}
+        self.answered: Answered | None = None
+
+    def go_on(self) -> None:
+        while True:
+            self.check()
+            self.read()
+            if self.follow():
+                continue
+            made = self.plan()
+            if made.status:
+                self.finish(made)
+                return
+            if not self.apply(made):
+                raise RunWaits(*self.waits_for())
+
+    def check(self) -> None:
+        if self.lease is not None and self.lease.is_cancelled():
+            self.run.refresh_from_db(fields=["cancel_reason"])
+            raise RunEnded(Run.Status.CANCELLED, "cancelled", endings.cancelled_error(self.run)["message"])
+        if self.run.deadline and timezone.now() >= self.run.deadline:
+            raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
+
+    def read(self) -> None:
+        """The rows as they are now; what has ended stays as it is and is not read again."""
+        if self.rows and not self.under_way():
+            return  # only this worker adds rows
+        ended = {key: row for key, row in self.rows.items() if row.status in ENDED}
+        fresh = list(StepRun.objects.filter(run=self.run, item=-1).exclude(key__in=ended))
+        waiting = [row for row in fresh if row.status in (Status.WAITING, Status.RUNNING)]
+        prefetch_related_objects(waiting, "child", "call__approval", "approval_before")
+        self.rows = ended | {row.key: row for row in fresh}
+
+    # -- what ended meanwhile ---------------------------------------------------------------------------------------
+
+    def follow(self) -> bool:
+        """Settle rows whose child, approval or call has come to an end; True when anything moved."""
+        moved = [self.follow_row(row) for row in self.rows.values() if row.status not in ENDED]
+        return any(moved)
+
+    def follow_row(self, row: StepRun) -> bool:
+        step = self.steps[row.key]
+        if row.status == Status.WAITING:
+            return self.follow_waiting(step, row)
+        if row.status == Status.RUNNING and row.total:
+            return fanout.follow(self.run, self.spec, step, row, self.scope)
+        if row.status == Status.RUNNING and self.is_abandoned(row):
+            return self.take_up(step, row)
+        return False
+
+    def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
+        approval = approval_of(row)
+        if row.child is not None:
+            return row.child.is_done and children.settle_child(self.run, step, row)
+        if row.call is not None:
+            return self.follow_call(step, row)
+        return approval is not None and steps.follow_approval(self.run, step, row, approval)
+
+    def follow_call(self, step: StepSpec, row: StepRun) -> bool:
+        """A call that waited for a person, a device or a child: ask again where there may be an answer."""
+        assert row.call is not None
+        if row.call.outcome:
+            return calls.settle_call(self.run, step, row, row.call)
+        if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
+            return False
+        if call_rows.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
+            return False
+        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+        row.refresh_from_db(fields=["status"])
+        return row.status != Status.WAITING
+
+    def take_up(self, step: StepSpec, row: StepRun) -> bool:
+        """The worker that had this row is gone."""
+        if not self.reclaim(row, Status.RUNNING):
+            return False
+        if row.call is None:
+            return StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(status=Status.READY) > 0
+        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+        return True
+
+    def is_abandoned(self, row: StepRun) -> bool:
+        """Under way with a lease that ran out, or under an earlier claim of the run itself."""
+        if row.lease_expires_at is None:
+            return row.lease_owner != self.owner
+        return row.lease_expires_at < timezone.now()
+
+    @property
+    def owner(self) -> str:
+        return f"run:{self.run.attempt}"
+
+    def reclaim(self, row: StepRun, before: str) -> bool:
+        rows = StepRun.objects.filter(pk=row.pk, status=before, lease_owner=row.lease_owner, attempt=row.attempt)
+        won = rows.update(status=Status.RUNNING, lease_owner=self.owner, lease_expires_at=None)
+        row.status = Status.RUNNING if won else row.status
+        return bool(won)
+
+    def came(self) -> bool:
+        """Has a child, a call or an approval ended that no row tells of yet?"""
+        for row in self.rows.values():
+            if row.status == Status.WAITING:
+                approval = approval_of(row)
+                if row.child is not None and row.child.is_done:
+                    return True
+                if row.child is None and row.call is None and approval and approval.status != Approval.Status.OPEN:
+                    return True
+            if row.status == Status.RUNNING and row.total and fanout.something_came(row):
+                return True
+        return False
+
+    # -- what comes next --------------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> dict[str, State]:
+        return {key: scopes.state_of(row) for key, row in self.rows.items()}
+
+    @property
+    def base(self) -> dict[str, Any]:
+        return scopes.base(self.run)
+
+    def plan(self) -> Plan:
+        return plan(self.spec, self.states, self.base)
+
+    def scope(self) -> dict[str, Any]:
+        states = self.states
+        return scope_of(states, settle_fallbacks(self.spec, states), self.base)
+
+    def apply(self, made: Plan) -> bool:
+        """Write what is skipped or broken, start what is ready; True when anything moved at once."""
+        if (step := self.only_call(made)) is not None and self.call_at_once(step):
+            return True
+        self.put_down()
+        self.write(made)
+        startable = self.startable()
+        inline = len(startable) == 1 and not self.under_way(except_for=startable[0])
+        moved = [self.begin(row, inline=inline) for row in startable]
+        return bool(made.skip or made.broken or any(moved))
+
+    def only_call(self, made: Plan) -> StepSpec | None:
+        """The one tool call that may be made now, with nothing else under way: it needs no row before it starts."""
+        if len(made.start) != 1 or made.skip or made.broken or self.under_way():
+            return None
+        step = self.steps[made.start[0]]
+        return step if step.target_kind == "tool" and not step.for_each and not step.approval else None
+
+    def call_at_once(self, step: StepSpec) -> bool:
+        """False, and nothing done, where the usual way must tell why not."""
+        row = StepRun(
+            run=self.run, key=step.key, status=Status.RUNNING, attempt=1, lease_owner=self.owner,
+            started_at=timezone.now(),
+        )  # fmt: skip
+        try:
+            given, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
+            desk = calls.desk_for(self.run, self.spec, step, tool, self.lease)
+            record = calls.start_at_once(self.run, desk, row, tool, given, self.answered)
+        except (StepFailed, IntegrityError):  # IntegrityError: another worker began this step
+            return False
+        self.answered, self.rows[step.key] = None, row
+        desk.perform([record])
+        self.answered = calls.answered(self.run, step, row, record, desk)
+        return True
+
+    def put_down(self) -> None:
+        """Write the answer that is still held."""
+        if self.answered is not None:
+            with transaction.atomic():
+                events.record_many(self.run, self.answered.write(self.run))
+            self.answered = None
+
+    def write(self, made: Plan) -> None:
+        """New rows; of two workers the unique constraint lets one win, and both read what is there."""
+        now = timezone.now()
+        fresh = [StepRun(run=self.run, key=key) for key in made.start]
+        fresh += [
+            StepRun(
+                run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now
+            )
+            for key, why in made.skip
+        ]
+        fresh += [
+            StepRun(run=self.run, key=key, status=Status.FAILED, error=broken_json(key, error), finished_at=now)
+            for key, error in made.broken
+        ]
+        if not fresh:
+            return
+        ended = [row for row in fresh if row.status != Status.READY]
+        told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
+        try:
+            with transaction.atomic():
+                StepRun.objects.bulk_create(fresh)
+                events.record_many(self.run, told)
+            self.rows |= {row.key: row for row in fresh}
+        except IntegrityError:  # another worker wrote some of them first: one by one, and what is there counts
+            StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
+            self.read()
+
+    def startable(self) -> list[StepRun]:
+        """Ready rows whose time has come and that no message on the queue speaks of already."""
+        now = timezone.now()
+        return [
+            row
+            for row in self.rows.values()
+            if row.status == Status.READY
+            and (row.wake_at is None or row.wake_at <= now)
+            and (row.lease_expires_at is None or row.lease_expires_at <= now)
+        ]
+
+    def under_way(self, *, except_for: StepRun | None = None) -> bool:
+        return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
+
+    def begin(self, row: StepRun, *, inline: bool) -> bool:
+        """Start one row; True when it has ended or failed already, so that more may follow."""
+        step = self.steps[row.key]
+        return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
+
+    def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
+        if step.approval and approval_of(row) is None:
+            given = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
+            steps.ask_before(self.run, step, row, given)
+            return False
+        if step.for_each:
+            return fanout.open_items(self.run, self.spec, step, row, self.scope())
+        given = steps.input_of(step, row, self.scope())
+        if step.target_kind in children.KINDS:
+            children.start_child(self.run, self.spec, step, row, given)
+            return False
+        if not inline:
+            send_step(row)
+            return False
+        calls.call_tool(self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner)
+        return True
+
+    def tool_of(self, step: StepSpec) -> ToolSpec:
+        """Looked up once a look; its grant is judged anew before every call."""
+        key = (step.target_id, step.target_version, step.timeout_s)
+        if key not in self.tools:
+            self.tools[key] = calls.tool_of(self.run, self.spec, step)
+        return self.tools[key]
+
+    def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
+        """A refusal of the step is its failure, not the run's."""
+        try:
+            return bool(work())
+        except StepFailed as failure:
+            return self.refuse(step, row, failure)
+
+    def refuse(self, step: StepSpec, row: StepRun, failure: StepFailed) -> bool:
+        """What is refused before it begins counts as an attempt, so that its retries come to an end."""
+        with transaction.atomic():
+            if row.status == Status.READY and not steps.claim(row, Status.RUNNING):
+                return False
+            return steps.settle(self.run, step, row, error=failure.as_json())
+
+    # -- waiting and ending -----------------------------------------------------------------------------------------
+
+    def waits_for(self) -> tuple[str, datetime | None]:
+        """What the run waits for, and when to look again even if nobody calls."""
+        self.read()
+        rows = [row for row in self.rows.values() if row.status not in ENDED]
+        times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
+        if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
+            times.append(timezone.now() + timedelta(seconds=settings.LEASE_S + 2))
+        approvals = [
+            approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING
+        ]
+        waited = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
+        if any(row.child or row.status == Status.RUNNING for row in rows):
+            word = "child"
+        elif waited:
+            word = waited[0]
+        elif approvals:
+            word = "approval"
+        else:
+            word = "timer"
+        return word, min(times + approvals, default=None)
+
+    def finish(self, made: Plan) -> None:
+        status, result = made.status, self.result(made)
+        with transaction.atomic():
+            told = self.answered.write(self.run) if self.answered else []
+            endings.finish(self.run, status, lease=self.lease, told=told, **result)
+        self.answered = None
+
+    def result(self, made: Plan) -> dict[str, Any]:
+        """The run's output, or its error. Raises RunEnded where the output breaks a promise."""
+        if made.status == "failed":
+            return {"error": {**(self.rows[made.cause].error or {}), "step": made.cause}}
+        try:
+            output = result_of(self.spec, self.states, self.base)
+        except MappingError as error:
+            raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
+        if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
+            raise RunEnded(
+                Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}"
+            )
+        return {"output": output}
+
+
+def approval_of(row: StepRun) -> Approval | None:
+    return getattr(row, "approval_before", None)
+
+
+def broken_json(key: str, error: MappingError) -> dict[str, str]:
+    return {"code": error.code, "message": f"`when` of step “{key}”: {error}"}
+
+
+def send_step(row: StepRun) -> None:
+    """Put one ready row on the queue; the mark keeps it from being sent again until a worker could have been lost."""
+    now = timezone.now()
+    until = now + timedelta(seconds=settings.LEASE_S)
+    StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
+    queue.enqueue_step(row.pk)
+
+
+def execute_step(step_run_id: str) -> None:
+    """A worker's part of a chain: one tool call, or a slice of a for_each."""
+    row = StepRun.objects.select_related("run__chain_version", "run__principal", "call").filter(pk=step_run_id).first()
+    if row is None or row.run.is_done or row.run.cancel_requested_at:
+        return
+    spec = row.run.chain_version.read_spec()
+    step = next(step for step in spec.steps if step.key == row.key)
+    if row.total:
+        slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
+        return
+    if step.approval and approval_of(row) is None:
+        return  # sent in an earlier round; this one is asked about first
+    with hold_step(row) as lease:
+        try:
+            given = steps.input_of(step, row, scopes.read(row.run, spec))
+            tool = calls.tool_of(row.run, spec, step)
+            calls.call_tool(
+                row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
+            )
+        except StepFailed as failure:
+            steps.settle(row.run, step, row, error=failure.as_json())
+    endings.wake(row.run_id)

@@ -1,0 +1,194 @@
+"""Steps that are tool calls: recorded before they are made, settled together with the step they end."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+from django.utils.dateparse import parse_datetime
+
+from agents.models import Tool
+from agents.spec import ChainSpec, StepSpec
+from agents.tools import ToolResult, ToolSpec
+from plumbing.rows import insert, update_each
+from registry import factory
+from runs.calls import results, rows
+from runs.calls.desk import Desk
+from runs.events import record as events
+from runs.models import Run, StepRun, ToolCallRecord
+from runs.rules.plan import may_retry
+
+from . import steps
+from .steps import StepFailed
+
+Status = StepRun.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a step asks of the desk; shaped like a model's tool call."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    problem: str = ""
+
+
+def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
+    """The granted tool this step calls. What is not granted or not visible is refused."""
+    grant = next((grant for grant in spec.grants if grant.tool_id == step.target_id), None)
+    row = Tool.objects.visible_to(run.principal).filter(pk=step.target_id).first() if grant else None
+    if grant is None or row is None:
+        raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's person cannot see it.")
+    tool = factory.tool_spec(row, grant)
+    return replace(
+        tool,
+        deadline_s=min(tool.deadline_s, step.timeout_s),
+        pinned_version=step.target_version or tool.pinned_version,
+    )
+
+
+def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
+    """The desk judges this one tool under the chain's grants and the step's policy."""
+    narrowed = copy.copy(run)
+    narrowed.policy = {"chain": spec.name, "allowed": step.policy.allowed, "blocked": step.policy.blocked}
+    desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool})
+    desk.read_grants()
+    return desk
+
+
+class HeldDesk(Desk):
+    """A desk whose results are written together with the step they end: one transaction, not two."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.results: list[ToolCallRecord] = []
+
+    def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
+        if record.parent_call_id is not None:
+            super().settle(record, result)  # a function's callback stands for itself
+            return
+        rows.answer(record, result)
+        self.results.append(record)
+        if result.keep is not None:
+            result.keep()
+        results.add_counts(self.run, result)
+        results.note(self.run, result)
+
+    def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
+        """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
+        update_each(self.results, results.SETTLED)
+        if self.run.has_untrusted and not run.has_untrusted:
+            run.has_untrusted = True
+            Run.objects.filter(pk=run.pk).update(has_untrusted=True)
+        return [("tool.finished", rows.finished_data(record)) for record in self.results]
+
+
+class AlreadyTaken(Exception):
+    """Another worker has this row."""
+
+
+def call_tool(
+    run: Run,
+    spec: ChainSpec,
+    step: StepSpec,
+    row: StepRun,
+    lease: Any,
+    given: dict[str, Any],
+    *,
+    tool: ToolSpec,
+    owner: str,
+    lease_s: float | None = None,
+) -> None:
+    """Claim the row, record its call, make it, then settle the row or let it wait. Nothing where another has it."""
+    desk = desk_for(run, spec, step, tool, lease)
+    try:
+        with transaction.atomic():
+            [record], told = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
+            if not steps.claim(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=given):
+                raise AlreadyTaken
+            events.record_many(run, [("step.started", steps.told_of(row, call=str(record.pk))), *told])
+    except AlreadyTaken:
+        return
+    desk.perform([record])
+    after_call(run, step, row, record, desk)
+
+
+def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any) -> None:
+    """Go on with a call after a wait or a crash: what was answered stays, nothing is repeated silently."""
+    record = row.call
+    assert record is not None
+    desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
+    desk.resume([record])
+    after_call(run, step, row, record, desk)
+
+
+@transaction.atomic
+def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> None:
+    told = desk.write(run)
+    if record.outcome:
+        settle_call(run, step, row, record, told=told)
+    elif record.waiting_for:
+        until = record.details.get("until")
+        StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt).update(
+            status=Status.WAITING,
+            lease_owner="",
+            lease_expires_at=None,
+            wake_at=parse_datetime(until) if until else None,
+        )
+        steps.tell(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
+
+
+def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, told: Sequence[Any] = ()) -> bool:
+    error = error_of(record)
+    return steps.settle(run, step, row, output=None if error else record.result, error=error, told=told)
+
+
+# -- at once, while nothing else of the chain is under way --------------------------------------
+
+
+@dataclass(slots=True)
+class Answered:
+    """A call that was answered and the step it ends, not written yet: that goes into the chain's next transaction."""
+
+    desk: HeldDesk
+    row: StepRun
+
+    def write(self, run: Run) -> list[events.Entry]:
+        """The events that tell of it. May be called again where its transaction was rolled back."""
+        told: list[events.Entry] = self.desk.write(run)
+        ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
+        is_ours = update_each([self.row], steps.END, where=ours)
+        return [*told, steps.finished(self.row)] if is_ours else told
+
+
+def start_at_once(
+    run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, given: dict[str, Any], before: Answered | None
+) -> ToolCallRecord:
+    """One transaction: the end of the call before, the new row, its call, the events of all. Raises IntegrityError."""
+    with transaction.atomic():
+        told = before.write(run) if before else []
+        [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
+        row.call, row.input = record, given
+        insert(row)
+        events.record_many(run, [*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called])
+    return record
+
+
+def answered(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
+    """The step's end, to be written with what comes next; None where it goes on, which is written now."""
+    if record.outcome and not step.repeat_until:
+        error = error_of(record) or steps.schema_error(step, record.result)
+        if not error or not may_retry(step.retry, row.attempt, error):
+            status = Status.FAILED if error else Status.SUCCEEDED
+            steps.close(row, status, output=None if error_of(record) else record.result, error=error)
+            return Answered(desk, row)
+    after_call(run, step, row, record, desk)
+    return None
+
+
+def error_of(record: ToolCallRecord) -> dict[str, Any] | None:
+    if record.outcome == ToolCallRecord.Outcome.OK:
+        return None
+    return record.error or {"code": "tool_failed", "message": "the tool failed"}

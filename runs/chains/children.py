@@ -1,0 +1,140 @@
+"""Steps that are runs of their own: an agent, whoever the router picks, another chain."""
+
+from typing import Any
+
+from django.db import transaction
+
+from agents import schema
+from agents.exceptions import MusterError
+from agents.models import Agent, Chain
+from agents.spec import ChainSpec, StepSpec
+from agents.tools import ToolFailed
+from registry.routing import router
+from runs.calls import routing
+from runs.intake import chains, children
+from runs.intake.children import own_input
+from runs.models import Run, StepRun
+
+from . import steps
+from .steps import StepFailed
+
+KINDS = frozenset(["agent", "chain", "router"])
+
+
+def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any]) -> bool:
+    """The agent's or chain's run and the row that waits for it, in one transaction. False: another was first."""
+    if step.target_kind == "chain":
+        start = chain_starter(run, step, given)
+    else:
+        start = agent_starter(run, spec, step, given)
+    try:
+        with transaction.atomic():
+            if not steps.claim(row, StepRun.Status.WAITING):
+                return False
+            row.child = start()
+            StepRun.objects.filter(pk=row.pk).update(child=row.child, input=given)
+            steps.tell(run, "step.started", row, child=str(row.child.pk))
+    except (ToolFailed, MusterError) as error:
+        row.refresh_from_db(fields=["status", "attempt", "lease_owner", "lease_expires_at", "wake_at"])  # not claimed
+        raise StepFailed(error.code, str(error), error.details)
+    return True
+
+
+def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any]) -> Any:
+    agent, version, route = agent_of(run, step, given)
+    policy = {
+        "step": step.key,
+        "chain": spec.name,
+        "allowed": narrowed(step.policy.allowed, given.get("allowed_tools")),
+        "blocked": step.policy.blocked,
+        "max_turns": step.max_turns,
+        "output_schema": step.output_schema,
+    }
+
+    def start() -> Run:
+        child = children.start_child(
+            run,
+            agent,
+            text=message_of(given),
+            input=own_input(given),
+            version=version,
+            policy=policy,
+            sources=given.get("sources"),
+            timeout_s=step.timeout_s,
+            trigger=Run.Trigger.CHAIN,
+        )
+        if route:
+            routing.record(child, route)
+        return child
+
+    return start
+
+
+def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:
+    """An input `allowed_tools` narrows what the step allows, for a choice that is made when the chain is started."""
+    if asked is None:
+        return allowed
+    names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
+    return [name for name in names if allowed is None or name in allowed]
+
+
+def message_of(given: dict[str, Any]) -> str:
+    message = given.get("message", "")
+    return message if isinstance(message, str) else schema.canonical_json(message)
+
+
+def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
+    """The agent of this step, the version to run, and the router's reasons; the principal must be able to see it."""
+    if step.target_kind == "router":
+        route = routing.choose(run.principal, message_of(given), run=run)
+        if route.agent is None:
+            raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
+        return route.agent, route.agent.published, route
+    agent = (
+        Agent.objects.select_related("published", "provider")
+        .visible_to(run.principal)
+        .filter(pk=step.target_id)
+        .first()
+    )
+    if agent is None:
+        raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can see.")
+    version = agent.published
+    if step.target_version:
+        version = agent.versions.filter(number=step.target_version).first()
+    if version is None or not agent.enabled:
+        raise StepFailed("not_published", f"Agent “{agent.name}” has no published version, or is switched off.")
+    return agent, version, None
+
+
+def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
+    chain = Chain.objects.select_related("published").visible_to(run.principal).filter(pk=step.target_id).first()
+    if chain is None:
+        raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's person can see.")
+    version = chain.published
+    if step.target_version:
+        version = chain.versions.filter(number=step.target_version).first()
+    if version is None or not chain.enabled:
+        raise StepFailed("not_published", f"Chain “{chain.name}” has no published version, or is switched off.")
+    if chains.nesting(run) > run.chain_version.read_spec().max_chain_depth:
+        raise StepFailed("too_deep", f"Chain “{chain.name}” would nest deeper than this chain allows.")
+    return lambda: chains.create_child(run, version, given, timeout_s=step.timeout_s)
+
+
+def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
+    """(output, error) of a child that has ended: its output, else the text of its reply."""
+    if child.status in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
+        output = child.output
+        return (children.reply_text(child) if output is None and child.agent_id else output), None
+    error = child.error or {}
+    code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
+    message = error.get("message") or f"the run ended {child.status}"
+    return None, {"code": code, "message": message, "run": str(child.pk)}
+
+
+def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
+    assert row.child is not None
+    output, error = child_result(row.child)
+    if row.child.has_untrusted and not run.has_untrusted:
+        run.has_untrusted = True
+        Run.objects.filter(pk=run.pk).update(has_untrusted=True)
+    return steps.settle(run, step, row, output=output, error=error)

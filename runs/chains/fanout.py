@@ -1,0 +1,222 @@
+"""for_each: one row an item, worked on side by side, at most so many at once, joined in order.
+
+Agents and sub-chains are runs of their own; the chain starts as many as may be at work. Tool calls are done in slots:
+a message on the queue works on a slice of the items (runs.slices), then goes to the back.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, F, Min, Q
+from django.utils import timezone
+
+from agents.mapping import MappingError, items_of
+from agents.spec import ChainSpec, StepSpec
+from devices.tools import has_settled
+from plumbing.rows import insert_each
+from runs.calls.rows import waits_for_time
+from runs.events import record as events
+from runs.lifecycle import endings, queue
+from runs.models import Approval, Run, StepRun, ToolCallRecord
+from runs.rules.plan import ENDED
+
+from . import children, steps
+from .steps import StepFailed
+
+Status = StepRun.Status
+ERRORS_KEPT = 100
+PROGRESS_STEPS = 50
+
+
+def items_for(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
+    try:
+        return items_of(step.for_each, scope)
+    except MappingError as error:
+        raise StepFailed(error.code, f"step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None)
+
+
+def preview(step: StepSpec, scope: dict[str, Any]) -> dict[str, Any]:
+    """What a person is asked about a step of many items."""
+    items = items_for(step, scope)
+    return {"items": len(items), "first": items[:3]}
+
+
+def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> bool:
+    """One row an item, then the first of them start."""
+    items = items_for(step, scope)
+    if not items:
+        return steps.end(run, row, Status.SUCCEEDED, output=[])
+    with transaction.atomic():
+        if not steps.claim(row, Status.RUNNING):
+            return False
+        fresh = [StepRun(run=run, key=row.key, item=place) for place in range(len(items))]
+        insert_each(fresh, varying=("id", "item"))
+        StepRun.objects.filter(pk=row.pk).update(total=len(items))
+        row.total = len(items)
+        steps.tell(run, "step.started", row, total=row.total)
+    if step.target_kind in children.KINDS:
+        return True  # the next look starts the children
+    open_slots(spec, step, row)
+    return False
+
+
+def limit_of(spec: ChainSpec, step: StepSpec) -> int:
+    return min(spec.max_parallel, step.max_parallel)
+
+
+def open_slots(spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
+    """Messages for as many slots as may be; the mark keeps them from being sent again before they could be lost."""
+    until = timezone.now() + timedelta(seconds=settings.LEASE_S)
+    StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(lease_expires_at=until)
+    for _ in range(min(limit_of(spec, step), row.total)):
+        queue.enqueue_step(row.pk)
+
+
+def items(row: StepRun) -> Any:
+    return StepRun.objects.filter(run_id=row.run_id, key=row.key, item__gte=0)
+
+
+# -- as the chain sees it
+
+
+def follow(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> bool:
+    """Settle what ended, start what may; True when the step itself has ended."""
+    if row.done < row.total:
+        settle_waiting(run, step, row)
+        if step.target_kind in children.KINDS:
+            start_children(run, spec, step, row, read_scope)
+        else:
+            mend_slots(run, spec, step, row)
+        row.refresh_from_db(fields=["done", "failed", "total", "status"])
+    return row.done >= row.total and join(run, step, row)
+
+
+def something_came(row: StepRun) -> bool:
+    return row.done >= row.total or items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).exists()
+
+
+def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
+    """When the earliest item that waits for a time is due: to be tried again, or because its call was told to wait."""
+    if not any(row.total and row.status == Status.RUNNING for row in rows):
+        return []
+    due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for="timer")
+    soonest = StepRun.objects.filter(due, run=run, item__gte=0).aggregate(at=Min("wake_at"))["at"]
+    return [soonest] if soonest else []
+
+
+def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
+    """Items whose child, or whose call's person, device or child, has answered."""
+    for item in items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).select_related("child"):
+        count(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
+    for item in (
+        items(row).filter(status=Status.WAITING, child=None, call__isnull=False).select_related("call__approval")
+    ):
+        again = items(row).filter(pk=item.pk, status=Status.WAITING)
+        if is_answered(item.call) and again.update(
+            status=Status.RUNNING, lease_owner="", lease_expires_at=timezone.now()
+        ):
+            queue.enqueue_step(row.pk)
+
+
+def is_answered(call: ToolCallRecord) -> bool:
+    if call.outcome:
+        return True
+    if call.waiting_for == "approval":
+        return call.approval.status != Approval.Status.OPEN
+    if call.waiting_for == "device":
+        return has_settled(str(call.pk))
+    if call.waiting_for == "timer":
+        return not waits_for_time(call)
+    return Run.objects.filter(parent_call=call, status__in=Run.DONE).exists()
+
+
+def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> None:
+    """As many as may be at work at once, in order."""
+    room = limit_of(spec, step) - items(row).filter(status=Status.WAITING).count()
+    due = Q(wake_at=None) | Q(wake_at__lte=timezone.now())
+    ready = list(items(row).filter(due, status=Status.READY).order_by("item")[: max(room, 0)])
+    if not ready:
+        return
+    scope = read_scope()
+    values = items_for(step, scope)
+    for item in ready:
+        try:
+            given = steps.input_of(step, item, item_scope(scope, values, item))
+            children.start_child(run, spec, step, item, given)
+        except StepFailed as failure:
+            error = failure.as_json()
+            count(run, step, row, item, lambda item=item, error=error: steps.settle(run, step, item, error=error))
+
+
+def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[str, Any]:
+    return {**scope, "item": values[item.item], "index": item.item}
+
+
+def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
+    """Nobody is at work although items are left: their worker is gone, or a retry has become due."""
+    now = timezone.now()
+    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists()
+    due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
+    lost = Q(status=Status.RUNNING, lease_expires_at__lt=now)
+    just_sent = row.lease_expires_at is not None and row.lease_expires_at > now
+    retries = Q(status=Status.READY, wake_at__lte=now)
+    if not at_work and items(row).filter(retries if just_sent else due | lost).exists():
+        open_slots(spec, step, row)
+
+
+def join(run: Run, step: StepSpec, row: StepRun) -> bool:
+    """The items' outputs in their order, None where one failed, and what went wrong beside."""
+    found = items(row).order_by("item").values_list("item", "status", "output", "error")
+    outputs = [output if status in ("succeeded", "partial") else None for _, status, output, _ in found]
+    broken = [
+        {"index": place, "code": (error or {}).get("code", status), "message": (error or {}).get("message", "")}
+        for place, status, _, error in found
+        if status in ("failed", "cancelled")
+    ]
+    if not broken:
+        return steps.end(run, row, Status.SUCCEEDED, output=outputs)
+    message = f"{row.failed} of {row.total} items failed; the first: {broken[0]['message']}"
+    error = {"code": "items_failed", "message": message, "items": broken[:ERRORS_KEPT]}
+    some_went_well = step.on_error == "continue" and len(broken) < row.total
+    return steps.end(run, row, Status.PARTIAL if some_went_well else Status.FAILED, output=outputs, error=error)
+
+
+# -- counting --------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def count(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) -> None:
+    """Settle one item and, where that ended it, count it on the step's row."""
+    if settle() and item.status in ENDED:
+        counted(run, step, row, done=1, failed=int(item.status == Status.FAILED))
+
+
+def counted(
+    run: Run, step: StepSpec, row: StepRun, *, done: int, failed: int, told: Sequence[events.Entry] = ()
+) -> None:
+    """Add to the step's counters; tell how far it is; after a failure that stops, leave out what has not begun.
+
+    `told` are events that come before.
+    """
+    if failed and step.on_error != "continue":
+        now = timezone.now()
+        done += items(row).filter(status=Status.READY).update(status=Status.CANCELLED, finished_at=now)
+    rows = StepRun.objects.filter(pk=row.pk)
+    rows.update(done=F("done") + done, failed=F("failed") + failed)
+    row.done, row.failed, row.total = rows.values_list("done", "failed", "total").get()
+    part = max(1, row.total // PROGRESS_STEPS)
+    moved = row.done >= row.total or row.done // part != (row.done - done) // part
+    progress = {"key": row.key, "done": row.done, "failed": row.failed, "total": row.total}
+    events.record_many(run, [*told, *([("chain.progress", progress)] if moved else [])])
+    if row.done >= row.total:
+        endings.wake(run.pk)
+
+
+def recount(row: StepRun) -> None:
+    """The truth from the rows, where another worker settled some of them meanwhile."""
+    ended = Count("pk", filter=Q(status__in=ENDED))
+    found = items(row).aggregate(done=ended, failed=Count("pk", filter=Q(status=Status.FAILED)))
+    StepRun.objects.filter(pk=row.pk).update(**found)

@@ -1,0 +1,317 @@
+"""A slice of a for_each: a slot claims, calls and settles items by the batch, then lets others have the worker.
+
+A batch's calls are recorded together before the first is made, their results written at most every FLUSH_S. How many
+items a batch takes is learnt from how long they take: one at first, so that slow calls all go side by side. Quick calls
+gain nothing from many threads of one process, which would only take turns: then few of its slots stay.
+"""
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from agents.spec import ChainSpec, StepSpec
+from agents.tools import ToolSpec
+from plumbing.rows import update_each
+from runs.events import record as events
+from runs.lifecycle import queue
+from runs.models import Run, StepRun, ToolCallRecord
+from runs.rules.plan import may_retry
+
+from . import calls as step_calls
+from . import leases, steps
+from .calls import HeldDesk, Request, error_of, settle_call
+from .fanout import count, counted, item_scope, items, items_for, limit_of, recount
+from .leases import StepLease
+from .steps import StepFailed
+
+Status = StepRun.Status
+SLICE_S = 0.5
+FLUSH_S = 0.2
+MOMENT_S = 0.5  # what a batch should last
+BATCH, UNSURE_BATCH = 64, 8  # at most; of calls that must not be made twice fewer are left in doubt by a crash
+MAY_WAIT = frozenset(["device", "agent", "builtin", "connector"])
+QUICK_S = 0.02  # a call that takes less waits for hardly anything
+QUICK_SLOTS = 2  # that stay in one process while calls are quick
+CLAIMED = ("status", "lease_owner", "lease_expires_at", "wake_at", "attempt", "call")
+ENDED = ("status", "output", "error", "started_at", "finished_at", "lease_expires_at")
+
+
+@dataclass(slots=True)
+class Crew:
+    """The slots of this process that work on one step, and what they have learnt of its calls."""
+
+    most: int
+    at_work: int = 0
+    size: int = 1
+    call_s: float | None = None
+    lock: Any = field(default_factory=threading.Lock)
+
+    def learn(self, items: int, whole_s: float, calls: list[float]) -> None:
+        """A batch of so many items took so long, each call of it so long."""
+        self.size = max(1, min(self.most, self.size * 4, int(items * MOMENT_S / max(whole_s, 0.001))))
+        if calls:
+            self.call_s = sorted(calls)[len(calls) // 4]  # the quicker ones: the others also waited for other threads
+
+    @property
+    def is_quick(self) -> bool:
+        return self.call_s is not None and self.call_s < QUICK_S
+
+    def join(self) -> None:
+        with self.lock:
+            self.at_work += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.at_work -= 1
+
+    def spare(self) -> bool:
+        """Take one slot off where more are at work than quick calls need."""
+        with self.lock:
+            if not self.is_quick or self.at_work <= QUICK_SLOTS:
+                return False
+            self.at_work -= 1
+            return True
+
+
+class Crews:
+    """By step; what was learnt of the last few hundred steps is kept."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: OrderedDict[Any, Crew] = OrderedDict()
+
+    def of(self, row: StepRun, tool: ToolSpec) -> Crew:
+        with self.lock:
+            if row.pk not in self.known:
+                self.known[row.pk] = Crew(most=batch_of(tool))
+                while len(self.known) > 256:
+                    self.known.popitem(last=False)
+            return self.known[row.pk]
+
+
+def batch_of(tool: ToolSpec) -> int:
+    if tool.kind in MAY_WAIT:
+        return 1  # each may let go at any moment, and no more may wait than may be at work
+    return BATCH if tool.is_repeatable else UNSURE_BATCH
+
+
+CREWS = Crews()
+
+
+def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
+    """Work on items for half a second, then let others have the worker."""
+    try:
+        tool = step_calls.tool_of(run, spec, step)
+        values = items_for(step, scope)
+    except StepFailed as failure:
+        fail_all(run, step, row, failure)
+        return
+    others = slots_taken(row)
+    if others >= limit_of(spec, step):
+        return
+    slot = Slot(run, spec, step, row, tool, {"scope": scope, "values": values})
+    if not slot.work():
+        return
+    queue.enqueue_step(row.pk)
+    if not slot.crew.is_quick and others + 1 < limit_of(spec, step):
+        queue.enqueue_step(row.pk)  # slots that left while calls were quick are missed now
+
+
+def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
+    """The tool itself is refused: no item can succeed."""
+    fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": timezone.now()}
+    with transaction.atomic():
+        failed = items(row).filter(status=Status.READY).update(**fields)
+        if failed:
+            counted(run, step, row, done=failed, failed=failed)
+
+
+def slots_taken(row: StepRun) -> int:
+    """How many slots hold items now. More may be sent than there is room for where lost ones were replaced too soon."""
+    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=timezone.now()).exclude(lease_owner="")
+    return at_work.order_by().values("lease_owner").distinct().count()
+
+
+class Slot:
+    """One slot's turn at a step."""
+
+    def __init__(
+        self, run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, tool: ToolSpec, given: dict[str, Any]
+    ) -> None:
+        self.run, self.spec, self.step, self.row, self.tool = run, spec, step, row, tool
+        self.given = given
+        self.crew = CREWS.of(row, tool)
+
+    def work(self) -> bool:
+        """Batch after batch; True when the time is up and items may be left."""
+        until, has_left = time.monotonic() + SLICE_S, False
+        self.crew.join()
+        try:
+            with leases.hold(self.run.pk, []) as lease:
+                while self.batch(lease) and not lease.is_cancelled():
+                    if has_left := self.crew.spare():
+                        return False
+                    if time.monotonic() >= until:
+                        return True
+                return False
+        finally:
+            if not has_left:
+                self.crew.leave()
+
+    def batch(self, lease: StepLease) -> bool:
+        """One batch from its claim to its rows. False: there was nothing to take."""
+        began = flushed = time.monotonic()
+        desk = step_calls.desk_for(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
+        taken = self.claim_and_record(desk, lease)
+        calls = []
+        for item, record in self.pairs:
+            if not record.outcome and record.waiting_for != "approval":
+                before = time.monotonic()
+                desk.make(record)
+                calls.append(time.monotonic() - before)
+            desk.pairs.append((item, record))
+            if time.monotonic() - flushed > FLUSH_S:
+                desk.flush(self.run, self.step, self.row)
+                flushed = time.monotonic()
+        desk.flush(self.run, self.step, self.row)
+        self.crew.learn(taken, time.monotonic() - began, calls)
+        return taken > 0
+
+    # -- taking ---------------------------------------------------------------------------------------------------
+
+    @transaction.atomic
+    def claim_and_record(self, desk: "BatchDesk", lease: StepLease) -> int:
+        """Take the next items; their calls are mapped, judged and written down before the first is made."""
+        taken = self.claim()
+        lease.rows = [str(item.pk) for item in taken]
+        resumed = self.resume(desk, [item for item in taken if item.call is not None])
+        fresh, requests, broken = self.mapped([item for item in taken if item.call is None])
+        records, told = desk.record(requests, turn=0) if requests else ([], [])
+        for item, record in zip(fresh, records, strict=True):
+            item.call = record
+        update_each(taken, CLAIMED)
+        events.record_many(self.run, told)
+        for item, error in broken:
+            count(self.run, self.step, self.row, item, partial(steps.settle, self.run, self.step, item, error=error))
+        self.pairs = resumed + list(zip(fresh, records, strict=True))
+        return len(taken)
+
+    def claim(self) -> list[StepRun]:
+        """Rows of the next items, ours in this transaction; `update_each` writes what is set here."""
+        now = timezone.now()
+        due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
+        free = due | Q(status=Status.RUNNING, lease_expires_at__lte=now)
+        rows = items(self.row).filter(free).order_by("item").select_for_update(skip_locked=True, of=("self",))
+        taken = list(rows.select_related("call")[: self.room()])
+        token, until = f"slot:{secrets.token_hex(12)}", now + timedelta(seconds=settings.LEASE_S)
+        for item in taken:
+            item.status, item.lease_owner, item.lease_expires_at = Status.RUNNING, token, until
+            item.wake_at, item.attempt = None, item.attempt + 1
+        return taken
+
+    def room(self) -> int:
+        """How many items to take: those that wait for a device, a child or a time count as at work."""
+        if self.tool.kind not in MAY_WAIT:
+            return self.crew.size
+        waiting = (
+            items(self.row).filter(status=Status.WAITING, call__waiting_for__in=["device", "child", "timer"]).count()
+        )
+        return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
+
+    def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
+        """Items whose call was recorded earlier: it waited, or its worker vanished."""
+        for item in found:
+            record = item.call
+            if record.outcome:
+                continue
+            if record.waiting_for == "approval":
+                desk.follow_approval(record)
+            elif record.attempt and not record.waiting_for:
+                desk.after_crash(record)
+        return [(item, item.call) for item in found]
+
+    def mapped(self, found: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
+        """Items with what is asked for each, and those whose mapping fails, with why."""
+        fresh, requests, broken = [], [], []
+        for item in found:
+            try:
+                scope = item_scope(self.given["scope"], self.given["values"], item)
+                arguments = steps.input_of(self.step, item, scope)
+            except StepFailed as failure:
+                broken.append((item, failure.as_json()))
+                continue
+            requests.append(Request(f"{item.key}:{item.item}", self.tool.name, arguments))
+            fresh.append(item)
+        return fresh, requests, broken
+
+
+class BatchDesk(HeldDesk):
+    """Results of one batch are written together; a call that takes long is written at once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pairs: list[tuple[StepRun, ToolCallRecord]] = []
+
+    def flush(self, run: Run, step: StepSpec, row: StepRun) -> None:
+        """Write the results, the items they end, and the counters, in one transaction."""
+        pairs, self.pairs = self.pairs, []
+        if not pairs:
+            return
+        with transaction.atomic():
+            told = self.write(run)
+            self.results = []
+            ended = [pair for pair in pairs if is_simple(step, *pair)]
+            end_simply(run, step, row, ended, told)
+            for item, record in pairs:
+                if not is_simple(step, item, record):
+                    settle_one(run, step, row, item, record)
+
+
+def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
+    """Does this result end the item as it is, without retry, further rounds or a schema to keep?"""
+    if not record.outcome or step.repeat_until or step.output_schema:
+        return False
+    return record.outcome == ToolCallRecord.Outcome.OK or not may_retry(step.retry, item.attempt, record.error)
+
+
+def end_simply(
+    run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]], told: list[events.Entry]
+) -> None:
+    if not pairs:
+        events.record_many(run, told)
+        return
+    now, failed = timezone.now(), 0
+    for item, record in pairs:
+        item.error = error_of(record)
+        failed += item.error is not None
+        item.status = Status.FAILED if item.error else Status.SUCCEEDED
+        item.output = None if item.error else record.result
+        item.started_at, item.finished_at = record.started_at, now
+        item.lease_expires_at = None
+    ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}
+    if update_each([item for item, _ in pairs], ENDED, where=ours) == len(pairs):
+        counted(run, step, row, done=len(pairs), failed=failed, told=told)
+    else:  # another worker took some of them up
+        recount(row)
+        counted(run, step, row, done=0, failed=0, told=told)
+
+
+def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: ToolCallRecord) -> None:
+    if record.outcome:
+        count(run, step, row, item, partial(settle_call, run, step, item, record))
+        return
+    until = record.details.get("until") if record.waiting_for == "timer" else None
+    wake_at = parse_datetime(until) if until else None
+    waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None, "wake_at": wake_at}
+    items(row).filter(pk=item.pk, status=Status.RUNNING).update(**waiting)

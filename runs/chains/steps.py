@@ -1,0 +1,246 @@
+"""One step of a chain: started, called, settled, tried again. Every write is conditional: of two workers one wins.
+
+A StepRun is `ready` (perhaps not before `wake_at`), `running` (a tool call in some worker), `waiting` (for a child, a
+person, a device) or ended. `item` is -1 for the step itself; the items of a for_each have rows of their own.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agents import schema
+from agents.mapping import MappingError, holds, map_input
+from agents.spec import StepSpec
+from runs.events import record as events
+from runs.models import Approval, Run, StepRun
+from runs.rules.plan import backoff_s, may_retry
+
+Status = StepRun.Status
+OPEN = (Status.READY, Status.RUNNING, Status.WAITING)
+END = ("status", "output", "error", "finished_at", "wake_at", "lease_owner", "lease_expires_at")
+
+
+class StepFailed(Exception):
+    """This attempt of the step failed; `code` decides whether another could help."""
+
+    def __init__(self, code: str, message: str, details: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.details = details
+
+    def as_json(self) -> dict[str, Any]:
+        error = {"code": self.code, "message": str(self)}
+        return error | {"details": self.details} if self.details else error
+
+
+def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
+    """The mapped input; a row that has one keeps it (another attempt, or a person's edit). Raises StepFailed."""
+    if row.input is not None:
+        return row.input
+    try:
+        return map_input(step.input, with_round(scope, row))
+    except MappingError as error:
+        raise StepFailed(
+            error.code, f"input of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None
+        )
+
+
+def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
+    return {**scope, "round": row.repeat, "previous": row.output}
+
+
+# -- approval before a step ----------------------------------------------------------------
+
+
+def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) -> None:
+    """Put the question to the run's person; the row waits."""
+    until = timezone.now() + timedelta(seconds=step.approval_expires_s)
+    with transaction.atomic():
+        if not claim(row, Status.WAITING, attempt=False):
+            return
+        approval = Approval.objects.create(
+            run=run,
+            step=row,
+            tool=step.target or step.target_kind,
+            reason=f"step “{step.key}” asks before it starts",
+            arguments=given,
+            expires_at=min(filter(None, [until, run.deadline])),
+            default=settings.APPROVAL_DEFAULT,
+        )
+        StepRun.objects.filter(pk=row.pk).update(input=given)
+        asked = {
+            "id": str(approval.pk), "call": None, "step": row.key, "tool": approval.tool, "arguments": given,
+            "reason": approval.reason, "expires_at": events.rfc3339(approval.expires_at), "default": approval.default,
+        }  # fmt: skip
+        events.record_many(run, [("step.waiting", told_of(row, waiting_for="approval")), ("approval.requested", asked)])
+
+
+def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) -> bool:
+    """Start what was approved, with its edits; end what was not. False while the question is open."""
+    if approval.status == Approval.Status.OPEN:
+        return False
+    if approval.status == Approval.Status.APPROVED:
+        edited = approval.edited_arguments
+        fields = {"input": edited} if edited is not None else {}
+        StepRun.objects.filter(pk=row.pk, status=Status.WAITING).update(status=Status.READY, wake_at=None, **fields)
+        return True
+    word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person said no"
+    message = f"{word}: {approval.note}" if approval.note else word
+    code = "approval_expired" if approval.status == Approval.Status.EXPIRED else "approval_denied"
+    return settle(run, step, row, error={"code": code, "message": message})
+
+
+# -- claiming and settling ------------------------------------------------------------------
+
+
+def claim(
+    row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
+) -> bool:
+    """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
+    now = timezone.now()
+    fields: dict[str, Any] = {
+        "status": status,
+        "wake_at": None,
+        "lease_owner": owner,
+        "lease_expires_at": now + timedelta(seconds=lease_s) if lease_s else None,
+        "started_at": row.started_at or now,
+        **more,
+    }
+    won = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt, repeat=row.repeat).update(
+        **fields, attempt=F("attempt") + (1 if attempt else 0)
+    )
+    if won:
+        row.attempt += 1 if attempt else 0
+        for name, value in fields.items():
+            setattr(row, name, value)
+    return bool(won)
+
+
+@transaction.atomic
+def settle(
+    run: Run,
+    step: StepSpec,
+    row: StepRun,
+    *,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    told: Sequence[Any] = (),
+) -> bool:
+    """End this attempt: try again later, go another round, or end the row. False when it had been settled already.
+
+    `told` are events that come before.
+    """
+    error = error or schema_error(step, output)
+    if error is None and step.repeat_until:
+        again, error = another_round(step, row, output, run)
+        if again:
+            events.record_many(run, told)
+            return next_round(run, step, row, output)
+    if error and may_retry(step.retry, row.attempt, error):
+        wake_at = timezone.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
+        events.record_many(run, told)
+        return put_back(run, row, wake_at=wake_at, error=error)
+    kept = row.output if error and output is None else output
+    return end(run, row, Status.FAILED if error else Status.SUCCEEDED, output=kept, error=error, told=told)
+
+
+def end(
+    run: Run,
+    row: StepRun,
+    status: str,
+    *,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    told: Sequence[Any] = (),
+) -> bool:
+    """Write the end of a row once; False when it had ended already."""
+    rows = open_rows(row)
+    before = {name: getattr(row, name) for name in END}
+    close(row, status, output=output, error=error)
+    if not rows.update(**{name: getattr(row, name) for name in END}):
+        for name, value in before.items():
+            setattr(row, name, value)
+        events.record_many(run, told)
+        return False
+    events.record_many(run, [*told, *([finished(row)] if row.item < 0 else [])])
+    return True
+
+
+def close(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
+    """Set the columns END on the row, which is not written."""
+    row.status, row.output, row.error, row.finished_at = status, output, error, timezone.now()
+    row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
+
+
+def finished(row: StepRun) -> events.Entry:
+    return "step.finished", told_of(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+
+
+def open_rows(row: StepRun) -> Any:
+    return StepRun.objects.filter(pk=row.pk, status__in=OPEN, attempt=row.attempt, repeat=row.repeat)
+
+
+def schema_error(step: StepSpec, output: Any) -> dict[str, Any] | None:
+    if not step.output_schema:
+        return None
+    problems = schema.validate(step.output_schema, output)
+    if not problems:
+        return None
+    return {"code": "output_invalid", "message": f"the output breaks the step's schema: {problems[0]['message']}"}
+
+
+def another_round(step: StepSpec, row: StepRun, output: Any, run: Run) -> tuple[bool, dict[str, Any] | None]:
+    """(again, error): is the condition of repeat_until still false, and may it go round once more?"""
+    scope = {"output": output, "previous": row.output, "round": row.repeat, "input": run.input}
+    try:
+        if holds(step.repeat_until.condition, scope):
+            return False, None
+    except MappingError as error:
+        return False, {"code": error.code, "message": f"repeat_until: {error}"}
+    if row.repeat + 1 < step.repeat_until.limit:
+        return True, None
+    limit = step.repeat_until.limit
+    return False, {"code": "repeat_limit", "message": f"`{step.repeat_until.condition}` did not hold in {limit} rounds"}
+
+
+def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
+    """The row is ready again, with a new input. A yes was to what was shown: it does not answer for another round."""
+    done = put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
+    if done and step.approval and row.item < 0:
+        Approval.objects.filter(step=row).update(step=None)
+        row._state.fields_cache.pop("approval_before", None)
+    return done
+
+
+def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
+    """The row is ready again, now or at `wake_at`; its call and child stay in their own records."""
+    done = open_rows(row).update(
+        status=Status.READY, wake_at=wake_at, child=None, call=None, lease_owner="", lease_expires_at=None, **fields
+    )
+    if done:
+        for name, value in {"status": Status.READY, "wake_at": wake_at, **fields}.items():
+            setattr(row, name, value)
+        if wake_at and row.item < 0:
+            tell(
+                run, "step.waiting", row, until=events.rfc3339(wake_at), attempt=row.attempt, error=fields.get("error")
+            )
+    return bool(done)
+
+
+def wall_ms(row: StepRun) -> float | None:
+    if row.started_at is None or row.finished_at is None:
+        return None
+    return (row.finished_at - row.started_at).total_seconds() * 1000
+
+
+def told_of(row: StepRun, **more: Any) -> dict[str, Any]:
+    return {"step": str(row.pk), "key": row.key, "item": row.item, **more}
+
+
+def tell(run: Run, type: str, row: StepRun, **more: Any) -> None:
+    events.record(run, type, told_of(row, **more))

@@ -1,0 +1,1 @@
+"""Events of runs: recorded, broadcast, streamed and waited for."""

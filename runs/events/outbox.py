@@ -1,0 +1,107 @@
+"""What follows from a run's events, written in the transaction that records them: deliveries and trigger firings.
+
+The tick sends and starts them; neither an event without its delivery nor a delivery without its event can be left over.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, IntegerField, Q
+from django.utils import timezone
+
+from plumbing.prepared import Select
+from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
+
+DEFAULT_EVENTS = ("run.finished",)
+TOLD = frozenset(
+    [
+        "run.started", "run.waiting", "run.resumed", "run.cancel_requested", "run.finished",
+        "approval.requested", "approval.decided",
+    ]
+)  # fmt: skip
+NOTICES = frozenset(["schedule.paused"])
+
+
+def tells(entries: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Is anything among these events that a webhook or a trigger may want to hear?"""
+    return any(type in TOLD for type, _ in entries)
+
+
+def listeners(owner: Any) -> Q:
+    """Does this person have a webhook or a trigger on runs? Read each time: the first one made misses nothing."""
+    return Q(Exists(Webhook.objects.filter(owner_id=owner, enabled=True).order_by())) | Q(
+        Exists(Trigger.objects.filter(owner_id=owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by())
+    )
+
+
+HEARD = Select(
+    lambda at: get_user_model().objects.filter(listeners(at.owner), pk=at.owner).values_list("pk"),
+    owner=IntegerField(),
+)
+
+
+def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
+    """Deliveries and firings for these events of a run whose person has a webhook or a trigger (HEARD)."""
+    told = [(type, data) for type, data in entries if type in TOLD]
+    queue_events(run, told)
+    if run.parent_id is None and any(type == "run.finished" for type, _ in told):
+        fire_ended(run)
+
+
+def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
+    for webhook in Webhook.objects.filter(owner_id=run.principal_id, enabled=True):
+        wanted = webhook.events or DEFAULT_EVENTS
+        create(webhook, [(type, body_of(run, type, data)) for type, data in told if type in wanted])
+
+
+def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
+    """Something that is no run event, such as schedule.paused: to every address of the owner that did not narrow it."""
+    for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True):
+        if not webhook.events or type in webhook.events:
+            create(webhook, [(type, {"type": type, "at": timezone.now().isoformat(), "data": data})])
+
+
+def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
+    now = timezone.now()
+    rows = [WebhookDelivery(webhook=webhook, type=type, body=body, next_attempt_at=now) for type, body in bodies]
+    WebhookDelivery.objects.bulk_create(rows)
+
+
+def body_of(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
+    chain = run.chain_version.chain.name if run.chain_version_id else None
+    return {
+        "type": type,
+        "at": timezone.now().isoformat(),
+        "run": str(run.pk),
+        "agent": run.agent.name if run.agent_id else None,
+        "chain": chain,
+        "trigger": run.trigger,
+        "url": f"{settings.PUBLIC_URL}/api/v1/runs/{run.pk}",
+        "data": data,
+    }
+
+
+def fire_ended(run: Run) -> None:
+    """Triggers of the run's person on the end of such a run; the run's id is the key, so each fires once."""
+    chain_id = run.chain_version.chain_id if run.chain_version_id else None
+    rows = Trigger.objects.filter(owner_id=run.principal_id, enabled=True, kind=Trigger.Kind.RUN_ENDED)
+    rows = rows.filter(Q(on_agent=None) | Q(on_agent_id=run.agent_id), Q(on_chain=None) | Q(on_chain_id=chain_id))
+    firings = [
+        TriggerFiring(trigger=trigger, key=str(run.pk), event=ended_event(run))
+        for trigger in rows
+        if not trigger.on_status or run.status in trigger.on_status
+    ]
+    TriggerFiring.objects.bulk_create(firings, ignore_conflicts=True)
+
+
+def ended_event(run: Run) -> dict[str, Any]:
+    return {
+        "run": str(run.pk),
+        "status": run.status,
+        "agent": run.agent.name if run.agent_id else None,
+        "chain": run.chain_version.chain.name if run.chain_version_id else None,
+        "output": run.output,
+        "error": run.error,
+        "line": run.metadata.get("line", []),
+    }

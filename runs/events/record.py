@@ -1,0 +1,233 @@
+"""What happened in a run: a numbered row, then a broadcast once it is committed.
+
+Deltas of a reply are broadcast only; the text so far is kept beside, for those who join late.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from plumbing import broadcast
+from plumbing.prepared import Question
+from plumbing.rows import insert
+from runs.models import EventPayload, Run, RunEvent
+from runs.models.numbers import take_numbers
+
+from . import outbox
+
+# The closed list: docs/reference/events.md describes each, a test compares.
+TYPES = {
+    "run.queued": "The message was taken; data: trigger, agent.",
+    "run.routed": "The router chose an agent; data: agent, method, reason, candidates.",
+    "run.started": "A worker took the run; data: attempt.",
+    "run.waiting": "The run waits and holds no worker; data: waiting_for, until.",
+    "run.resumed": "A wait is over and the run goes on; data: attempt.",
+    "run.recovered": "A worker vanished and another took over; data: attempt.",
+    "run.progress": "An outside executor told how far it is; data: message.",
+    "run.cancel_requested": "Somebody asked to stop the run; data: by, reason.",
+    "run.finished": "The run ended; data: status, reply, output, error, usage, counts.",
+    "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",
+    "model.finished": "The model answered; data: turn, model, text, tool_calls, tokens, cost, wall_ms.",
+    "model.failed": "The model did not answer; data: turn, code, message.",
+    "tool.called": "A tool call was recorded; data: id, name, arguments, kind.",
+    "tool.denied": "Policy refused a call; data: id, name, reason.",
+    "tool.log": "A tool wrote a log line; data: id, message.",
+    "tool.progress": "A tool told how far it is; data: id, message, fraction.",
+    "tool.finished": "A call has its result; data: id, name, outcome, result, error, wall_ms.",
+    "approval.requested": "A person is asked; data: id, tool, arguments, expires_at, default.",
+    "approval.decided": "The person, or the clock, answered; data: id, status, by, note.",
+    "child.chosen": "A delegated task found its agent; data: id, capability, agent, reason, candidates.",
+    "child.started": "A child run was started; data: run, agent or chain.",
+    "child.finished": "A child run ended; data: run, status.",
+    "step.started": "A chain step started; data: step, key, item.",
+    "step.finished": "A chain step ended; data: step, key, item, status.",
+    "step.waiting": "A chain step waits; data: step, key, item, until.",
+    "chain.progress": "A for_each step moved on; data: key, done, failed, total.",
+    "stuck.warned": "The run goes round in circles and was told so; data: reason.",
+    "session.summarised": "Older messages were put into the summary; data: to.",
+}
+LARGE = 16_000  # bytes of JSON; more than that stands in a row of its own and is cut in the broadcast
+TEXT_KEPT_S = 600
+EXPECTED_S = 10  # a promised watcher has subscribed by then
+ENDS = "muster:ends"  # the channel that announces each end to the requests that wait for it
+
+
+def group_of(run_id: Any) -> str:
+    return f"run.{run_id}"
+
+
+def deltas_of(run_id: Any) -> str:
+    return f"run.{run_id}.deltas"
+
+
+Entry = tuple[str, dict[str, Any]]
+
+
+def record(run: Run, type: str, data: dict[str, Any] | None = None) -> None:
+    """One event: row now, broadcast on commit."""
+    record_many(run, [(type, data or {})])
+
+
+def record_many(run: Run, entries: Iterable[Entry]) -> None:
+    """Several events in order: one number range, one insert, one publish."""
+    entries = list(entries)
+    if entries:
+        with transaction.atomic(savepoint=False):
+            record_with(run, entries)
+
+
+def record_with(
+    run: Run,
+    entries: list[Entry],
+    *,
+    where: dict[str, Any] | None = None,
+    values: dict[str, Any] | None = None,
+    asking: Sequence[Question] = (),
+) -> list[bool] | None:
+    """Events together with a change of the run's row, in one statement: `values` are set where `where` still holds.
+
+    The answers to what is asked; None, and nothing written, where it does not. Must be called in a transaction.
+    """
+    heard = [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
+    taken = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard])
+    if taken is None:
+        return None
+    last, *answers = map(int, taken)
+    write(run, entries, last, is_heard=bool(heard and answers.pop()))
+    return list(map(bool, answers))
+
+
+def write(run: Run, entries: list[Entry], last: int, *, is_heard: bool) -> None:
+    """Insert events whose numbers, up to `last`, are taken, and what `is_heard` by others; broadcast on commit."""
+    unknown = [type for type, _ in entries if type not in TYPES]
+    if unknown:
+        raise ValueError(f"unknown event types {unknown}; add them to runs.events.TYPES and the docs")
+    if entries:
+        run.last_event = last
+        now = timezone.now()
+        first = last - len(entries) + 1
+        rows = [
+            RunEvent(run_id=run.pk, seq=first + place, type=type, at=now, data=data)
+            for place, (type, data) in enumerate(entries)
+        ]
+        payloads = [set_aside(row) for row in rows if len(json.dumps(row.data, default=str)) > LARGE]
+        insert(*rows)
+        if is_heard:
+            outbox.put(run, entries)
+        if payloads:
+            EventPayload.objects.bulk_create(payloads)
+        group = group_of(run.pk)
+        messages = [(group, {"type": "run.event", "event": as_json(row)}) for row in rows]
+        ended = next((row.data for row in rows if row.type == "run.finished"), None)
+        notices = [(ENDS, json.dumps({"run": str(run.pk), "data": ended}, default=str))] if ended else []
+        transaction.on_commit(lambda: broadcast.publish_many(messages, plain=notices))
+
+
+def set_aside(row: RunEvent) -> EventPayload:
+    """Keep the whole data beside; the row keeps what is short."""
+    payload = EventPayload(event=row, data=row.data)
+    row.data = {key: cut(value) for key, value in row.data.items()} | {"is_cut": True}
+    return payload
+
+
+def cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if len(text) <= 2000 else f"{text[:2000]}…"
+
+
+def as_json(event: RunEvent) -> dict[str, Any]:
+    return {
+        "run": str(event.run_id),
+        "seq": event.seq,
+        "type": event.type,
+        "at": rfc3339(event.at),
+        "data": event.data,
+    }
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Deltas:
+    """Text of one reply on its way to those who watch: the first piece at once, then one message each `every` s."""
+
+    def __init__(self, run_id: Any, turn: int, *, every: float = 0.05) -> None:
+        self.run_id = str(run_id)
+        self.turn = turn
+        self.every = every
+        self.text = ""
+        self.sent = 0
+        self.last = 0.0
+
+    def write(self, piece: str) -> None:
+        self.text += piece
+        if time.monotonic() - self.last >= self.every:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.sent == len(self.text):
+            return
+        data = {"turn": self.turn, "offset": self.sent, "text": self.text[self.sent :]}
+        event = {"run": self.run_id, "seq": None, "type": "message.delta", "data": data}
+        keep_text(self.run_id, self.turn, self.text)
+        broadcast.publish(deltas_of(self.run_id), {"type": "run.event", "event": event})
+        self.sent = len(self.text)
+        self.last = time.monotonic()
+
+
+def text_key(run_id: Any) -> str:
+    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'muster')}:text:{run_id}"
+
+
+def keep_text(run_id: Any, turn: int, text: str) -> None:
+    if not broadcast.is_shared():
+        return
+    try:
+        broadcast.line().ask(("SET", text_key(run_id), json.dumps({"turn": turn, "text": text}), "EX", TEXT_KEPT_S))
+    except redis.RedisError:
+        pass  # only late joiners miss something, and the finished message holds it all
+
+
+def text_so_far(run_id: Any) -> dict[str, Any] | None:
+    """{"turn", "text"} of the reply being written now, or None."""
+    if not broadcast.is_shared():
+        return None
+    try:
+        (kept,) = broadcast.line().ask(("GET", text_key(run_id)))
+    except redis.RedisError:
+        return None
+    return json.loads(kept) if kept else None
+
+
+def has_watchers(run_id: Any) -> bool:
+    """Does anybody listen for deltas, or will in a moment? Else the model is asked for the whole answer at once."""
+    if not broadcast.is_shared():
+        return True
+    numsub = ("PUBSUB", "NUMSUB", broadcast.group_channel(deltas_of(run_id)))
+    try:
+        (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", watch_key(run_id)))
+    except redis.RedisError:
+        return False
+    return bool(count or expected)
+
+
+def expect_watcher(run_id: Any) -> None:
+    """Say before a run is queued that somebody is about to listen: a worker may be faster than their subscription."""
+    if not broadcast.is_shared():
+        return
+    try:
+        broadcast.line().ask(("SET", watch_key(run_id), "1", "EX", EXPECTED_S))
+    except redis.RedisError:
+        pass  # they get the answer whole
+
+
+def watch_key(run_id: Any) -> str:
+    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'muster')}:watched:{run_id}"

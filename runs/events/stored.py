@@ -1,0 +1,50 @@
+"""Stored events of a run, read in slices. Their data stays the JSON text that it is in the row, and their time text."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from django.db.models import IntegerField, TextField, UUIDField
+from django.db.models.functions import Cast
+
+from plumbing.prepared import Select
+from plumbing.threads import in_thread
+from runs.models import RunEvent
+
+from .frames import Frame
+
+SLICE = 1000
+
+
+async def stored(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
+    """Events after a number, up to `SLICE` at a time, never none."""
+    while True:
+        batch = await in_thread(read, run_id, after)
+        if batch:
+            yield batch
+        if len(batch) < SLICE:
+            return
+        after = batch[-1].seq or after
+
+
+def read(run_id: Any, after: int) -> list[Frame]:
+    run = str(run_id)
+    rows = STORED.all(run=run_id, after=after)
+    return [Frame(run, type, data, seq=seq, at=rfc3339(at)) for seq, type, at, data in rows]
+
+
+def rfc3339(at: str) -> str:
+    """Of a moment as databases write it, in UTC: “2026-06-01 08:00:00.123456”, the fraction and “+00” as may be."""
+    fraction = at[20:].partition("+")[0]
+    return f"{at[:10]}T{at[11:19]}.{fraction[:3]:0<3}Z"
+
+
+STORED = Select(
+    lambda at: (
+        RunEvent.objects.filter(run_id=at.run, seq__gt=at.after)
+        .order_by("seq")
+        .annotate(moment=Cast("at", TextField()), text=Cast("data", TextField()))
+        .values_list("seq", "type", "moment", "text")[:SLICE]
+    ),
+    run=UUIDField(),
+    after=IntegerField(),
+)

@@ -1,0 +1,1 @@
+"""Figures about runs: dashboard, metrics, usage, track records."""

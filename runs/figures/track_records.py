@@ -1,0 +1,133 @@
+"""How agents have done: success rate, latency, cost, errors, over time. From run rows, one query a window."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Case, Count, DurationField, ExpressionWrapper, F, IntegerField, QuerySet, Sum, Value, When
+from django.db.models.functions import TruncDay, TruncHour
+from django.utils import timezone
+
+from runs.models import Run
+
+from .dashboard import first_id_at
+
+WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
+# Upper edges of the latency classes in seconds; a percentile lies in one, as far as its share reaches.
+EDGES = (0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300, 900, 3600)
+GOOD = (Run.Status.SUCCEEDED, Run.Status.PARTIAL)
+
+
+@dataclass(slots=True)
+class Figure:
+    """One agent in one window. Cost in US dollars; percentiles in seconds, from latency classes."""
+
+    runs: int = 0
+    succeeded: int = 0
+    cancelled: int = 0
+    cost: Decimal = Decimal(0)
+    tokens: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    classes: Counter[int] = field(default_factory=Counter)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.runs += row["runs"]
+        self.cost += row["spent"] or 0
+        self.tokens += (row["tokens_in"] or 0) + (row["tokens_out"] or 0)
+        self.classes[row["latency"]] += row["runs"]
+        if row["status"] in GOOD:
+            self.succeeded += row["runs"]
+        elif row["status"] == Run.Status.CANCELLED:
+            self.cancelled += row["runs"]
+        else:
+            self.errors[row["error__code"] or row["status"]] += row["runs"]
+
+    @property
+    def success_rate(self) -> float:
+        """Of the runs that nobody cancelled, with one success and one failure taken for granted (Laplace)."""
+        counted = self.runs - self.cancelled
+        return (self.succeeded + 1) / (counted + 2)
+
+    @property
+    def p50_s(self) -> float:
+        return self.percentile(0.5)
+
+    @property
+    def p95_s(self) -> float:
+        return self.percentile(0.95)
+
+    def percentile(self, share: float) -> float:
+        wanted, below = share * self.runs, 0
+        for index in sorted(self.classes):
+            count = self.classes[index]
+            if below + count >= wanted and count:
+                lower = EDGES[index - 1] if index else 0.0
+                upper = EDGES[index] if index < len(EDGES) else EDGES[-1] * 2
+                return round(lower + (upper - lower) * (wanted - below) / count, 3)
+            below += count
+        return 0.0
+
+
+def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
+    """The last week of these agents, over all their users; the router's tie-break. One query."""
+    since = timezone.now() - WINDOWS["week"]
+    found: dict[int, Figure] = {}
+    for row in grouped(Run.objects.filter(agent_id__in=agent_ids), since, "agent_id"):
+        found.setdefault(row["agent_id"], Figure()).add(row)
+    return found
+
+
+Parts = list[tuple[datetime, Figure]]
+
+
+def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> tuple[Figure, Parts]:
+    """The whole window and its parts (hours of a day or an hour, days of the rest), oldest first. One query."""
+    since = (now or timezone.now()) - WINDOWS[window]
+    truncated = TruncHour("created_at") if window in ("hour", "day") else TruncDay("created_at")
+    total = Figure()
+    parts: dict[datetime, Figure] = {}
+    for row in grouped(runs.annotate(part=truncated), since, "part"):
+        total.add(row)
+        parts.setdefault(row["part"], Figure()).add(row)
+    return total, sorted(parts.items())
+
+
+def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> dict[str, Figure]:
+    """Each agent's figures in the window, by name. One query."""
+    since = (now or timezone.now()) - WINDOWS[window]
+    found: dict[str, Figure] = {}
+    for row in grouped(runs.filter(agent__isnull=False), since, "agent__name"):
+        found.setdefault(row["agent__name"], Figure()).add(row)
+    return found
+
+
+def grouped(runs: QuerySet[Run], since: datetime, by: str) -> Sequence[dict[str, Any]]:
+    """Ended runs counted by group, status, error and latency class."""
+    took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
+    edges = [When(took__lte=timedelta(seconds=edge), then=Value(index)) for index, edge in enumerate(EDGES)]
+    latency = Case(*edges, default=Value(len(EDGES)), output_field=IntegerField())
+    recent = runs.order_by().filter(pk__gte=first_id_at(since))  # ids are in order of time: an index on it
+    ended = recent.filter(status__in=Run.DONE, finished_at__isnull=False)
+    return (
+        ended.annotate(took=took)
+        .annotate(latency=latency)
+        .values(by, "status", "error__code", "latency")
+        .annotate(runs=Count("pk"), spent=Sum("cost"), tokens_in=Sum("input_tokens"), tokens_out=Sum("output_tokens"))
+    )
+
+
+def as_json(figure: Figure) -> dict[str, Any]:
+    return {
+        "runs": figure.runs,
+        "succeeded": figure.succeeded,
+        "cancelled": figure.cancelled,
+        "success_rate": round(figure.success_rate, 4) if figure.runs else None,
+        "p50_s": figure.p50_s,
+        "p95_s": figure.p95_s,
+        "cost": str(figure.cost.normalize()) if figure.cost else "0",
+        "tokens": figure.tokens,
+        "errors": [{"code": code, "count": count} for code, count in figure.errors.most_common(10)],
+    }

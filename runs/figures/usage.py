@@ -1,0 +1,46 @@
+"""Tokens, cost and runs by agent, user or day, from run rows in one query a table."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Avg, Count, F, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
+
+from runs.models import Run
+
+GROUPS = {"agent": "agent__name", "user": "principal__username", "day": "day", "status": "status"}
+
+
+def table(runs: QuerySet[Run], *, by: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    """One row a group: {by, runs, failed, input_tokens, output_tokens, cost}; cost in US dollars as text."""
+    column = GROUPS[by]
+    runs = runs.filter(created_at__gte=since, created_at__lt=until)
+    if by == "day":
+        runs = runs.annotate(day=TruncDate("created_at"))
+    rows = (
+        runs.order_by()
+        .values(column)
+        .annotate(
+            runs=Count("pk"),
+            failed=Count("pk", filter=Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])),
+            tokens_in=Sum("input_tokens"),
+            tokens_out=Sum("output_tokens"),
+            spent=Sum("cost"),
+            turns_each=Avg(F("turns")),
+        )
+        .order_by(column)
+    )
+    return [as_row(row, by, column) for row in rows]
+
+
+def as_row(row: dict[str, Any], by: str, column: str) -> dict[str, Any]:
+    return {
+        by: str(row[column]) if row[column] is not None else None,
+        "runs": row["runs"],
+        "failed": row["failed"],
+        "input_tokens": row["tokens_in"] or 0,
+        "output_tokens": row["tokens_out"] or 0,
+        "cost": str((row["spent"] or Decimal(0)).normalize()),
+        "turns": round(row["turns_each"] or 0, 2),
+    }

@@ -1,0 +1,111 @@
+"""Once more: a chain from the step that failed, a message with the version it ran with or the one that is live."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from agents import schema
+from agents.exceptions import Conflict, Invalid
+from agents.models import Agent
+from runs.models import Message, Run, Session
+
+from . import chains
+from . import messages as intake
+
+
+def retry(
+    run: Run,
+    *,
+    user: Any,
+    step: str | None = None,
+    input: Any = None,
+    live: bool = False,
+    key: Any = None,
+    idempotency_key: str | None = None,
+) -> Run:
+    """A new run, linked by metadata.retry_of. Raises Conflict, Invalid and whatever intake refuses.
+
+    The same idempotency key finds the run that it started before; another request under it is a mismatch.
+    """
+    request_hash = schema.sha256_of(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
+    if idempotency_key and (earlier := intake.earlier_run(user, idempotency_key, request_hash)):
+        return earlier
+    under = {"idempotency_key": idempotency_key, "request_hash": request_hash}
+    if not run.chain_version_id:
+        return of_message(run, user=user, step=step, input=input, live=live, key=key, **under)
+    try:
+        return chains.retry(run, user=user, step=step, input=input, key=key, **under)
+    except IntegrityError:
+        earlier = intake.earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+
+
+def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool, **more: Any) -> Run:
+    if step is not None:
+        raise Invalid("Only runs of chains have steps.", code="unknown_step", hint="Leave “step” out.")
+    refuse(run)
+    message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if message is None:
+        raise Conflict("The message of this run is gone.", code="message_gone", hint="Send it anew.")
+    session = session_of(run, message)
+    taken = intake.accept_message(
+        user=user,
+        parts=message.content,
+        agent=agent_of(run, user),
+        session=session,
+        input=run.input if input is None else input,
+        version=None if live else run.version,
+        trigger=Run.Trigger.MANUAL,
+        metadata=linked(run),
+        **more,
+    )
+    if taken.session.pk != session.pk:
+        session.delete()  # a fork that nobody needs: the same request came twice at once
+    return taken.run
+
+
+def refuse(run: Run) -> None:
+    if not run.is_done:
+        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+    if run.parent_id:
+        raise Conflict("This run is part of another.", code="is_child", hint=f"Retry run {run.root_pk}.")
+    if run.trigger == Run.Trigger.EXTERNAL:
+        raise Conflict("An outside executor did this run.", code="is_external", hint="POST /api/v1/runs/ another.")
+
+
+def linked(run: Run) -> dict[str, Any]:
+    """Its metadata, and which runs the new one takes the place of: the model is not told of them."""
+    before = [str(pk) for pk in ids_in(run.metadata.get("instead_of"))]
+    return {**run.metadata, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
+
+
+def agent_of(run: Run, user: Any) -> Agent | None:
+    """None where no agent had been found for it: the router looks again."""
+    if run.agent_id is None:
+        return None
+    agents = Agent.objects.visible_to(user).select_related("published", "provider")
+    agent = agents.filter(pk=run.agent_id).first()
+    if agent is None:
+        raise Conflict("You can no longer see the agent of this run.", code="target_not_visible")
+    return agent
+
+
+def session_of(run: Run, message: Message) -> Session:
+    """The run's own session, where nothing was said since; else one that begins with what was said before."""
+    last = Run.objects.filter(session=run.session_id, parent=None).order_by("-id").values_list("pk", flat=True).first()
+    assert run.session is not None  # its message is in it
+    return run.session if last == run.pk else run.session.fork(before=message.seq)
+
+
+def ids_in(value: Any) -> list[UUID]:
+    """Metadata may hold anything: the run ids in a list."""
+    found = []
+    for one in value if isinstance(value, list) else ():
+        try:
+            found.append(UUID(str(one)))
+        except ValueError:
+            continue
+    return found

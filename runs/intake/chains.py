@@ -1,0 +1,226 @@
+"""Runs of chains as rows: made new, made as a child, made again from the step that failed."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Conflict, Invalid
+from agents.graph import needs_of
+from agents.models import Chain, ChainVersion
+from agents.spec import ChainSpec
+from plumbing.rows import insert_each
+from runs.events import record as events
+from runs.exceptions import BrokenInput
+from runs.lifecycle import queue
+from runs.models import Run, RunEvent, StepRun
+
+KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED)
+
+
+def prepare(
+    *,
+    user: Any,
+    version: ChainVersion,
+    input: Any,
+    trigger: str = Run.Trigger.MANUAL,
+    timeout: float | None = None,
+    **fields: Any,
+) -> Run:
+    """A run of a chain, checked and not stored. Raises BrokenInput where the input breaks the chain's schema."""
+    spec = version.read_spec()
+    check_input(spec, input)
+    limit = min(filter(None, [spec.timeout_s, timeout, float(settings.MAX_RUN_S)]))
+    return Run(
+        principal=user,
+        chain_version=version,
+        trigger=trigger,
+        input=input if input is not None else {},
+        deadline=timezone.now() + timedelta(seconds=limit),
+        last_event=1,
+        **fields,
+    )
+
+
+@transaction.atomic
+def insert(runs: list[Run]) -> None:
+    """Store prepared runs with their first event, and have workers take them."""
+    insert_each(runs)
+    insert_each([queued(run) for run in runs])
+    for run in runs:
+        queue.enqueue(run.pk)
+
+
+def queued(run: Run) -> RunEvent:
+    told = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
+    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=told)
+
+
+def create(**order: Any) -> Run:
+    """A queued run, as `prepare` makes it."""
+    run = prepare(**order)
+    insert([run])
+    return run
+
+
+def check_input(spec: ChainSpec, input: Any) -> None:
+    if not spec.input_schema:
+        return
+    if problems := schema.validate(spec.input_schema, input if input is not None else {}):
+        details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
+        raise BrokenInput(hint=f"GET /api/v1/chains/{spec.name} shows input_schema.", details=details)
+
+
+def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: float) -> Run:
+    """A sub-chain's run; the caller links it to its step in the same transaction."""
+    until = timezone.now() + timedelta(seconds=timeout_s)
+    child = create(
+        user=parent.principal,
+        version=version,
+        input=input,
+        trigger=Run.Trigger.CHAIN,
+        timeout=timeout_s,
+        parent=parent,
+        root_id=parent.root_pk,
+        depth=parent.depth,
+        has_untrusted=parent.has_untrusted,
+        metadata=parent.metadata,
+    )
+    if parent.deadline and parent.deadline < until:
+        Run.objects.filter(pk=child.pk, deadline__gt=parent.deadline).update(deadline=parent.deadline)
+    events.record(parent, "child.started", {"run": str(child.pk), "chain": version.read_spec().name})
+    return child
+
+
+def nesting(run: Run) -> int:
+    """How many chains stand above and including this run."""
+    depth = 0
+    current: Run | None = run
+    while current is not None and depth <= 20:
+        depth += 1 if current.chain_version_id else 0
+        current = current.parent
+    return depth
+
+
+def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
+    """A new run that goes on from the failed step (or the one named); what ended well keeps its output.
+
+    `input` replaces the mapped input of that step, `fields` are columns of the new run.
+    Raises Conflict while the run is live or ended well.
+    """
+    if not run.is_done:
+        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+    chain = Chain.objects.visible_to(user).filter(pk=run.chain_version.chain_id).first()
+    if chain is None or not chain.enabled:
+        raise Conflict("You can no longer see the chain of this run, or it is switched off.", code="target_not_visible")
+    spec = run.chain_version.read_spec()
+    begin = starting_points(run, spec, step)
+    limit = min(spec.timeout_s, float(settings.MAX_RUN_S))
+    again = Run(
+        principal=user,
+        chain_version=run.chain_version,
+        trigger=Run.Trigger.MANUAL,
+        input=run.input,
+        deadline=timezone.now() + timedelta(seconds=limit),
+        metadata={**run.metadata, "retry_of": str(run.pk)},
+        has_untrusted=run.has_untrusted,
+        last_event=1,
+        **fields,
+    )
+    with transaction.atomic():
+        insert([again])
+        copy_steps(run, again, spec, begin, input)
+    return again
+
+
+def starting_points(run: Run, spec: ChainSpec, step: str | None) -> set[str]:
+    if step is not None:
+        if step not in {each.key for each in spec.steps}:
+            raise Invalid(f"This chain has no step “{step}”.", code="unknown_step")
+        return {step}
+    unfinished = StepRun.objects.filter(run=run, item=-1).exclude(status__in=KEPT)
+    found = set(unfinished.values_list("key", flat=True))
+    if not found and run.status == Run.Status.SUCCEEDED:
+        raise Conflict("This run ended well; there is nothing to retry.", hint="Name a step, or start the chain again.")
+    return found
+
+
+def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: Any) -> None:
+    """Rows of ended steps that do not come after a starting point; of a for_each also the items that ended well."""
+    redone = begin | downstream(spec, begin)
+    rows = list(StepRun.objects.filter(run=run))
+    kept = [copied(row, again) for row in rows if row.key not in redone and row.status in KEPT]
+    if input is not None:
+        if len(begin) != 1:
+            raise Invalid(
+                "An edited input needs one step.",
+                hint="Name the step.",
+                details=[{"step": key} for key in sorted(begin)],
+            )
+        kept.append(StepRun(run=again, key=next(iter(begin)), input=input))
+    else:
+        kept += [row for key in begin for row in half_done(run, again, [row for row in rows if row.key == key])]
+    StepRun.objects.bulk_create(kept)
+
+
+def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
+    """A for_each that got part of the way: its items anew, those that ended well as they are."""
+    main = next((row for row in rows if row.item < 0 and row.total), None)
+    items = [row for row in rows if row.item >= 0]
+    if main is None or len(items) != main.total:
+        return []
+    well = [copied(row, again) for row in items if row.status in KEPT]
+    open_items = [StepRun(run=again, key=row.key, item=row.item) for row in items if row.status not in KEPT]
+    fresh = StepRun(
+        run=again, key=main.key, status=StepRun.Status.RUNNING, input=main.input, total=main.total, done=len(well),
+        started_at=timezone.now(), attempt=1,
+    )  # fmt: skip
+    return [fresh, *well, *open_items]
+
+
+def copied(row: StepRun, again: Run) -> StepRun:
+    names = (
+        "key",
+        "item",
+        "status",
+        "child_id",
+        "call_id",
+        "total",
+        "done",
+        "failed",
+        "attempt",
+        "repeat",
+        "input",
+        "output",
+        "error",
+    )
+    times = {"started_at": row.started_at, "finished_at": row.finished_at}
+    return StepRun(run=again, **{name: getattr(row, name) for name in names}, **times)
+
+
+def downstream(spec: ChainSpec, begin: set[str]) -> set[str]:
+    """All steps that follow from these, fallbacks that stand in for them too."""
+    from_needs = needs_map(spec)
+    found: set[str] = set()
+    waiting = list(begin)
+    while waiting:
+        key = waiting.pop()
+        for follower in from_needs.get(key, ()):
+            if follower not in found:
+                found.add(follower)
+                waiting.append(follower)
+    return found
+
+
+def needs_map(spec: ChainSpec) -> dict[str, list[str]]:
+    followers: dict[str, list[str]] = {}
+    for key, needs in needs_of(spec).items():
+        for need in needs:
+            followers.setdefault(need, []).append(key)
+    for step in spec.steps:
+        if step.on_error == "fallback":
+            followers.setdefault(step.key, []).append(step.fallback)
+    return followers

@@ -1,0 +1,197 @@
+"""Child runs: an agent called by another (a minion), a chain's agent step. All is checked before a row is made."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import MusterError
+from agents.models import Agent, AgentVersion
+from agents.spec import AgentSpec
+from agents.tools import CallPending, ToolFailed, ToolResult
+from runs.events import record as events
+from runs.lifecycle import queue
+from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
+
+from . import context
+
+
+def spawn(
+    parent: Run,
+    agent: Agent | str,
+    *,
+    text: str = "",
+    input: Any = None,
+    call: ToolCallRecord,
+    sources: list[dict[str, Any]] | None = None,
+) -> ToolResult:
+    """What a minion's toolset calls: start the child once, then raise CallPending until it has ended.
+
+    The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for a child that ended badly.
+    """
+    child = Run.objects.filter(parent_call=call).select_related("agent").first()
+    if child is None:
+        child = start_child(parent, callable_agent(parent, agent), text=text, input=input, call=call, sources=sources)
+    if not child.is_done:
+        raise CallPending("child", until=child.deadline, reference=str(child.pk))
+    return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
+
+
+def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
+    """The published agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
+    agents = Agent.objects.visible_to(parent.principal).select_related("published", "provider")
+    name = wanted if isinstance(wanted, str) else wanted.name
+    try:
+        agent = agents.named(parent.principal, name) if isinstance(wanted, str) else agents.filter(pk=wanted.pk).first()
+    except MusterError as error:
+        raise ToolFailed(str(error), code="unknown_agent")
+    if agent is None:
+        raise ToolFailed(f"There is no agent “{name}” that this run's principal can see.", code="unknown_agent")
+    if agent.published is None or not agent.enabled:
+        raise ToolFailed(f"Agent “{name}” has no published version, or is switched off.", code="not_published")
+    limit = depth_limit(parent)
+    if parent.depth + 1 > limit:
+        raise ToolFailed(f"Agents may call agents {limit} deep here.", code="too_deep")
+    if agent.pk in {run.agent_id for run in lineage(parent)}:
+        raise ToolFailed(f"Agent “{name}” is already at work above this call.", code="cycle")
+    return agent
+
+
+def depth_limit(run: Run) -> int:
+    """The root agent's limit; a session's variable may only narrow it."""
+    root = Run.objects.select_related("version").get(pk=run.root_pk) if run.root_id else run
+    limit = root.version.read_spec().max_agent_depth if root.version else settings.MAX_AGENT_DEPTH
+    if run.session is not None and "max_agent_depth" in run.session.variables:
+        limit = min(limit, int(run.session.variables["max_agent_depth"]))
+    return limit
+
+
+def lineage(run: Run | None) -> list[Run]:
+    """This run and its ancestors, nearest first."""
+    found: list[Run] = []
+    while run is not None:
+        found.append(run)
+        run = run.parent
+    return found
+
+
+def start_child(
+    parent: Run,
+    agent: Agent,
+    *,
+    text: str = "",
+    input: Any = None,
+    version: AgentVersion | None = None,
+    call: ToolCallRecord | None = None,
+    policy: dict[str, Any] | None = None,
+    sources: list[dict[str, Any]] | None = None,
+    timeout_s: float | None = None,
+    trigger: str = Run.Trigger.AGENT,
+    metadata: dict[str, Any] | None = None,
+) -> Run:
+    """A queued child run in a child session. Raises ToolFailed where input or context break a rule."""
+    version = version or agent.published
+    if version is None:
+        raise ToolFailed(f"Agent “{agent.name}” is not published.", code="not_published")
+    spec = checked_spec(version, input)
+    told = context.gather(parent, sources or [])
+    depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
+    try:
+        with transaction.atomic():
+            session = open_child_session(parent, agent, depth=depth, limit=depth_limit(parent), told=told)
+            child = Run(
+                principal_id=parent.principal_id,
+                agent=agent,
+                version=version,
+                session=session,
+                parent=parent,
+                root_id=parent.root_pk,
+                parent_call=call,
+                depth=depth,
+                trigger=trigger,
+                input=input,
+                policy=policy or {},
+                has_untrusted=parent.has_untrusted,
+                metadata={**parent.metadata, **(metadata or {})},
+                deadline=child_deadline(parent, timeout_s or spec.timeout_s),
+                last_event=1,
+            )
+            child.save(force_insert=True)
+            session.add_message(Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child)
+            tell_of(child, parent, agent.name)
+            queue.enqueue(child.pk)
+    except IntegrityError:
+        if call is None:
+            raise
+        return Run.objects.select_related("agent").get(parent_call=call)  # a second worker was first
+    return child
+
+
+def checked_spec(version: AgentVersion, input: Any) -> AgentSpec:
+    spec = version.read_spec()
+    if spec.input_schema and (problems := schema.validate(spec.input_schema, input)):
+        raise ToolFailed(f"input of “{spec.name}”: {problems[0]['message']}", code="input_invalid", details=problems)
+    return spec
+
+
+def tell_of(child: Run, parent: Run, agent: str) -> None:
+    queued = {"trigger": child.trigger, "agent": agent}
+    RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
+    events.record(parent, "child.started", {"run": str(child.pk), "agent": agent})
+
+
+def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, told: str) -> Session:
+    variables = {
+        "agent_depth": depth,
+        "max_agent_depth": limit,
+        "can_spawn": depth < limit,
+        "parent_session": str(parent.session_id) if parent.session_id else None,
+    }
+    if told:
+        variables["context"] = told
+    return Session(
+        owner_id=parent.principal_id,
+        agent=agent,
+        parent_id=parent.session_id,
+        depth=depth,
+        device=parent.session.device if parent.session else None,
+        has_untrusted=parent.has_untrusted,
+        variables=variables,
+    )
+
+
+def child_deadline(parent: Run, timeout_s: float) -> Any:
+    own = timezone.now() + timedelta(seconds=timeout_s)
+    return min(own, parent.deadline) if parent.deadline else own
+
+
+def result_of(child: Run) -> dict[str, Any]:
+    """A child's end as its caller sees it, with where it came from."""
+    if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
+        error = child.error or {}
+        name = child.agent.name if child.agent else "the chain"
+        raise ToolFailed(
+            f"{name} ended {child.status}: {error.get('message', '')}",
+            code=f"child_{child.status}",
+            details={"run": str(child.pk), "error": error},
+        )
+    return {
+        "reply": reply_text(child),
+        "output": child.output,
+        "run": str(child.pk),
+        "agent": child.agent.name if child.agent else None,
+        "status": child.status,
+    }
+
+
+def reply_text(run: Run) -> str:
+    message = Message.objects.filter(run=run, role=Message.Role.ASSISTANT).order_by("-seq").first()
+    return message.text if message else ""
+
+
+def own_input(given: dict[str, Any]) -> dict[str, Any] | None:
+    """What of a step's input is the agent's own, beside the message and what the step is told."""
+    return {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")} or None

@@ -1,0 +1,78 @@
+"""What a child session is told of the world it was made in: each source names one thing, a missing one refuses."""
+
+from typing import Any
+from uuid import UUID
+
+from agents.tools import ToolFailed
+from runs.models import Message, Run, RunFile, Session
+
+LIMIT = 20_000  # characters of one source
+COMPACT = 600
+
+
+def gather(parent: Run, sources: Any) -> str:
+    """The sources' text, one block each. Raises ToolFailed for a source that is unknown or not the principal's."""
+    if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
+        raise ToolFailed('context sources are a list of objects such as {"source": "summary"}', code="unknown_source")
+    return "\n\n".join(read(parent, source) for source in sources)
+
+
+def read(parent: Run, source: dict[str, Any]) -> str:
+    reader = READERS.get(str(source.get("source", "")))
+    if reader is None:
+        known = ", ".join(sorted(READERS))
+        raise ToolFailed(f"unknown context source {source.get('source')!r}; known: {known}", code="unknown_source")
+    text = reader(parent, source)
+    return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[cut: {len(text) - LIMIT} more characters]"
+
+
+def summary(parent: Run, source: dict[str, Any]) -> str:
+    session = own_session(parent, source)
+    return session.summary or transcript(parent, {**source, "last": 10})
+
+
+def compact_summary(parent: Run, source: dict[str, Any]) -> str:
+    text = summary(parent, source)
+    return text if len(text) <= COMPACT else f"…{text[-COMPACT:]}"
+
+
+def transcript(parent: Run, source: dict[str, Any]) -> str:
+    session = own_session(parent, source)
+    last = source.get("last", 10)
+    if isinstance(last, bool) or not isinstance(last, int):
+        raise ToolFailed(f"“last” of a context source is a whole number, not {last!r}", code="unknown_source")
+    last = min(max(last, 1), 200)
+    rows = Message.objects.filter(session=session).order_by("-seq")[:last]
+    return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
+
+
+def file(parent: Run, source: dict[str, Any]) -> str:
+    row = RunFile.objects.filter(pk=checked_id(source), owner_id=parent.principal_id).first()
+    if row is None:
+        raise ToolFailed("that file is not there", code="unknown_file")
+    return f"File {row.name}:\n{bytes(row.content).decode('utf-8', 'replace')}"
+
+
+def own_session(parent: Run, source: dict[str, Any]) -> Session:
+    """The parent's session, or another one of the same person."""
+    wanted = checked_id(source) if source.get("id") else parent.session_id
+    session = Session.objects.filter(pk=wanted, owner_id=parent.principal_id).first() if wanted else None
+    if session is None:
+        raise ToolFailed("that session is not there", code="unknown_session")
+    return session
+
+
+def checked_id(source: dict[str, Any]) -> str:
+    try:
+        return str(UUID(str(source.get("id")).removeprefix("file:")))
+    except ValueError:
+        raise ToolFailed(f"{source.get('id')!r} is no id", code="unknown_source")
+
+
+READERS = {
+    "summary": summary,
+    "compact_summary": compact_summary,
+    "session": transcript,
+    "transcript": transcript,
+    "file": file,
+}

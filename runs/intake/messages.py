@@ -1,0 +1,335 @@
+"""The one door: every message that starts a run comes in here, whoever brought it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Conflict, Invalid, NotFound
+from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
+from agents.spec import AgentSpec
+from plumbing.rows import insert, insert_each
+from runs.events import record as events
+from runs.exceptions import BrokenInput, IdempotencyMismatch, NotPublished, ProviderDisabled, SessionBusy, SessionClosed
+from runs.lifecycle import endings, queue
+from runs.models import Message, Run, RunEvent, Session
+from runs.models.session import text_of
+
+from . import chains
+from .parts import parsed_id, problem_of
+
+NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
+ON_BUSY = ("reject", "enqueue", "interrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A run that will be worked on. `is_new` is False where an idempotency key found an earlier one."""
+
+    run: Run
+    session: Session
+    is_new: bool
+
+
+def accept_message(
+    *,
+    user: Any,
+    text: str | None = None,
+    parts: list[dict[str, Any]] | None = None,
+    agent: Agent | str | None = None,
+    session: Session | str | None = None,
+    input: Any = None,
+    idempotency_key: str | None = None,
+    request_hash: str = "",
+    on_busy: str = "reject",
+    device: str | None = None,
+    is_watched: bool = False,
+    **more: Any,
+) -> Accepted:
+    """Take a message for `agent` (None: the router chooses) and queue its run; `more` as in message_run.
+
+    `is_watched`: the caller will follow it. `request_hash`: what stands for the body under its idempotency key.
+
+    Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
+    """
+    content = checked_parts(user, text, parts)
+    if idempotency_key:
+        asked = {**more, "device": device}
+        request_hash = request_hash or hash_of_request(content, agent, session, input, asked)
+    if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
+        return earlier
+    run = message_run(user=user, agent=agent, input=input, **more)
+    run.idempotency_key, run.request_hash = idempotency_key, request_hash
+    try:
+        with transaction.atomic():
+            session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
+            insert(run)  # before its session, where that is new: foreign keys are checked at the commit
+            session.add_message(Message.Role.USER, content, run=run)
+            insert(first_event(run))
+            if is_watched:
+                events.expect_watcher(run.pk)
+            if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
+                queue.enqueue(run.pk)
+    except IntegrityError:
+        earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+    return Accepted(run, session, is_new=True)
+
+
+def message_run(
+    *,
+    user: Any,
+    agent: Agent | str | None,
+    input: Any = None,
+    metadata: dict[str, Any] | None = None,
+    key: ApiKey | None = None,
+    trigger: str = Run.Trigger.MESSAGE,
+    version: AgentVersion | int | None = None,
+    policy: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Run:
+    """The run of a message, all checks of its agent made; not stored, and in no session yet."""
+    chosen, version, spec = checked_agent(user, agent, version)
+    check_input(spec, input)
+    return Run(
+        principal=user,
+        agent=chosen,
+        version=version,
+        trigger=trigger,
+        key=key,
+        input=input,
+        policy=policy or {},
+        metadata=metadata or {},
+        deadline=deadline_for(spec, timeout),
+        last_event=1,
+    )
+
+
+def first_event(run: Run) -> RunEvent:
+    queued = {"trigger": run.trigger, "agent": run.agent.name if run.agent else None}
+    return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=queued)
+
+
+@transaction.atomic
+def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
+    """Queue many (run, text, device) at once, as message_run made them, each with a session of its own."""
+    messages = []
+    for run, text, device in runs:
+        run.session = Session(
+            owner=run.principal, agent=run.agent, title=text[:80].strip(), device=device,
+            variables={"agent_depth": 0}, last_seq=1,
+        )  # fmt: skip
+        content = [{"type": "text", "text": text}]
+        messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
+    insert_each([run.session for run, _, _ in runs])
+    insert_each([run for run, _, _ in runs])
+    insert_each(messages)
+    insert_each([first_event(run) for run, _, _ in runs])
+    for run, _, _ in runs:
+        queue.enqueue(run.pk)
+
+
+def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:
+    """Queue a run of a chain; `more` as in chain_run. Raises NotFound, NotPublished, BrokenInput, IdempotencyMismatch.
+
+    The same idempotency key finds the run that it started before.
+    """
+    if isinstance(chain, str):
+        chain = Chain.objects.select_related("published").named(user, chain)
+    request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
+    if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
+        return earlier
+    run = chain_run(user=user, chain=chain, input=input, **more)
+    run.idempotency_key, run.request_hash = idempotency_key, request_hash
+    try:
+        chains.insert([run])
+    except IntegrityError:
+        earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier  # the same request came twice at once; the other one was first
+    return run
+
+
+def chain_run(
+    *,
+    user: Any,
+    chain: Chain,
+    input: Any = None,
+    version: ChainVersion | None = None,
+    trigger: str = Run.Trigger.MANUAL,
+    key: ApiKey | None = None,
+    metadata: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Run:
+    """The run as it would be stored (chain_runs.insert), all checks made. Raises NotPublished, BrokenInput."""
+    version = version or chain.published
+    if version is None or not chain.enabled:
+        raise NotPublished(
+            f"Chain “{chain.name}” has no published version, or is switched off.",
+            hint=f"POST /api/v1/chains/{chain.name}/publish first.",
+        )
+    if isinstance(input, dict) and isinstance(input.get("device"), str):
+        metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
+    fields = {"key": key, "metadata": metadata or {}}
+    return chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+
+
+def hash_of_start(chain: Chain, input: Any, asked: dict[str, Any]) -> str:
+    return schema.sha256_of(["chain", chain.name, input, *rest_of(asked)])
+
+
+def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: dict[str, Any]) -> str:
+    names = [getattr(agent, "name", agent), str(getattr(session, "pk", session) or "")]
+    return schema.sha256_of([content, *names, input, *rest_of(asked)])
+
+
+def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """What else of a request changes what is done; nothing where it says nothing of it."""
+    found = {name: asked[name] for name in ("metadata", "timeout", "device") if asked.get(name)}
+    if version := asked.get("version"):
+        found["version"] = getattr(version, "number", version)
+    return [found] if found else []
+
+
+def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
+    """What this key started before; another body under it is a conflict."""
+    run = earlier_run(user, idempotency_key, request_hash)
+    if run is None:
+        return None
+    if run.session is None:
+        raise Conflict(
+            "The conversation that this key began is deleted.", code="session_deleted", hint="Use a new key."
+        )
+    return Accepted(run, run.session, is_new=False)
+
+
+def earlier_run(user: Any, idempotency_key: str, request_hash: str) -> Run | None:
+    run = (
+        Run.objects.select_related("session", "agent", "version", "chain_version__chain")
+        .filter(principal=user, idempotency_key=idempotency_key)
+        .first()
+    )
+    if run is not None and run.request_hash != request_hash:
+        raise IdempotencyMismatch(hint="Use a new Idempotency-Key for another request.")
+    return run
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Content parts of the message; plain text becomes one. Raises Invalid with one detail a fault."""
+    content = parts if parts is not None else [{"type": "text", "text": text or ""}]
+    problems = [
+        {"field": f"message.{place}", "code": "invalid", "message": problem}
+        for place, part in enumerate(content)
+        if (problem := problem_of(user, part))
+    ]
+    if not content or not any(
+        part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)
+    ):
+        problems.append({"field": "message", "code": "empty", "message": "the message is empty"})
+    if problems:
+        raise Invalid(
+            "The message is not valid.", hint="Send text, or parts of type text, image or file.", details=problems
+        )
+    return content
+
+
+def checked_agent(
+    user: Any, agent: Any, version: AgentVersion | int | None
+) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
+    """The agent, the version that will run, and its spec; all None where the router is to choose."""
+    if agent is None:
+        return None, None, None
+    if isinstance(agent, str):
+        agent = NAMED.named(user, agent)
+    version = find_version(agent, version) if isinstance(version, int) else version or agent.published
+    if version is None or not agent.enabled:
+        raise NotPublished(
+            f"Agent “{agent.name}” has no published version, or is switched off.",
+            hint=f"POST /api/v1/agents/{agent.name}/publish first.",
+        )
+    if not agent.provider.enabled:
+        raise ProviderDisabled(
+            f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
+        )
+    return agent, version, version.read_spec()
+
+
+def find_version(agent: Agent, number: int) -> AgentVersion:
+    """An earlier version of the agent, to compare it with what is live. Raises Invalid."""
+    version = agent.versions.filter(number=number).first()
+    if version is None:
+        raise Invalid(f"“{agent.name}” has no version {number}.", code="unknown_version")
+    return version
+
+
+def check_input(spec: AgentSpec | None, input: Any) -> None:
+    if spec is None or not spec.input_schema:
+        return
+    problems = schema.validate(spec.input_schema, input if input is not None else {})
+    if problems:
+        details = [
+            {"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]}
+            for problem in problems
+        ]
+        raise BrokenInput(hint=f"GET /api/v1/agents/{spec.name} shows input_schema.", details=details)
+
+
+def deadline_for(spec: AgentSpec | None, timeout: float | None) -> datetime:
+    limits = [settings.MAX_RUN_S, spec.timeout_s if spec else settings.MAX_RUN_S, timeout or settings.MAX_RUN_S]
+    return timezone.now() + timedelta(seconds=min(limits))
+
+
+# -- the session ------------------------------------------------------------------------------------------------------
+
+
+def place_in_session(
+    run: Run, session: Session | str | None, agent: Agent | None, on_busy: str, *, device: str | None, title: str
+) -> Session:
+    """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet."""
+    if session is None:
+        run.session = Session(
+            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0}
+        )
+        return run.session
+    run.session = locked_session(run.principal, session)
+    if run.session.status == Session.Status.CLOSED:
+        raise SessionClosed(hint="Start another session.")
+    if agent is not None and run.session.agent_id not in (None, agent.pk):
+        raise Invalid(
+            f"This session belongs to agent “{run.session.agent}”.",
+            hint="Send to that agent, or start another session.",
+        )
+    run.has_untrusted = run.session.has_untrusted
+    if busy := endings.session_is_busy(run.session):
+        queue_behind(run, busy, on_busy)
+    return run.session
+
+
+def locked_session(user: Any, session: Session | str) -> Session:
+    wanted = session.pk if isinstance(session, Session) else parsed_id(session)
+    rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
+    found = rows.filter(pk=wanted).first() if wanted else None
+    if found is None:
+        raise NotFound("There is no such session that you can see.", hint="Leave “session” out to start one.")
+    return found
+
+
+def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
+    if on_busy == "reject":
+        raise SessionBusy(
+            hint='Wait for it, or send "on_busy": "enqueue" or "interrupt".', details=[{"run": str(busy.pk)}]
+        )
+    run.after = busy
+    if on_busy == "interrupt":
+        assert run.session is not None  # it is busy
+        run.after = endings.clear(run.session, by=run.principal, reason="interrupted by another message")

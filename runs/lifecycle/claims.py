@@ -1,0 +1,106 @@
+"""How a worker takes a run: one conditional update, then one look at all that its first turn must know."""
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Case, Exists, F, OuterRef, When
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from plumbing.prepared import Select, Update
+from runs.events import outbox
+from runs.events import record as events
+from runs.models import Run
+from runs.models.run import Seen
+
+from . import budgets
+from .leases import worker_name
+
+Status = Run.Status
+
+
+@transaction.atomic
+def claim(run_id: str) -> Run | None:
+    """The run, if it is free to take, and the event that tells of it."""
+    run = take(run_id, worker_name(), numbers=1)
+    if run is not None and run.seen is not None:
+        told = (how_claimed(run), {"attempt": run.attempt})
+        events.write(run, [told], run.last_event, is_heard=run.seen.is_heard)
+    return run
+
+
+def how_claimed(run: Run) -> str:
+    if run.claimed_from == Status.RUNNING:
+        return "run.recovered"
+    return "run.started" if run.attempt == 1 else "run.resumed"
+
+
+def take(run_id: Any, worker: str, *, now: datetime | None = None, numbers: int = 0) -> Run | None:
+    """Take the run for this worker, or None: of two claims one wins (a conditional update decides).
+
+    `numbers` event numbers are taken on the way; the caller writes those events in the same transaction.
+    """
+    now = now or timezone.now()
+    until = now + timedelta(seconds=settings.LEASE_S)
+    if not TAKE.run(run=run_id, worker=worker, now=now, until=until, numbers=numbers):
+        return None
+    run = TAKEN.first(run=run_id)
+    if run is not None:
+        run.seen = seen(run)
+    return run
+
+
+def seen(run: Any) -> Seen:
+    """What was annotated. Which budgets cover a run is open as long as its agent is."""
+    return Seen(
+        at=time.monotonic(),
+        is_heard=run.is_heard,
+        is_budgeted=run.is_budgeted or run.agent_id is None,
+        is_followed=run.is_followed,
+        last_seq=run.session.last_seq if run.session else 0,
+    )
+
+
+TAKE = Update(
+    lambda at: (
+        Run.objects.filter(pk=at.run).claimable(at.now),
+        {
+            "claimed_from": F("status"),
+            "crashes": Case(
+                When(status=Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
+                default=F("crashes"),
+                output_field=models.IntegerField(),
+            ),
+            "status": Status.RUNNING,
+            "waiting_for": "",
+            "wake_at": None,
+            "lease_owner": at.worker,
+            "lease_expires_at": at.until,
+            "attempt": F("attempt") + 1,
+            "last_event": F("last_event") + at.numbers,
+            "started_at": Coalesce("started_at", at.now),
+        },
+    ),
+    run=models.UUIDField(),
+    worker=models.CharField(),
+    now=models.DateTimeField(),
+    until=models.DateTimeField(),
+    numbers=models.IntegerField(),
+)
+PRINCIPAL, AGENT = OuterRef("principal_id"), OuterRef("agent_id")
+TAKEN = Select(
+    lambda at: (
+        Run.objects.select_related("agent", "session")
+        .annotate(
+            is_heard=outbox.listeners(PRINCIPAL),
+            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, member=OuterRef(PRINCIPAL))),
+            is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
+        )
+        .filter(pk=at.run)
+        .order_by()
+    ),
+    run=models.UUIDField(),
+)

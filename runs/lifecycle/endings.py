@@ -1,0 +1,241 @@
+"""How a run stops working: it ends, it waits, it is cancelled, it wakes. Every ending goes through here."""
+
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, UUIDField
+from django.utils import timezone
+
+from devices import calls as device_calls
+from plumbing.prepared import Select
+from runs.events import record as events
+from runs.exceptions import LeaseLost, RunFinished
+from runs.models import Approval, Message, Run, Session, StepRun, ToolCallRecord
+
+from . import queue
+from .leases import Lease, tell_cancelled
+
+Status = Run.Status
+
+
+@transaction.atomic(savepoint=False)
+def finish(
+    run: Run,
+    status: str,
+    *,
+    lease: Lease | None = None,
+    reply: str | None = None,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    tool_calls: list[dict[str, Any]] | None = None,
+    told: list[events.Entry] | None = None,
+) -> bool:
+    """End a run once. With a lease the write is void when another worker took over (LeaseLost).
+
+    `told` are events that come before its end. False when the run had ended already.
+    """
+    values = as_ended(run, status, output, error)
+    before = {name: getattr(run, name) for name in values}
+    for name, value in values.items():
+        setattr(run, name, value)
+    entries = [*(told or []), ("run.finished", summary_of(run, reply))]
+    where = lease.conditions() if lease else {"status": tuple(map(str, Run.LIVE))}
+    asked = [device_calls.WORKED_FOR.any(run=run.pk)]
+    answers = events.record_with(run, entries, where=where, values=values, asking=asked)
+    if answers is None:
+        for name, value in before.items():
+            setattr(run, name, value)
+        if lease:
+            raise LeaseLost(str(run.pk))
+        return False
+    said = None
+    if reply is not None and run.session is not None:
+        content = [{"type": "text", "text": reply}]
+        said = run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
+    is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
+    if not is_well:
+        close_open_work(run, reason=(error or {}).get("code", status))
+    if run.parent_id and any(counts_of(run).values()):
+        Run.objects.filter(pk=run.parent_id).update(
+            **{name: F(name) + number for name, number in counts_of(run).items()}
+        )
+    release_followers(run, said)
+    if answers[0] or not is_well:
+        transaction.on_commit(lambda: tell_devices(run, reply))
+    return True
+
+
+def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
+    """The columns of a run that ends, with what it spent up to now."""
+    return {
+        "status": status,
+        "output": output,
+        "error": error,
+        "waiting_for": "",
+        "wake_at": None,
+        "finished_at": timezone.now(),
+        "lease_owner": "",
+        "lease_expires_at": None,
+        "turns": run.turns,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": run.cost,
+        **untrusted(run),
+    }
+
+
+def tell_devices(run: Run, reply: str | None) -> None:
+    """The devices that worked for it may close their books; what is still open there is stopped."""
+    if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
+        device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
+    device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))
+
+
+def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "reply": reply_json(reply) if reply is not None else None,
+        "output": run.output,
+        "error": run.error,
+        "session": str(run.session_id) if run.session_id else None,
+        "usage": usage_of(run),
+        "counts": counts_of(run),
+        "turns": run.turns,
+        "started_at": events.rfc3339(run.started_at) if run.started_at else None,
+        "finished_at": events.rfc3339(run.finished_at) if run.finished_at else None,
+    }
+
+
+def reply_json(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], "text": text}
+
+
+def usage_of(run: Run) -> dict[str, Any]:
+    return {
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost": f"{Decimal(run.cost).normalize():f}",
+    }
+
+
+def counts_of(run: Run) -> dict[str, int]:
+    return {"processed": run.processed, "created": run.created, "updated": run.updated}
+
+
+def close_open_work(run: Run, *, reason: str) -> None:
+    """A run that failed or was stopped takes its open calls, approvals and children with it."""
+    now = timezone.now()
+    Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
+    ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
+        outcome=ToolCallRecord.Outcome.UNKNOWN,
+        error={"code": reason, "message": "the run ended first"},
+        finished_at=now,
+    )
+    ToolCallRecord.objects.filter(run=run, outcome="").update(
+        outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
+    )
+    StepRun.objects.filter(run=run, finished_at=None).update(status=StepRun.Status.CANCELLED, finished_at=now)
+    for child in Run.objects.filter(parent=run).live():
+        cancel(child, by=None, reason=f"its parent ended: {reason}")
+
+
+FOLLOWERS = Select(
+    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED).values_list("pk"), run=UUIDField()
+)
+
+
+def release_followers(run: Run, said: Message | None) -> None:
+    """Wake the parent that waits for this child, and the next message of the session, whose row `said` has locked."""
+    if run.parent_id:
+        wake(run.parent_id, waiting_for="child")
+    if said is not None and is_last_word(run, said):
+        return
+    for (follower,) in FOLLOWERS.all(run=run.pk):
+        behind = Run.objects.filter(pk=follower, after=run)
+        if run.after_id:  # it ended before its own turn came: who stood behind it stands behind whom it waited for
+            behind.update(after=run.after_id)
+        elif behind.update(after=None, queued_at=timezone.now()):
+            queue.enqueue(follower)
+
+
+def is_last_word(run: Run, said: Message) -> bool:
+    """Whoever follows has brought a message: none came where the claim saw none and this is the very next number."""
+    seen = run.seen
+    return seen is not None and not seen.is_followed and said.seq == seen.last_seq + 1
+
+
+def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
+    """Put a waiting run back on the queue; False where it does not wait (for that). A chain waits for anything."""
+    waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
+    if waiting_for:
+        waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
+    if not waiting.update(status=Status.QUEUED, wake_at=None, queued_at=timezone.now()):
+        return False
+    queue.enqueue(run_id)
+    return True
+
+
+@transaction.atomic
+def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
+    """Let go of the worker. What the run waits for may have come meanwhile: the caller checks after this."""
+    wake_at = min(filter(None, [until, run.deadline]), default=None)
+    lease.write(
+        status=Status.WAITING,
+        waiting_for=waiting_for,
+        wake_at=wake_at,
+        lease_owner="",
+        lease_expires_at=None,
+        turns=run.turns,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        cost=run.cost,
+        **untrusted(run),
+    )
+    run.status = Status.WAITING
+    until_text = events.rfc3339(wake_at) if wake_at else None
+    events.record(run, "run.waiting", {"waiting_for": waiting_for, "until": until_text})
+
+
+@transaction.atomic
+def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
+    """Stop a run, its children and what they wait for. Who holds it is told at once. Raises RunFinished."""
+    now = timezone.now()
+    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
+        cancel_requested_at=now, cancel_reason=reason[:200]
+    ):
+        raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    run.refresh_from_db()
+    who = by.get_username() if by else "system"
+    events.record(run, "run.cancel_requested", {"by": who, "reason": reason})
+    if run.status != Status.RUNNING:
+        finish(run, Status.CANCELLED, error=cancelled_error(run))
+    else:
+        for child in Run.objects.filter(parent=run).live():
+            cancel(child, by=by, reason=reason or "its parent was cancelled")
+    transaction.on_commit(lambda: tell_cancelled([run.pk]))
+    return run
+
+
+def cancelled_error(run: Run) -> dict[str, str]:
+    return {"code": "cancelled", "message": run.cancel_reason or "Somebody stopped this run."}
+
+
+def clear(session: Session, *, by: Any, reason: str) -> Run | None:
+    """Stop whatever a session is at work on, those in line first; the one whose worker has yet to let go of it."""
+    for run in Run.objects.filter(session=session).live().order_by("-id"):
+        with suppress(RunFinished):  # it came to its end by itself
+            cancel(run, by=by, reason=reason)
+    return session_is_busy(session)
+
+
+def session_is_busy(session: Session) -> Run | None:
+    """The run this session is at work on, newest first; in a child session that is a child run."""
+    return Run.objects.filter(session=session).live().order_by("-id").first()
+
+
+def untrusted(run: Run) -> dict[str, bool]:
+    """The mark as a column to write. It is only ever set: another worker may have set it since this row was read."""
+    return {"has_untrusted": True} if run.has_untrusted else {}

@@ -1,0 +1,48 @@
+"""Which worker processes there are, and what each has loaded. A worker that is silent for an hour is forgotten."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from agents.models import Agent
+from registry import factory
+from runs.models import Run, Worker
+
+FORGOTTEN = timedelta(hours=1)
+SILENT = timedelta(minutes=2)  # longer, and it is taken for dead
+MOST = 500  # hashes a row names: those used last
+
+_reported: tuple[str, list[str]] | None = None
+STARTED = timezone.now()
+
+
+def report(name: str, *, runs: int, now: datetime | None = None) -> None:
+    """This process is alive, with these agents in hand. The list is written only when it changed."""
+    global _reported
+    now = now or timezone.now()
+    loaded = factory.loaded_hashes()[-MOST:]
+    fields: dict[str, object] = {"seen_at": now, "runs": runs}
+    if _reported != (name, loaded):
+        fields["loaded"] = loaded
+    if not Worker.objects.filter(name=name).update(**fields):
+        Worker.objects.update_or_create(name=name, defaults={**fields, "loaded": loaded, "started_at": STARTED})
+        Worker.objects.filter(seen_at__lt=now - FORGOTTEN).delete()
+    _reported = (name, loaded)
+
+
+def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
+    """What this person may know of loaded agents: {hash: {"agent", "version", "hash"}}, as they are published now."""
+    rows = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
+    found = rows.exclude(live_hash="").values_list("live_hash", "name", "published__number")
+    return {live_hash: {"agent": name, "version": number, "hash": live_hash} for live_hash, name, number in found}
+
+
+def is_alive(worker: Worker, now: datetime | None = None) -> bool:
+    return (now or timezone.now()) - worker.seen_at < SILENT
+
+
+def runs_of(worker: Worker, user: Any) -> list[Run]:
+    """The runs in its hands that this person may see, oldest first."""
+    rows = Run.objects.all() if user.is_superuser else Run.objects.visible_to(user)
+    return list(rows.filter(lease_owner=worker.name, status=Run.Status.RUNNING).select_related("agent").order_by("pk"))

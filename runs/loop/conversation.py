@@ -1,0 +1,317 @@
+"""One run of one agent: model → tool calls → model …, until there is a reply.
+
+The rows are the state. A turn is written before its calls are made; a run that comes back after a wait, a crash or an
+approval reads its rows and goes on. Nothing is kept in memory that is not in rows.
+"""
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from agents import schema
+from plumbing.rows import insert
+from plumbing.threads import release_connection
+from registry import factory
+from registry.agents import LiveAgent, ModelReply, ModelToolCall
+from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
+from runs.calls import routing, shown
+from runs.calls.desk import COMPLETE, Desk
+from runs.events import record as events
+from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
+from runs.lifecycle import budgets, endings
+from runs.lifecycle.leases import Lease
+from runs.models import ModelCall, Run, ToolCallRecord
+from runs.rules import stuck
+from runs.rules.answers import Step
+from runs.rules.replies import json_of
+
+from . import summary
+
+Status = Run.Status
+OUT_OF_STEPS = "You are out of steps. Answer now with what you have, without tools."
+
+
+class Conversation:
+    """One run of one agent, from its rows to its reply."""
+
+    def __init__(self, run: Run, lease: Lease) -> None:
+        self.run = run
+        self.lease = lease
+        self.live = self.build()
+        self.spec = self.live.spec
+        self.desk = Desk(run, lease, self.live.tools, agent=self.spec.name)
+        self.budgets = budgets.Watch(run)
+        self.records: list[ToolCallRecord] = []  # this run's calls so far, as their rows stand
+        self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
+        self.output_schema = run.policy.get("output_schema") or self.spec.output_schema
+
+    def build(self) -> LiveAgent:
+        """The live agent of this run's version; a run without one asks the router first."""
+        if self.run.agent is None:
+            self.choose_agent()
+        try:
+            is_published = self.run.version_id == self.run.agent.published_id
+            return factory.live_agent(self.run.agent, None if is_published else self.run.version)
+        except CannotBuild as error:
+            raise RunEnded(Status.FAILED, error.code, str(error))
+
+    def choose_agent(self) -> None:
+        run = self.run
+        message = shown.own_messages(run)[0]
+        session_agent = run.session.agent if run.session else None
+        route = routing.choose(run.principal, message.text, run=run, session_agent=session_agent)
+        routing.record(run, route)
+        if route.agent is None:
+            raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
+        run.agent, run.version = route.agent, route.agent.published
+        self.lease.write(agent=run.agent, version=run.version)
+        if run.session is not None and run.session.agent_id is None:
+            run.session.agent = run.agent
+            run.session.save(update_fields=["agent"])
+
+    def hold(self) -> None:
+        """Take turns until there is a reply."""
+        summary.keep_up(self.run, self.live, self.lease)
+        self.messages = shown.opening(self.run, self.spec)
+        if self.run.turns or self.run.attempt > 1:
+            self.catch_up()
+        while True:
+            check_alive(self.run, self.lease)
+            reply, requested = self.turn()
+            if requested:
+                self.make_calls(reply, requested)
+            elif self.conclude(reply):
+                return
+
+    def catch_up(self) -> None:
+        """Finish the last turn's open calls, then show the model all turns so far."""
+        self.run.turns = ModelCall.objects.filter(run=self.run, error__isnull=True).count()
+        self.records = list(ToolCallRecord.objects.filter(run=self.run, parent_call=None).order_by("id"))
+        last = [record for record in self.records if record.turn == self.run.turns]
+        if any(not record.outcome for record in last):
+            self.desk.read_grants()
+            self.desk.resume(last)
+        self.stop_or_wait(last)
+        self.messages += shown.turns(self.run)
+        if last:
+            self.look_for_circles()
+        elif self.run.turns:
+            self.recover_reply()
+
+    def recover_reply(self) -> None:
+        """The model had answered when the worker vanished: the row holds the reply."""
+        call = ModelCall.objects.filter(run=self.run, error__isnull=True).order_by("-turn").first()
+        if call and call.response and not call.response.get("note") and self.end_with(call.response.get("text", "")):
+            raise RunDone
+
+    def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
+        """One model call and the tools it asks for; none in the last turn."""
+        self.budgets.require()
+        self.desk.read_grants()
+        is_last = self.run.turns >= self.max_turns
+        if is_last:
+            self.messages.append({"role": "user", "content": OUT_OF_STEPS})
+        reply = self.ask(tools=[] if is_last else self.desk.offered())
+        return reply, () if is_last else reply.tool_calls
+
+    def ask(self, *, tools: list[str]) -> ModelReply:
+        """The model's answer; its deltas go to whoever watches. No database connection is held meanwhile."""
+        turn = self.run.turns + 1
+        deltas = events.Deltas(self.run.pk, turn) if events.has_watchers(self.run.pk) else None
+        release_connection()
+        try:
+            return self.live.reply(
+                self.messages,
+                tool_names=tools,
+                extra_tools=(COMPLETE,) if self.run.policy.get("step") and tools else (),
+                output_schema=self.output_schema,
+                on_delta=deltas.write if deltas else None,
+                is_cancelled=self.lease.is_cancelled,
+                deadline=self.run.deadline,
+            )
+        except ModelCancelled:
+            check_alive(self.run, self.lease)
+            raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered")
+        except ModelFailed as error:
+            self.write_failure(error, turn)
+            raise RunEnded(Status.FAILED, error.code, str(error))
+        finally:
+            if deltas:
+                deltas.flush()
+
+    def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
+        """The model's answer as a row; its event is for the caller to record in the same transaction."""
+        run = self.run
+        run.turns += 1
+        run.crashes = 0  # who gets a turn done is not what makes workers vanish
+        cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+        run.input_tokens += reply.input_tokens
+        run.output_tokens += reply.output_tokens
+        run.cost += cost
+        figures = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "wall_ms": reply.wall_ms}
+        call = ModelCall(
+            run=run,
+            turn=run.turns,
+            provider=self.live.provider_name,
+            model_name=reply.model_name,
+            started_at=timezone.now(),
+            first_token_ms=reply.first_token_ms,
+            cost=cost,
+            attempts=reply.attempts,
+            request=reply.request if settings.KEEP_RAW else None,
+            response={"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None},
+            **figures,
+        )
+        insert(call)
+        told = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
+        return "model.finished", {**told, **figures, "cost": str(cost)}
+
+    def spent(self) -> dict[str, Any]:
+        """What a turn changes in the run's row."""
+        run = self.run
+        return {
+            "crashes": run.crashes,
+            "turns": run.turns,
+            "input_tokens": run.input_tokens,
+            "output_tokens": run.output_tokens,
+            "cost": run.cost,
+        }
+
+    def write(self, told: list[events.Entry]) -> None:
+        """Events and what was spent, as long as the run is ours."""
+        if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
+            raise LeaseLost(str(self.run.pk))
+
+    def write_failure(self, error: ModelFailed, turn: int) -> None:
+        ModelCall.objects.create(
+            run=self.run,
+            turn=turn,
+            provider=self.live.provider_name,
+            model_name=self.spec.model_name,
+            started_at=timezone.now(),
+            attempts=error.attempts,
+            error={"code": error.code, "message": str(error)},
+        )
+        events.record(self.run, "model.failed", {"turn": turn, "code": error.code, "message": str(error)})
+
+    def make_calls(self, reply: ModelReply, requested: tuple[ModelToolCall, ...]) -> None:
+        """Write the turn in one transaction, make its calls; then wait, end, or show the model what came back."""
+        with transaction.atomic():
+            calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in requested]
+            answered = self.write_answer(reply, calls)
+            records, told = self.desk.record(requested, self.run.turns)
+            self.write([answered, *told])
+        self.records += records
+        self.desk.perform(records)
+        self.stop_or_wait(records)
+        self.messages += shown.turn_messages(reply.text, records)
+        self.look_for_circles()
+
+    def stop_or_wait(self, records: list[ToolCallRecord]) -> None:
+        check_alive(self.run, self.lease)
+        waiting = [record for record in records if not record.outcome and record.waiting_for]
+        if waiting:
+            raise RunWaits(waiting[0].waiting_for, earliest(waiting))
+        for record in records:
+            if record.name == COMPLETE.name and record.kind == COMPLETE.kind and record.outcome == "ok":
+                self.complete(record.result)
+
+    def complete(self, result: Any) -> None:
+        """The model ended its step with a result of its own."""
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        if self.output_schema and (problems := schema.validate(self.output_schema, result)):
+            raise RunEnded(Status.FAILED, "output_invalid", f"the result breaks the schema: {problems[0]['message']}")
+        endings.finish(self.run, Status.SUCCEEDED, lease=self.lease, reply=text, output=result)
+        raise RunDone
+
+    def look_for_circles(self) -> None:
+        """A run that goes round in circles is told once, then stopped."""
+        warned = self.run.policy.get("warned")
+        if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
+            return  # whoever was warned of this turn, and then lost its worker, has yet to hear it
+        verdict = stuck.check([Step.of(record) for record in self.records], was_warned=bool(warned))
+        if verdict is None:
+            return
+        if verdict.stop:
+            raise RunEnded(Status.FAILED, "stuck", verdict.reason)
+        self.run.policy = {**self.run.policy, "warned": {"turn": self.run.turns, "reason": verdict.reason}}
+        self.lease.write(policy=self.run.policy)
+        events.record(self.run, "stuck.warned", {"reason": verdict.reason})
+        self.messages.append({"role": "user", "content": verdict.reason})
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    @transaction.atomic
+    def conclude(self, reply: ModelReply) -> bool:
+        """A reply without calls ends the run once it keeps the output schema; one repair turn is given."""
+        told = [self.write_answer(reply, [])]
+        return self.end_with(reply.text, told)
+
+    def end_with(self, text: str, told: list[events.Entry] | None = None) -> bool:
+        """End the run with this text, or ask once for a repair (False)."""
+        if self.output_schema is None:
+            return self.finish(text, told=told)
+        output, problem = json_of(text, self.output_schema)
+        if problem is None:
+            return self.finish(text, told=told, output=output)
+        if self.was_repaired():
+            error = {"code": "output_invalid", "message": f"{problem}; the reply began: {text[:300]}"}
+            return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, told=told)
+        self.ask_for_repair(problem, told or [])
+        return False
+
+    def was_repaired(self) -> bool:
+        return ModelCall.objects.filter(run=self.run, response__note__isnull=False).exists()
+
+    def ask_for_repair(self, problem: str, told: list[events.Entry]) -> None:
+        note = f"Your answer is not valid: {problem}. Answer again with JSON only, nothing around it."
+        call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True).latest("id")
+        call.response = {**(call.response or {}), "note": note}
+        call.save(update_fields=["response"])
+        self.write(told)
+        self.messages += [
+            {"role": "assistant", "content": (call.response or {}).get("text", "")},
+            {"role": "user", "content": note},
+        ]
+
+    def finish(self, text: str, *, told: list[events.Entry] | None = None, output: Any = None) -> bool:
+        """Succeeded; partial when the steps ran out, failed when the model said nothing at all."""
+        status, error = Status.SUCCEEDED, None
+        if self.run.turns > self.max_turns:
+            status, error = Status.PARTIAL, {"code": "step_limit", "message": f"out of {self.max_turns} steps"}
+        if not text.strip():
+            status = Status.FAILED
+            error = error or {"code": "empty_reply", "message": "the model answered with nothing"}
+        calls = shown.remembered_calls(self.records)
+        return endings.finish(
+            self.run,
+            status,
+            lease=self.lease,
+            reply=text or None,
+            output=output,
+            error=error,
+            tool_calls=calls,
+            told=told,
+        )
+
+
+def check_alive(run: Run, lease: Lease) -> None:
+    """Between any two actions: cancelled, lost or too late?"""
+    if lease.lost.is_set():
+        raise LeaseLost(str(run.pk))
+    if lease.is_cancelled():
+        run.refresh_from_db(fields=["cancel_reason"])
+        raise RunEnded(Status.CANCELLED, "cancelled", endings.cancelled_error(run)["message"])
+    if run.deadline and timezone.now() >= run.deadline:
+        raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed")
+
+
+def earliest(records: list[ToolCallRecord]) -> Any:
+    """When the first of these waits is over, as far as it is known."""
+    times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
+    times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
+    return min(times, default=None)

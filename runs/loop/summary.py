@@ -1,0 +1,58 @@
+"""A running summary of a long session, written by the agent's own model when older messages no longer fit."""
+
+from agents.spec import AgentSpec
+from registry.agents import LiveAgent
+from registry.exceptions import ModelCancelled, ModelFailed
+from runs.calls import shown
+from runs.events import record as events
+from runs.lifecycle import budgets
+from runs.lifecycle.leases import Lease
+from runs.models import Message, Run, Session
+
+ASK = (
+    "Summarise the conversation below for your own later use: facts, decisions, names, numbers, open questions. "
+    "At most 200 words. Keep what the earlier summary says unless it was corrected."
+)
+
+
+def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
+    """Put messages that fall out of the context into the summary. A model that fails leaves things as they are."""
+    session, spec = run.session, live.spec
+    if session is None or spec.session_context != "summary":
+        return
+    older = falling_out(session, spec, run)
+    if not older:
+        return
+    budgets.Watch(run).require()
+    text = "\n".join(f"{message.role}: {message.words}" for message in older)
+    text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot sum up
+    earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
+    asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
+    try:
+        reply = live.reply(asked, tool_names=(), is_cancelled=lease.is_cancelled, deadline=run.deadline)
+    except (ModelFailed, ModelCancelled):
+        return
+    run.input_tokens += reply.input_tokens
+    run.output_tokens += reply.output_tokens
+    run.cost += live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+    if not reply.text.strip():
+        return  # an empty summary would forget everything
+    session.summary, session.summarised_to = reply.text, older[-1].seq
+    session.save(update_fields=["summary", "summarised_to"])
+    events.record(run, "session.summarised", {"to": session.summarised_to})
+
+
+def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
+    """The messages before this run that are to be summarised, oldest first: none while all are still shown.
+
+    In portions, not at every message: what stays takes half of the tokens at most.
+    """
+    own = shown.own_messages(run)
+    until = own[0].seq if own else session.last_seq + 1  # what waits for its turn was not answered yet
+    before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
+    rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * shown.CHARS_PER_TOKEN
+    are_few = len(rows) <= shown.most_messages(spec)
+    if are_few and len(list(shown.fitting(rows, budget, run.principal_id))) == len(rows):
+        return []
+    keep = len(list(shown.fitting(rows[: spec.context_messages], budget // 2, run.principal_id)))
+    return rows[keep:][::-1]

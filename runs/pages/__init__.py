@@ -1,0 +1,1 @@
+"""The pages: server-rendered views, the waterfall and the chain pictures."""

@@ -1,0 +1,69 @@
+"""The inbox of approvals: what waits for this person, and what was decided."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import MusterError
+from runs.calls import approvals
+from runs.models import Approval
+
+from .base import page, pretty, signed_in, tell
+
+OPEN_SHOWN, DECIDED_SHOWN = 100, 30
+
+
+@signed_in
+def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
+    """Open questions first. `failed` is what somebody typed that could not be taken: (approval, text, complaint)."""
+    mine = Approval.objects.visible_to(request.user).select_related("run__agent", "run__chain_version__chain")
+    waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
+    for approval in waiting:
+        approval.typed, approval.complaint = pretty(approval.arguments), ""
+        if failed and failed[0] == approval.pk:
+            approval.typed, approval.complaint = failed[1], failed[2]
+    decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
+    shown = page(request, "approvals.html", "Approvals", waiting=waiting, decided=decided)
+    shown.status_code = status
+    return shown
+
+
+@require_POST
+@signed_in
+def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+    approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
+    if approval is None:
+        raise Http404("There is no such approval of yours.")
+    typed = request.POST.get("arguments", "")
+    try:
+        arguments = read_arguments(typed, approval)
+    except ValueError as error:
+        return inbox(request, failed=(pk, typed, f"This is not a JSON object: {error}"), status=422)
+    try:
+        approvals.decide(
+            approval, request.POST.get("decision", ""), by=request.user, arguments=arguments,
+            note=request.POST.get("note", ""), source=request.META.get("REMOTE_ADDR", ""),
+        )  # fmt: skip
+    except MusterError as error:
+        if error.status == 422:
+            said = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
+            return inbox(request, failed=(pk, typed, " ".join(said)), status=422)
+        tell(request, error)
+    else:
+        messages.success(request, f"{approval.tool}: {approval.status}. The run goes on.")
+    return redirect("page:approvals")
+
+
+def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
+    """Edited arguments, or None where they are as they were. Raises ValueError."""
+    if not typed.strip():
+        return None
+    arguments = json.loads(typed)
+    if not isinstance(arguments, dict):
+        raise ValueError("write {…}")
+    return None if arguments == approval.arguments else arguments

@@ -1,0 +1,136 @@
+"""What all pages share: the shell's navigation, the person's rows, JSON for the eye, and paging by key."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+
+from agents.exceptions import MusterError
+from runs.models import Approval, Run
+from runs.rules.timing import TimingError, zone_named
+
+NAVIGATION = [
+    [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
+    [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
+    [
+        ("Functions", "functions", "functions"),
+        ("Chains", "chains", "chains"),
+        ("Devices", "devices", "devices"),
+        ("Connections", "connections", "connections"),
+    ],
+    [("Audit", "audit", "audit"), ("First steps", "start", "start")],
+]
+STAFF = [("Admin", "admin:index", "admin")]
+PAGE = 50
+
+
+def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
+    """A page inside the shell."""
+    count = Approval.objects.visible_to(request.user).open().count()
+    shell = {"title": title, "navigation": navigation(request, count), "open_approvals": count}
+    return render(request, f"muster/{template}", {**shell, **context})
+
+
+def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str, Any]]]:
+    staff = [*STAFF] if request.user.is_staff else []
+    groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
+    shown = [[one for entry in group if (one := item(request, entry, open_approvals))] for group in groups]
+    return [group for group in shown if group]
+
+
+def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any] | None:
+    name, route, icon = entry
+    url = url_or_none(route if ":" in route or route == "docs" else f"page:{route}")
+    if url is None:
+        return None
+    here = request.path == url or (url != "/" and request.path.startswith(url))
+    count = open_approvals if icon == "approvals" else 0
+    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": count}
+
+
+def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Only for people who are signed in; a refusal becomes a message on the page it came from."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        with timezone.override(zone_of(request)):
+            try:
+                return view(request, *args, **kwargs)
+            except MusterError as error:
+                return refused(request, error)
+
+    return login_required(guarded)
+
+
+def zone_of(request: HttpRequest) -> tzinfo:
+    """The viewer's zone, which page.js keeps in a cookie; UTC before that, or where nobody knows such a zone."""
+    try:
+        return zone_named(request.COOKIES.get("zone", "UTC")[:64])
+    except TimingError:
+        return UTC
+
+
+def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
+    said = {"title": "That did not work" if error.status != 404 else "Not found", "error": error}
+    shell = {"navigation": navigation(request, 0)}
+    return render(request, "muster/refused.html", {**shell, **said}, status=error.status)
+
+
+def tell(request: HttpRequest, error: MusterError) -> None:
+    """The refusal as a message, for a page that is shown again."""
+    words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
+    messages.error(request, " ".join(word for word in words if word))
+
+
+def seen_runs(request: HttpRequest) -> QuerySet[Run]:
+    """One's own runs; a superuser may look at everyone's (`?everyone=1`)."""
+    if sees_everyone(request):
+        return Run.objects.all()
+    return Run.objects.visible_to(request.user)
+
+
+def sees_everyone(request: HttpRequest) -> bool:
+    return bool(request.user.is_superuser and request.GET.get("everyone"))
+
+
+def pretty(value: Any) -> str:
+    """JSON for the eye."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list[Any], str]:
+    """One page of rows ordered by a falling UUID, and the query of the next page ("" for none)."""
+    before = uuid_in(request.GET.get("before", ""))
+    if before:
+        rows = rows.filter(pk__lt=before)
+    found = list(rows.order_by("-pk")[: size + 1])
+    if len(found) <= size:
+        return found, ""
+    query = request.GET.copy()
+    query["before"] = str(found[size - 1].pk)
+    return found[:size], query.urlencode()
+
+
+def uuid_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def url_or_none(name: str, *args: Any) -> str | None:
+    """The address of a page of another app, where it is there."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return None

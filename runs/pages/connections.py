@@ -1,0 +1,38 @@
+"""Cloud accounts and servers that tools reach: connect, look at their health, approve what servers offer."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from connectors.exceptions import reconnect_link
+from connectors.logins.providers import SERVICES
+from connectors.models import Connection, RemoteTool
+
+from .base import page, signed_in
+
+TOOLS = 300
+
+
+@signed_in
+def connection_list(request: HttpRequest) -> HttpResponse:
+    connections = Connection.objects.visible_to(request.user).select_related("owner", "team").order_by("name")[:300]
+    services = [{**service.described(), "accesses": accesses(service)} for service in SERVICES.values()]
+    return page(request, "connections.html", "Connections", connections=connections, services=services)
+
+
+def accesses(service: Any) -> list[dict[str, Any]]:
+    """What a person may tick before the login, with the sentences behind each word."""
+    words = list(dict.fromkeys(one.access for one in service.scopes))
+    return [{"word": word, "why": " ".join(one.why for one in service.scopes if one.access == word)} for word in words]
+
+
+@signed_in
+def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
+    connection = Connection.objects.visible_to(request.user).select_related("owner").filter(pk=pk).first()
+    if connection is None:
+        raise Http404("There is no such connection that you can see.")
+    tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")[:TOOLS]
+    return page(
+        request, "connection.html", connection.name, connection=connection, tools=tools,
+        may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
+    )  # fmt: skip

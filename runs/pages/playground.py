@@ -1,0 +1,67 @@
+"""Talk to an agent and watch what it does."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import NotFound
+from agents.http import parsers
+from agents.models import Agent
+from runs.models import Session
+
+from .base import page, signed_in, uuid_in
+
+OFFERED = 200  # names in the agent field's list; any other can be typed
+SHOWN = 200
+
+
+@signed_in
+def playground(request: HttpRequest) -> HttpResponse:
+    """`?agent=` chooses one, `?session=` goes on with a conversation, `?compare=1` opens two columns."""
+    agents = Agent.objects.visible_to(request.user).published().select_related("published").order_by("name")
+    offered = list(agents.only("name", "description", "published__number")[:OFFERED])
+    session = find(request)
+    asked = request.GET.get("agent", "")[:64]
+    name = asked or (session.agent.name if session and session.agent else "")
+    if not name and not session and len(offered) == 1:
+        name = offered[0].name
+    said = list(session.messages.order_by("-seq")[:SHOWN])[::-1] if session else []
+    return page(
+        request, "playground.html", "Playground", agents=offered, agent=name, session=session, said=said,
+        compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
+    )  # fmt: skip
+
+
+def examples_of(user: Any, name: str) -> list[str]:
+    """What to try first with the agent that this name means; nothing where there is none."""
+    try:
+        return Agent.objects.published().named(user, name).examples[:3]
+    except NotFound:
+        return []
+
+
+def find(request: HttpRequest) -> Session | None:
+    asked = uuid_in(request.GET.get("session", ""))
+    if asked is None:
+        return None
+    session = Session.objects.visible_to(request.user).select_related("agent").filter(pk=asked).first()
+    if session is None:
+        raise Http404("There is no such session that you can see.")
+    return session
+
+
+@require_POST
+@signed_in
+def fork(request: HttpRequest) -> HttpResponse:
+    """A new session that holds this one's messages before `run` was started: {"session", "run"} → {"session"}."""
+    try:
+        body = parsers.read(request.body)
+        session_id, run_id = uuid_in(str(body["session"])), uuid_in(str(body["run"]))
+    except (ValueError, KeyError, TypeError):
+        return JsonResponse({"error": {"message": "Send {“session”, “run”}."}}, status=400)
+    session = Session.objects.visible_to(request.user).filter(pk=session_id).first()
+    first = session.messages.filter(run=run_id).order_by("seq").first() if session else None
+    if session is None or first is None:
+        return JsonResponse({"error": {"message": "There is no such message in a session of yours."}}, status=404)
+    return JsonResponse({"session": str(session.fork(before=first.seq).pk)}, status=201)

@@ -1,0 +1,157 @@
+"""The list of runs, and the page of one run: waterfall, conversation, chain graph, live."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import Conflict, MusterError
+from agents.models import Agent, Chain
+from runs.intake import again as retries
+from runs.intake import messages as intake
+from runs.intake.again import ids_in
+from runs.lifecycle import endings
+from runs.models import Message, ModelCall, Run
+
+from . import pictures
+from .base import keyset, page, seen_runs, sees_everyone, signed_in, tell
+from .waterfall import waterfall
+
+JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
+
+
+@signed_in
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Newest first; filtered by state, agent and trigger."""
+    rows = seen_runs(request).select_related("agent", "chain_version__chain")
+    status, agent, trigger = (
+        request.GET.get(name, "")[:64].replace("\0", "") for name in ("status", "agent", "trigger")
+    )
+    if status in Run.Status.values:
+        rows = rows.filter(status=status)
+    if agent:
+        named = Agent.objects.filter(name=agent).values_list("pk", flat=True)
+        rows = rows.filter(agent__in=list(named[:200]))  # a join would read every run of the person
+    if trigger in Run.Trigger.values:
+        rows = rows.filter(trigger=trigger)
+    found, older = keyset(request, rows)
+    return page(
+        request,
+        "runs.html",
+        "Runs",
+        runs=found,
+        older=older,
+        statuses=Run.Status.values,
+        triggers=Run.Trigger.values,
+        chosen={"status": status, "agent": agent, "trigger": trigger},
+        everyone=sees_everyone(request),
+    )
+
+
+@signed_in
+def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One run. `?part=live` answers only what changes while it is at work."""
+    run = find_run(request, pk)
+    context = {
+        "run": run,
+        "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
+        "fall": waterfall(run),
+        "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
+        "may_read_raw": request.user.has_perm("runs.read_raw"),
+        "is_mine": run.principal_id == request.user.pk,
+        "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),
+    }
+    template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
+    return page(request, template, run_title(run), **context)
+
+
+def find_run(request: HttpRequest, pk: UUID) -> Run:
+    """A superuser may open any run; everyone else their own."""
+    rows = Run.objects.all() if request.user.is_superuser else Run.objects.visible_to(request.user)
+    run = rows.select_related(*JOINS).filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run that you can see.")
+    return run
+
+
+def run_title(run: Run) -> str:
+    if run.agent:
+        return f"Run of {run.agent.name}"
+    return f"Run of {run.chain_version.chain.name}" if run.chain_version else "Run, not routed yet"
+
+
+@signed_in
+def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
+    """What was sent to the model and what came back, for those who may read it."""
+    run = find_run(request, pk)
+    found = ModelCall.objects.filter(run=run, pk=call).first()
+    if found is None or not request.user.has_perm("runs.read_raw"):
+        raise Http404("There is no such model call that you can read.")
+    return page(request, "raw.html", f"Turn {found.turn}, raw", run=run, call=found)
+
+
+@signed_in
+def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
+    """The draft of a chain, for those who may see it."""
+    rows = Chain.objects.all() if request.user.is_superuser else Chain.objects.visible_to(request.user)
+    chain = rows.filter(pk=pk).first()
+    if chain is None:
+        raise Http404("There is no such chain that you can see.")
+    picture = pictures.of_draft(chain.draft_spec())
+    return HttpResponse(picture, content_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+
+
+@require_POST
+@signed_in
+def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = own_run(request, pk)
+    try:
+        endings.cancel(run, by=request.user, reason="from the run's page")
+    except MusterError as error:
+        tell(request, error)
+    return redirect("page:run", pk=pk)
+
+
+@require_POST
+@signed_in
+def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The same message once more in a new session, or the same chain with the same input."""
+    run = own_run(request, pk)
+    try:
+        fresh = start_again(request.user, run)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=fresh.pk)
+
+
+def start_again(user: Any, run: Run) -> Run:
+    if run.chain_version is not None:
+        chain = run.chain_version.chain.name
+        return intake.start_chain(user=user, chain=chain, input=run.input, metadata={"again_of": str(run.pk)})
+    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if run.agent is None or first is None:
+        raise Conflict("Only a run of a chain, or one that a message started, can be run again from here.")
+    return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input).run
+
+
+@require_POST
+@signed_in
+def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Go on from the step that failed; of an agent: the same message again in its session."""
+    try:
+        fresh = retries.retry(own_run(request, pk), user=request.user)
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:run", pk=pk)
+    return redirect("page:run", pk=fresh.pk)
+
+
+def own_run(request: HttpRequest, pk: UUID) -> Run:
+    """Acting is for the run's principal: it spends their money and reaches their devices."""
+    run = Run.objects.visible_to(request.user).select_related(*JOINS).filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run of yours.")
+    return run

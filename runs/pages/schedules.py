@@ -1,0 +1,217 @@
+"""Schedules: a calendar of what came due and what will, and one schedule with its occurrences."""
+
+from calendar import Calendar
+from collections import defaultdict
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+from django_celery_beat.models import CrontabSchedule
+
+from agents.exceptions import Invalid, MusterError, NotFound
+from agents.models import Agent, AuditEvent
+from runs.models import Schedule, ScheduleOccurrence
+from runs.rules.timing import TimingError, read_line, zone_named
+from runs.schedules import tick as schedules
+
+from .base import page, signed_in, tell
+from .start import NamedForm
+
+LISTED, PER_SCHEDULE, OCCURRENCES = 200, 62, 600
+TIMINGS = ("crontab", "interval", "clocked")
+FIRST = {"crontab": "0 8 * * 1-5"}
+
+
+class ScheduleForm(NamedForm):
+    """A crontab schedule for an agent; the admin and the API offer the rest."""
+
+    model = Schedule
+    agent = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "agents", "autocomplete": "off"}))
+    text = forms.CharField(label="Message", widget=forms.Textarea(attrs={"rows": 2}))
+    crontab = forms.CharField(
+        label="When", max_length=200, help_text="minute hour day month weekday, such as 0 8 * * 1-5."
+    )
+    timezone = forms.CharField(max_length=64, label="Zone", help_text="IANA name, such as Europe/Berlin.")
+
+    def clean_agent(self) -> Agent:
+        try:
+            return Agent.objects.named(self.user, self.cleaned_data["agent"])
+        except NotFound as error:
+            raise forms.ValidationError(str(error))
+
+    def clean_timezone(self) -> str:
+        try:
+            zone_named(self.cleaned_data["timezone"])
+        except TimingError as error:
+            raise forms.ValidationError(str(error))
+        return self.cleaned_data["timezone"]
+
+    def clean_crontab(self) -> str:
+        try:
+            read_line(self.cleaned_data["crontab"])
+        except TimingError as error:
+            raise forms.ValidationError(str(error))
+        return self.cleaned_data["crontab"]
+
+    def save(self) -> Schedule:
+        about = dict(self.cleaned_data)
+        minute, hour, day, month, weekday = about.pop("crontab").split()
+        row, _ = CrontabSchedule.objects.get_or_create(
+            minute=minute, hour=hour, day_of_month=day, month_of_year=month, day_of_week=weekday,
+            timezone=about["timezone"],
+        )  # fmt: skip
+        schedule = Schedule(owner=self.user, crontab=row, **about)
+        schedules.plan_next(schedule)
+        schedule.save()
+        AuditEvent.record("schedule.created", schedule, actor=self.user)
+        return schedule
+
+
+@signed_in
+def schedule_list(request: HttpRequest) -> HttpResponse:
+    """The month, and every schedule. POST makes one."""
+    form = ScheduleForm(request.POST, user=request.user) if request.method == "POST" else None
+    if form is not None and form.is_valid():
+        try:
+            schedule = form.save()
+        except MusterError as error:
+            form.add_error("crontab", str(error))
+        else:
+            messages.success(request, f"“{schedule}” is due first {schedule.next_due_at:%Y-%m-%d %H:%M} UTC.")
+            return redirect("page:schedules")
+    rows = visible(request)
+    found = list(rows.order_by("name")[:LISTED])
+    blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
+    answer = page(
+        request, "schedules.html", "Schedules", schedules=found, calendar=calendar(request, found), form=form or blank,
+        zone=zone(), agents=offered(request.user),
+    )  # fmt: skip
+    answer.status_code = 200 if form is None else 422
+    return answer
+
+
+def offered(user: Any) -> list[str]:
+    """Names that the agent field proposes; any other can be typed."""
+    return list(Agent.objects.visible_to(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
+
+
+def zone() -> str:
+    """The viewer's, as the cookie says: an IANA name."""
+    return timezone.get_current_timezone_name()
+
+
+def chosen(request: HttpRequest) -> dict[str, str]:
+    agent = request.GET.get("agent", "")[:64]
+    return {"agent": agent, "name": f"{agent}-daily"[:64]} if agent else {}
+
+
+def visible(request: HttpRequest) -> Any:
+    return Schedule.objects.visible_to(request.user).select_related("agent", "chain", "owner", *TIMINGS)
+
+
+def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None = None) -> dict[str, Any]:
+    """The asked month as weeks of days in the viewer's zone, each with past occurrences and coming due times."""
+    now = timezone.localtime(now)
+    first = month_in(request.GET.get("month", ""), now)
+    days = list(Calendar().itermonthdates(first.year, first.month))
+    entries: dict[date, list[dict[str, Any]]] = defaultdict(list)
+    start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
+    end = start + timedelta(days=len(days))
+    for entry in [*past(found, start, end), *coming(found, max(now, start), end)]:
+        entries[timezone.localdate(entry["at"])].append(entry)
+    cells = [cell(day, first.month, now.date(), sorted(entries[day], key=lambda one: one["at"])) for day in days]
+    before, after = first - timedelta(days=1), first + timedelta(days=32)
+    return {"title": f"{first:%B %Y}", "cells": cells, "before": f"{before:%Y-%m}", "after": f"{after:%Y-%m}"}
+
+
+def month_in(text: str, now: datetime) -> date:
+    try:
+        asked = datetime.strptime(text, "%Y-%m").date()
+    except ValueError:
+        return now.date().replace(day=1)
+    return asked if 2000 <= asked.year <= 2200 else now.date().replace(day=1)
+
+
+def cell(day: date, month: int, today: date, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "date": day, "is_other": day.month != month, "is_today": day == today, "is_past": day < today,
+        "entries": entries[:4], "more": max(0, len(entries) - 4),
+    }  # fmt: skip
+
+
+def past(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
+    rows = ScheduleOccurrence.objects.filter(schedule__in=found, due_at__gte=start, due_at__lt=end)
+    return [
+        {"at": row.due_at, "name": row.schedule.name, "outcome": row.outcome, "run": row.run_id}
+        for row in rows.select_related("schedule").order_by("-due_at")[:OCCURRENCES]
+    ]
+
+
+def coming(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """Due times still to come, at most PER_SCHEDULE of each."""
+    entries = []
+    for schedule in found:
+        if not schedule.enabled or schedule.next_due_at is None:
+            continue
+        try:
+            times = schedules.preview(schedule, PER_SCHEDULE, now=start)
+        except Invalid:
+            continue
+        entries += [{"at": at, "name": schedule.name, "outcome": "coming", "run": None} for at in times if at < end]
+    return entries
+
+
+@signed_in
+def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
+    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    try:
+        upcoming = schedules.preview(schedule, 8) if schedule.enabled else []
+    except Invalid as error:
+        upcoming = []
+        tell(request, error)
+    return page(
+        request, "schedule.html", schedule.name, schedule=schedule, why=schedules.why_not(schedule), upcoming=upcoming,
+        occurrences=schedule.occurrences.select_related("run").order_by("-due_at")[:60],
+        may_edit=schedule.may_edit(request.user),
+    )  # fmt: skip
+
+
+@require_POST
+@signed_in
+def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    """run-now, pause or resume."""
+    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    schedule.require_edit(request.user)
+    try:
+        said = VERBS[verb](schedule, request.user)
+    except KeyError:
+        raise Http404("There is no such action.")
+    except MusterError as error:
+        tell(request, error)
+    else:
+        AuditEvent.record(f"schedule.{verb}", schedule, actor=request.user)
+        messages.success(request, said)
+    return redirect("page:schedule", name=schedule.name)
+
+
+def run_now(schedule: Schedule, user: Any) -> str:
+    occurrence = schedules.run_now(schedule, by=user)
+    return f"Started by hand: {occurrence.outcome} {occurrence.reason}".strip()
+
+
+def pause(schedule: Schedule, user: Any) -> str:
+    schedules.set_enabled(schedule, False, reason=f"paused by {user}")
+    return "Paused. What comes due meanwhile is left out."
+
+
+def resume(schedule: Schedule, user: Any) -> str:
+    schedules.set_enabled(schedule, True)
+    return f"It goes on. Due next {schedule.next_due_at:%Y-%m-%d %H:%M} UTC."
+
+
+VERBS = {"run-now": run_now, "pause": pause, "resume": resume}

@@ -1,0 +1,1 @@
+"""What starts runs besides people: schedules, triggers, webhooks in and out, devices."""

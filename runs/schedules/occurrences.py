@@ -1,0 +1,361 @@
+"""Occurrences: each due time is started once, or says why not; then it says how its run ended."""
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agents.exceptions import Invalid, MusterError
+from agents.models import AuditEvent
+from devices import presence
+from plumbing.rows import update_each
+from runs.events import outbox
+from runs.exceptions import DATABASE_GONE
+from runs.intake import chains
+from runs.intake import messages as intake
+from runs.lifecycle import endings
+from runs.models import Run, Schedule, ScheduleOccurrence
+from runs.rules.missed import on_overlap
+
+log = logging.getLogger(__name__)
+Outcome = ScheduleOccurrence.Outcome
+BATCH = 1000
+GROUP = 250  # started in one transaction
+ATTEMPTS = 3
+ENDS = {
+    Run.Status.SUCCEEDED: Outcome.SUCCEEDED,
+    Run.Status.PARTIAL: Outcome.SUCCEEDED,
+    Run.Status.CANCELLED: Outcome.CANCELLED,
+}
+
+
+def start_open(now: datetime) -> int:
+    """Start what is due, and what waited for an earlier run; what waits for a device is started by its return."""
+    due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
+    started = start_together(due)
+    found = list(joined(due)[:BATCH]) + waiting_for_nothing()
+    return started + sum(start(occurrence) for occurrence in found)
+
+
+# -- many at once -----------------------------------------------------------------------------------------------------
+
+
+def start_together(due: Any) -> int:
+    """Start by the group what nothing stands in the way of; the rest stays due. How many were started."""
+    started = 0
+    for _ in range(BATCH // GROUP):
+        try:
+            found = start_group(due)
+        except IntegrityError as error:
+            log.info("A group of occurrences is started one by one: %s", error)
+            break
+        started += found
+        if found < GROUP:
+            break
+    return started
+
+
+@transaction.atomic
+def start_group(due: Any) -> int:
+    """One transaction for the claims, the runs and the rows that name them. How many."""
+    plain = due.filter(schedule__wait_for_device=False, is_manual=False)
+    group = list(joined(plain).select_for_update(skip_locked=True, of=("self",))[:GROUP])
+    ready = prepared([row for row in group if not refusal_of(row.schedule)])
+    chains.insert([row.run for row in ready if row.run.chain_version_id])
+    messages = [(row.run, text_of(row.schedule), device_of(row.schedule)) for row in ready if row.run.agent_id]
+    intake.open_sessions(messages)
+    update_each(ready, ("outcome", "attempts", "run"))
+    return len(ready)
+
+
+def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
+    """Those that nothing stands in the way of, the first of each schedule, each with its run, not stored yet."""
+    busy, seen = busy_schedules(group), set()
+    ready = []
+    for occurrence in group:
+        schedule = occurrence.schedule
+        if schedule.pk in busy:
+            continue
+        try:
+            target = (schedule.chain_id, schedule.agent_id, schedule.owner_id)
+            if target not in seen:
+                visible(schedule.target, schedule.owner)
+            occurrence.run = run_of(occurrence)
+        except MusterError:
+            continue  # told when it is started by itself
+        except DATABASE_GONE:
+            raise
+        except Exception:  # one that nobody foresaw keeps no other from starting
+            log.exception("Occurrence %s cannot be prepared", occurrence.pk)
+            continue
+        seen.add(target)
+        busy.add(schedule.pk)
+        occurrence.outcome, occurrence.attempts = Outcome.STARTED, occurrence.attempts + 1
+        ready.append(occurrence)
+    return ready
+
+
+def run_of(occurrence: ScheduleOccurrence) -> Run:
+    if occurrence.schedule.chain is not None:
+        run = intake.chain_run(**order(occurrence), chain=occurrence.schedule.chain)
+    else:
+        run = intake.message_run(**order(occurrence), agent=occurrence.schedule.agent)
+    run.idempotency_key = key_of(occurrence)
+    return run
+
+
+def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
+    """Schedules with a run at work, or with an earlier due time that still waits for its turn."""
+    rows = ScheduleOccurrence.objects.filter(schedule__in={row.schedule_id for row in group})
+    at_work = rows.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
+    waiting = rows.filter(outcome=Outcome.WAITING_OVERLAP)
+    return {*at_work.values_list("schedule_id", flat=True), *waiting.values_list("schedule_id", flat=True)}
+
+
+# -- one at a time ----------------------------------------------------------------------------------------------------
+
+
+def waiting_for_nothing() -> list[ScheduleOccurrence]:
+    """What queued behind an earlier run that has ended by now."""
+    waiting = joined(ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)).order_by("due_at")
+    still = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
+    behind = {"schedule__overlap_policy": Schedule.Overlap.QUEUE, "schedule__in": still.values("schedule")}
+    return list(waiting.exclude(**behind)[:BATCH])
+
+
+def joined(rows: Any) -> Any:
+    return rows.select_related(
+        "schedule__owner", "schedule__agent__published", "schedule__agent__provider", "schedule__chain__published"
+    )
+
+
+def start(occurrence: ScheduleOccurrence) -> bool:
+    """Start one run for it, or write down why not. True when a run was started."""
+    schedule = occurrence.schedule
+    if refusal := refusal_of(schedule):
+        return conclude(occurrence, Outcome.REFUSED, refusal)
+    if schedule.wait_for_device and not device_is_online(schedule):
+        return wait_for_device(occurrence)
+    if not occurrence.is_manual and not clear_the_way(occurrence):
+        return False
+    try:
+        return begin(occurrence)
+    except MusterError as error:
+        return conclude(occurrence, Outcome.REFUSED, f"{error.code}: {error}")
+    except IntegrityError as error:
+        log.warning("Occurrence %s will be tried again: %s", occurrence.pk, error)
+        return try_again(occurrence, str(error))
+    except DATABASE_GONE:
+        raise
+    except Exception as error:  # see prepared
+        log.exception("Occurrence %s broke", occurrence.pk)
+        return try_again(occurrence, f"internal error: {type(error).__name__}")
+
+
+def refusal_of(schedule: Schedule) -> str:
+    if schedule.owner is None:
+        return "it has no owner to run for"
+    if not schedule.owner.is_active:
+        return f"its owner {schedule.owner} is not active"
+    return ""
+
+
+def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
+    """Follow the overlap policy; True when nothing stands in the way now."""
+    schedule = occurrence.schedule
+    earlier = ScheduleOccurrence.objects.filter(schedule=schedule).exclude(pk=occurrence.pk)
+    running = list(earlier.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE).select_related("run"))
+    if not running:
+        return True
+    waiting = earlier.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at).count()
+    decision = on_overlap(schedule.overlap_policy, running=len(running), waiting=waiting)
+    reason = f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still at work"
+    if decision == "skip":
+        return conclude(occurrence, Outcome.SKIPPED, reason)
+    if decision == "wait":
+        still_open(occurrence).update(outcome=Outcome.WAITING_OVERLAP, reason=reason)
+        return False
+    for one in running if decision == "cancel" else []:
+        cancel_earlier(one.run)
+    return True
+
+
+def cancel_earlier(run: Run | None) -> None:
+    if run is None:
+        return
+    try:
+        endings.cancel(run, by=None, reason="its schedule was due again")
+    except MusterError:
+        pass  # it ended by itself just now
+
+
+@transaction.atomic
+def begin(occurrence: ScheduleOccurrence) -> bool:
+    """The run and the row that names it, in one transaction: neither is there without the other."""
+    if not still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1):
+        return False
+    run = start_target(occurrence)
+    ScheduleOccurrence.objects.filter(pk=occurrence.pk).update(run=run)
+    return True
+
+
+def start_target(occurrence: ScheduleOccurrence) -> Run:
+    schedule = occurrence.schedule
+    target = visible(schedule.target, schedule.owner)
+    asked = {**order(occurrence), "idempotency_key": key_of(occurrence)}
+    if schedule.chain is not None:
+        return intake.start_chain(chain=target, **asked)
+    return intake.accept_message(agent=target, text=text_of(schedule), device=device_of(schedule), **asked).run
+
+
+def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:
+    """What intake is asked for, whichever the target."""
+    schedule = occurrence.schedule
+    input = with_last_run(schedule) if schedule.chain else schedule.input
+    return {"user": schedule.owner, "input": input, "trigger": Run.Trigger.SCHEDULE, "metadata": told(occurrence)}
+
+
+def text_of(schedule: Schedule) -> str:
+    return schedule.text or f"Scheduled: {schedule.name}"
+
+
+def device_of(schedule: Schedule) -> str | None:
+    return str(schedule.device) if schedule.device else None
+
+
+def key_of(occurrence: ScheduleOccurrence) -> str:
+    return f"occurrence:{occurrence.pk}"
+
+
+def told(occurrence: ScheduleOccurrence) -> dict[str, Any]:
+    schedule = occurrence.schedule
+    said = {"schedule": schedule.name, "occurrence": str(occurrence.pk), "due_at": occurrence.due_at.isoformat()}
+    return {**said, "device": str(schedule.device)} if schedule.device else said
+
+
+def with_last_run(schedule: Schedule) -> Any:
+    """A chain that asks for `last_run_at` is told when its last run began that succeeded, wholly or in part."""
+    spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
+    if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
+        return schedule.input
+    if not isinstance(schedule.input, dict | None):
+        return schedule.input  # the chain refuses it
+    good = Run.objects.filter(
+        occurrences__schedule=schedule, status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL]
+    ).order_by("-created_at")
+    last = good.values_list("created_at", flat=True).first()
+    return {**({"last_run_at": last.isoformat()} if last else {}), **(schedule.input or {})}
+
+
+def visible(target: Any, user: Any) -> Any:
+    """A target that its owner has unshared meanwhile is refused."""
+    if not type(target).objects.visible_to(user).filter(pk=target.pk).exists():
+        raise Invalid(f"“{target}” is no longer visible to {user}.", code="target_not_visible")
+    return target
+
+
+def still_open(occurrence: ScheduleOccurrence) -> Any:
+    """The row as long as nobody else has moved it on."""
+    return ScheduleOccurrence.objects.filter(pk=occurrence.pk, outcome=occurrence.outcome, attempts=occurrence.attempts)
+
+
+def conclude(occurrence: ScheduleOccurrence, outcome: str, reason: str) -> bool:
+    """Write down why no run was started. Always False, so that callers may return it."""
+    fields = {"outcome": outcome, "reason": reason[:300], "settled_at": timezone.now()}
+    if still_open(occurrence).update(**fields) and outcome == Outcome.REFUSED:
+        count_failure(occurrence.schedule, reason)
+    return False
+
+
+def try_again(occurrence: ScheduleOccurrence, reason: str) -> bool:
+    if occurrence.attempts + 1 >= ATTEMPTS:
+        return conclude(occurrence, Outcome.REFUSED, f"not started in {ATTEMPTS} attempts: {reason}")
+    still_open(occurrence).update(attempts=F("attempts") + 1, reason=reason[:300])
+    return False
+
+
+# -- devices
+
+
+def device_is_online(schedule: Schedule) -> bool:
+    return presence.is_online(schedule.owner_id, schedule.device)
+
+
+def wait_for_device(occurrence: ScheduleOccurrence) -> bool:
+    which = f"device {occurrence.schedule.device}" if occurrence.schedule.device else "any device of the owner"
+    still_open(occurrence).update(outcome=Outcome.WAITING_DEVICE, reason=f"waits for {which} to come online")
+    return False
+
+
+# -- settling
+
+
+def settle_started() -> int:
+    """Occurrences whose run has ended: succeeded, failed, cancelled; failures are counted."""
+    ended = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.DONE)
+    found = list(ended.select_related("run", "schedule__owner")[:BATCH])
+    well = [row for row in found if row.run.status == Run.Status.SUCCEEDED]
+    return settle_well(well) + sum(settle(row) for row in found if row.run.status != Run.Status.SUCCEEDED)
+
+
+@transaction.atomic
+def settle_well(found: list[ScheduleOccurrence]) -> int:
+    now = timezone.now()
+    for occurrence in found:
+        occurrence.outcome, occurrence.settled_at = Outcome.SUCCEEDED, now
+    settled = update_each(found, ("outcome", "settled_at"), where={"outcome": Outcome.STARTED})
+    Schedule.objects.filter(pk__in={row.schedule_id for row in found}).exclude(failures=0).update(failures=0)
+    return settled
+
+
+def settle(occurrence: ScheduleOccurrence) -> bool:
+    run = occurrence.run
+    outcome = ENDS.get(Run.Status(run.status), Outcome.FAILED)
+    reason = (run.error or {}).get("message", "") if outcome != Outcome.SUCCEEDED else occurrence.reason
+    rows = ScheduleOccurrence.objects.filter(pk=occurrence.pk, outcome=Outcome.STARTED)
+    if not rows.update(outcome=outcome, reason=reason[:300], settled_at=timezone.now()):
+        return False
+    if outcome == Outcome.FAILED:
+        count_failure(occurrence.schedule, reason)
+    elif outcome == Outcome.SUCCEEDED:
+        Schedule.objects.filter(pk=occurrence.schedule_id).exclude(failures=0).update(failures=0)
+    return True
+
+
+def count_failure(schedule: Schedule, reason: str) -> None:
+    rows = Schedule.objects.filter(pk=schedule.pk)
+    rows.update(failures=F("failures") + 1)
+    failures = rows.values_list("failures", flat=True).get()
+    if schedule.pause_after_failures and failures >= schedule.pause_after_failures:
+        pause(schedule, f"{failures} failures in a row; the last: {reason}")
+
+
+def pause(schedule: Schedule, reason: str) -> int:
+    """Switch it off, say why, and tell its owner."""
+    if not Schedule.objects.filter(pk=schedule.pk, enabled=True).update(enabled=False, paused_reason=reason[:200]):
+        return 0
+    AuditEvent.record("schedule.paused", schedule, reason=reason[:200])
+    told = {"schedule": schedule.name, "reason": reason[:200]}
+    transaction.on_commit(lambda: notify(schedule, told))
+    return 0
+
+
+def notify(schedule: Schedule, told: dict[str, Any]) -> None:
+    """By webhook and by mail; a mail server that is away is logged, nothing more."""
+    if schedule.owner_id:
+        outbox.queue_notice(schedule.owner_id, "schedule.paused", told)
+    if schedule.notify_email:
+        try:
+            send_mail(
+                f"Schedule “{schedule.name}” was paused",
+                f"{told['reason']}\n\n{settings.PUBLIC_URL}/admin/runs/schedule/{schedule.pk}/change/",
+                None,
+                [schedule.notify_email],
+            )
+        except OSError as error:
+            log.warning("The notice of schedule %s was not mailed: %s", schedule.pk, error)

@@ -1,0 +1,46 @@
+"""Occurrences that waited for a device: when it is back they start one after the other, so that it is not flooded.
+
+Each tick asks anew, so that it does not matter which process hears of the device, or whether one does.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from devices import presence
+from runs.models import Run, ScheduleOccurrence
+
+Outcome = ScheduleOccurrence.Outcome
+BATCH = 1000
+AT_WORK = Q(status__in=[Run.Status.QUEUED, Run.Status.RUNNING]) | Q(
+    status=Run.Status.WAITING, waiting_for__in=["child", "device"]
+)  # one that waits for a person or the clock does not keep the others waiting
+
+Queue = tuple[Any, UUID | None]  # (owner, device or None for any of theirs)
+
+
+def release(owner_id: Any = None) -> int:
+    """Let the first of each device's queue start, where the device is there and none of its queue is at work."""
+    waiting = ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_DEVICE)
+    if owner_id is not None:
+        waiting = waiting.filter(schedule__owner_id=owner_id)
+    rows = waiting.order_by("due_at", "id").values_list("pk", "schedule__owner_id", "schedule__device")[:BATCH]
+    first: dict[Queue, UUID] = {}
+    for pk, owner, device in rows:
+        first.setdefault((owner, device), pk)
+    return sum(let_go(pk) for queue, pk in first.items() if presence.is_online(*queue) and not is_busy(queue))
+
+
+def is_busy(queue: Queue) -> bool:
+    owner, device = queue
+    same = ScheduleOccurrence.objects.filter(
+        schedule__owner_id=owner, schedule__device=device, schedule__wait_for_device=True
+    )
+    runs = Run.objects.filter(AT_WORK, occurrences__in=same.filter(outcome=Outcome.STARTED))
+    return same.filter(outcome=Outcome.DUE).exists() or runs.exists()
+
+
+def let_go(pk: UUID) -> int:
+    rows = ScheduleOccurrence.objects.filter(pk=pk, outcome=Outcome.WAITING_DEVICE)
+    return rows.update(outcome=Outcome.DUE, reason="its device came online")

@@ -1,0 +1,175 @@
+"""The tick: once a second, start what is due and tell what became of what was started (runs.occurrences).
+
+Two ticks at once, two beats by mistake, a clock set back: each due time is claimed by moving `next_due_at` on and by a
+row that is unique for (schedule, due time), in one transaction. Whatever keeps a run from starting stands on that row.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid
+from plumbing.prepared import Select
+from plumbing.rows import update_each
+from runs.models import Schedule, ScheduleOccurrence
+from runs.rules.missed import jittered, settle_missed
+from runs.rules.timing import Missed, TimingError, come_due, next_due, upcoming
+
+from . import occurrences, pending
+
+Outcome = ScheduleOccurrence.Outcome
+BATCH = 1000
+GROUP = 250  # schedules claimed in one transaction
+
+
+def tick(now: datetime | None = None) -> dict[str, int]:
+    """One pass; safe to run twice at once. Returns how many of each."""
+    now = now or timezone.now()
+    claimed = claim_due(now) if IS_DUE.first(now=now) else 0
+    there = {outcome for (outcome,) in OPEN.all()}
+    settled = occurrences.settle_started() if Outcome.STARTED in there else 0
+    if Outcome.WAITING_DEVICE in there:
+        pending.release()
+    started = occurrences.start_open(now) if there - {Outcome.STARTED} else 0
+    return {"claimed": claimed, "started": started, "settled": settled}
+
+
+# Most seconds have nothing for the tick to do: it looks with two prepared statements before it does more.
+IS_DUE = Select(lambda at: Schedule.objects.due(at.now).order_by().values_list("pk")[:1], now=DateTimeField())
+OPEN = Select(
+    lambda at: (
+        ScheduleOccurrence.objects.filter(outcome__in=ScheduleOccurrence.OPEN)
+        .order_by()
+        .values_list("outcome")
+        .distinct()
+    )
+)
+
+
+# -- claiming
+
+
+def claim_due(now: datetime) -> int:
+    """Write down the due times up to now of every schedule and move them on, a group in one transaction."""
+    claimed = 0
+    for _ in range(BATCH // GROUP):
+        schedules, rows = claim_group(now)
+        claimed += rows
+        if schedules < GROUP:
+            break
+    return claimed
+
+
+@transaction.atomic
+def claim_group(now: datetime) -> tuple[int, int]:
+    """(schedules, due times): rows that another tick holds are left to it."""
+    due = Schedule.objects.due(now).select_related("crontab", "interval", "clocked").order_by("next_due_at")
+    group = list(due.select_for_update(skip_locked=True, of=("self",))[:GROUP])
+    rows: list[ScheduleOccurrence] = []
+    for schedule in group:
+        rows += come_round(schedule, now)
+    update_each([schedule for schedule in group if schedule.enabled], ("next_due_at", "last_due_at"))
+    ScheduleOccurrence.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    return len(group), len(rows)
+
+
+def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
+    """Its due times up to now; the row in memory is moved on, or paused where its timing makes no sense."""
+    assert schedule.next_due_at is not None  # as `due` chose it
+    try:
+        found = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
+    except TimingError as error:
+        schedule.enabled = False
+        occurrences.pause(schedule, f"its timing cannot be read: {error}")
+        return []
+    schedule.next_due_at = found.following
+    schedule.last_due_at = found.due[-1] if found.due else schedule.last_due_at
+    return occurrences_of(schedule, found, now)
+
+
+def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[ScheduleOccurrence]:
+    verdicts = settle_missed(found.due, now, schedule.missed_policy, schedule.missed_window_s)
+    rows = [
+        ScheduleOccurrence(
+            schedule=schedule,
+            due_at=verdict.due_at,
+            start_at=jittered(verdict.due_at, schedule.jitter_s, str(schedule.pk)),
+            outcome=Outcome.DUE if verdict.starts else Outcome.MISSED,
+            reason=verdict.reason,
+            settled_at=None if verdict.starts else now,
+        )
+        for verdict in verdicts
+    ]
+    if found.older and rows:
+        rows[0].count += found.older
+        rows[0].reason = f"{rows[0].reason} (and {found.older} earlier due times)"
+    return rows
+
+
+# -- by hand
+
+
+def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
+    """Set `next_due_at` of a schedule that was made or changed (not saved). Raises Invalid."""
+    now = now or timezone.now()
+    after = max(now, schedule.starts_at - timedelta(microseconds=1)) if schedule.starts_at else now
+    try:
+        due = next_due(schedule.timing(), after)
+    except TimingError as error:
+        raise Invalid(f"This is never due: {error}", code="invalid_timing", hint="See docs/howto/schedules.md.")
+    schedule.next_due_at = None if due and schedule.ends_at and due > schedule.ends_at else due
+    if schedule.next_due_at is None and schedule.enabled:
+        raise Invalid("This schedule would never be due.", code="never_due", hint="Check the date and the end.")
+
+
+def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
+    """The next due times (UTC). Raises Invalid where the timing makes no sense."""
+    now = now or timezone.now()
+    after = max(now, schedule.starts_at - timedelta(microseconds=1)) if schedule.starts_at else now
+    try:
+        return upcoming(schedule.timing(), after, count, end=schedule.ends_at)
+    except TimingError as error:
+        raise Invalid(f"This is never due: {error}", code="invalid_timing")
+
+
+def run_now(schedule: Schedule, *, by: Any) -> ScheduleOccurrence:
+    """Start it by hand, beside its times and whatever is at work."""
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            occurrence = ScheduleOccurrence.objects.create(
+                schedule=schedule, due_at=now, start_at=now, is_manual=True, reason=f"started by hand by {by}"
+            )
+    except IntegrityError:
+        raise Conflict("This very moment is due already.", hint="Try again.")
+    occurrences.start(occurrences.joined(ScheduleOccurrence.objects.filter(pk=occurrence.pk)).get())
+    occurrence.refresh_from_db()
+    return occurrence
+
+
+def set_enabled(schedule: Schedule, enabled: bool, *, reason: str = "") -> Schedule:
+    """Pause or resume; after a pause it goes on with the next due time, what was left out stays out."""
+    schedule.enabled = enabled
+    schedule.paused_reason = "" if enabled else reason[:200]
+    if enabled:
+        schedule.failures = 0
+        plan_next(schedule)
+    schedule.save(update_fields=["enabled", "paused_reason", "failures", "next_due_at", "updated_at"])
+    return schedule
+
+
+def why_not(schedule: Schedule) -> str:
+    """One sentence on why nothing runs, or when it will."""
+    if not schedule.enabled:
+        return f"It is paused: {schedule.paused_reason or 'somebody switched it off'}."
+    last = schedule.occurrences.first()
+    if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
+        return f"What was due {last.due_at:%Y-%m-%d %H:%M:%S} UTC {last.reason}."
+    if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
+        return f"What was due {last.due_at:%Y-%m-%d %H:%M:%S} UTC was {last.outcome}: {last.reason}."
+    if schedule.next_due_at is None:
+        return "It has no due time left."
+    return f"It is due next {schedule.next_due_at:%Y-%m-%d %H:%M:%S} UTC."

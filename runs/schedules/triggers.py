@@ -1,0 +1,164 @@
+"""Triggers beside time: a signed call from outside, the end of another run, a device that comes online.
+
+What happened is written as a firing, unique by its key; only then a run is started. A firing whose start was lost is
+started by the tick.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+from rest_framework.exceptions import ParseError
+
+from agents.exceptions import MusterError, NotFound
+from agents.http import parsers
+from agents.mapping import MappingError, map_input
+from plumbing.prepared import Select
+from runs.exceptions import IdempotencyMismatch
+from runs.intake import messages as intake
+from runs.models import Run, Trigger, TriggerFiring
+from runs.rules import signing
+
+from . import occurrences
+from .pending import release
+
+log = logging.getLogger(__name__)
+Outcome = TriggerFiring.Outcome
+BATCH = 200
+MAX_LINE = 3  # runs that may set each other off in a row
+
+
+class BadHook(MusterError):
+    """The signature of this call does not hold."""
+
+    status = 401
+    code = "bad_signature"
+
+
+def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFiring:
+    """A call from outside; the same one again answers with the same firing. Raises NotFound, BadHook, ParseError."""
+    trigger = Trigger.objects.filter(hook=hook, kind=Trigger.Kind.WEBHOOK, enabled=True).first()
+    if trigger is None:
+        raise NotFound("There is no such hook.")
+    try:
+        key = signing.verify(trigger.secret, headers, body, now=time.time(), window_s=trigger.replay_window_s)
+    except signing.BadSignature as error:
+        raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md says how to sign.")
+    event = event_of(body)
+    sha256 = hashlib.sha256(body).hexdigest()
+    firing, is_new = write(trigger, key, event, sha256)
+    if not is_new and firing.body_sha256 != sha256:
+        raise IdempotencyMismatch(
+            "This webhook-id came with another body before.", hint="Use a new id for a new message."
+        )
+    return start(firing) if is_new else firing
+
+
+def event_of(body: bytes) -> dict[str, Any]:
+    try:
+        event = parsers.read(body or b"{}")
+    except ValueError as error:
+        raise ParseError(f"The body is not JSON: {error}")
+    return event if isinstance(event, dict) else {"value": event}
+
+
+def write(trigger: Trigger, key: str, event: dict[str, Any], sha256: str = "") -> tuple[TriggerFiring, bool]:
+    try:
+        with transaction.atomic():
+            firing = TriggerFiring.objects.create(trigger=trigger, key=key, event=event, body_sha256=sha256)
+            return firing, True
+    except IntegrityError:
+        return TriggerFiring.objects.select_related("trigger").get(trigger=trigger, key=key), False
+
+
+def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> int:
+    """A device of this person is online: triggers on it, then schedules that waited for it."""
+    now = now or timezone.now()
+    live = Trigger.objects.filter(kind=Trigger.Kind.DEVICE_ONLINE, enabled=True, owner_id=owner_id)
+    for trigger in live.filter(Q(device=device_id) | Q(device=None)):
+        event = {"device": str(device_id), "at": now.isoformat()}
+        write(trigger, f"{device_id}:{now.isoformat()}", event)
+    return release(owner_id)
+
+
+def tick(now: datetime | None = None) -> int:
+    """Start the firings that nobody has started yet."""
+    found = PENDING.all()
+    for firing in found:
+        start(firing)
+    return len(found)
+
+
+PENDING = Select(
+    lambda at: (
+        TriggerFiring.objects.filter(outcome=Outcome.PENDING).select_related("trigger__owner").order_by("id")[:BATCH]
+    )
+)
+
+
+def start(firing: TriggerFiring) -> TriggerFiring:
+    """Start the run of a firing, or write down why not."""
+    trigger = firing.trigger
+    now = timezone.now()
+    if refusal := refusal_of(trigger, firing, now):
+        return refuse(firing, refusal)
+    try:
+        with transaction.atomic():
+            if not TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(outcome=Outcome.STARTED):
+                firing.refresh_from_db()
+                return firing
+            firing.run = start_target(trigger, firing)
+            TriggerFiring.objects.filter(pk=firing.pk).update(run=firing.run)
+            Trigger.objects.filter(pk=trigger.pk).update(last_fired_at=now)
+            firing.outcome = Outcome.STARTED
+    except (MusterError, MappingError) as error:
+        return refuse(firing, f"{error.code}: {error}")
+    return firing
+
+
+def refusal_of(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
+    if trigger.owner is None or not trigger.owner.is_active:
+        return "it has no active owner to run for"
+    if not trigger.enabled:
+        return "the trigger is switched off"
+    if trigger.last_fired_at and now - trigger.last_fired_at < timedelta(seconds=trigger.cooldown_s):
+        return f"it fired less than {trigger.cooldown_s:g} seconds ago"
+    if len(firing.event.get("line", [])) > MAX_LINE:
+        return f"runs set each other off more than {MAX_LINE} times in a row"
+    return ""
+
+
+def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
+    input = map_input(trigger.input, {"event": firing.event}) if trigger.input else firing.event
+    told = {"trigger": trigger.name, "firing": str(firing.pk), "line": [*firing.event.get("line", []), trigger.name]}
+    key = f"firing:{firing.pk}"
+    if trigger.chain is not None:
+        chain = occurrences.visible(trigger.chain, trigger.owner)
+        return intake.start_chain(
+            user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key, metadata=told
+        )
+    accepted = intake.accept_message(
+        user=trigger.owner,
+        agent=occurrences.visible(trigger.agent, trigger.owner),
+        text=trigger.text or f"Triggered: {trigger.name}",
+        input=input,
+        trigger=Run.Trigger.EVENT,
+        idempotency_key=key,
+        metadata=told,
+    )
+    return accepted.run
+
+
+def refuse(firing: TriggerFiring, reason: str) -> TriggerFiring:
+    TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(
+        outcome=Outcome.REFUSED, reason=reason[:300]
+    )
+    firing.refresh_from_db()
+    return firing

@@ -1,0 +1,103 @@
+"""Outbound webhooks: run events to addresses that asked for them, delivered with back-off (rows: runs.outbox)."""
+
+import json
+import logging
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.db.models import DateTimeField, F
+from django.utils import timezone
+
+from plumbing import outbound
+from plumbing.prepared import Select
+from runs.lifecycle import queue
+from runs.models import WebhookDelivery
+from runs.rules import signing
+
+log = logging.getLogger(__name__)
+State = WebhookDelivery.State
+WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # after the 1st … 7th failure; then the delivery is dead
+TIMEOUT_S = 10.0
+BATCH = 200
+ANSWER_READ = 4096
+
+
+def send_due(now: datetime | None = None) -> int:
+    """Put every delivery whose time has come on the queue; the claim is moving its next attempt on."""
+    now = now or timezone.now()
+    sent = 0
+    for pk, attempts, planned in DUE.all(now=now):
+        ours = WebhookDelivery.objects.filter(pk=pk, state=State.PENDING, next_attempt_at=planned, attempts=attempts)
+        if ours.update(next_attempt_at=now + timedelta(seconds=6 * TIMEOUT_S)):
+            sent += queue.send(queue.DELIVER, str(pk))
+    return sent
+
+
+DUE = Select(
+    lambda at: (
+        WebhookDelivery.objects.filter(state=State.PENDING, next_attempt_at__lte=at.now)
+        .order_by("next_attempt_at")
+        .values_list("pk", "attempts", "next_attempt_at")[:BATCH]
+    ),
+    now=DateTimeField(),
+)
+
+
+def deliver(delivery_id: str) -> None:
+    """One attempt. The answer decides: 2xx is taken, anything else is tried again until the waits are used up."""
+    delivery = WebhookDelivery.objects.select_related("webhook").filter(pk=delivery_id, state=State.PENDING).first()
+    if delivery is None:
+        return
+    if not delivery.webhook.enabled:
+        give_up(delivery, None, "the webhook is switched off")
+        return
+    status, error = post(delivery)
+    if status is not None and 200 <= status < 300:
+        fields = {"state": State.DELIVERED, "delivered_at": timezone.now(), "last_status": status, "last_error": ""}
+        attempts_of(delivery).update(**fields, attempts=F("attempts") + 1)
+        return
+    if delivery.attempts >= len(WAITS_S) or error.startswith("refused"):
+        give_up(delivery, status, error)
+        return
+    wait = timedelta(seconds=WAITS_S[delivery.attempts])
+    attempts_of(delivery).update(
+        attempts=F("attempts") + 1, next_attempt_at=timezone.now() + wait, last_status=status, last_error=error[:300]
+    )
+
+
+def attempts_of(delivery: WebhookDelivery) -> Any:
+    return WebhookDelivery.objects.filter(pk=delivery.pk, state=State.PENDING, attempts=delivery.attempts)
+
+
+def give_up(delivery: WebhookDelivery, status: int | None, error: str) -> None:
+    attempts_of(delivery).update(
+        state=State.DEAD, attempts=F("attempts") + 1, last_status=status, last_error=error[:300]
+    )
+
+
+def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
+    """(status, why it was not taken). Private addresses are refused, redirects are not followed."""
+    body = json.dumps(delivery.body, ensure_ascii=False, default=str).encode()
+    headers = signing.sign(delivery.webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)
+    headers |= {"Content-Type": "application/json", "User-Agent": "Muster-Webhook/1"}
+    try:
+        with (
+            outbound.until(TIMEOUT_S),
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
+            client.stream("POST", delivery.webhook.url, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code, f"answered {answer.status_code}"
+    except outbound.AddressRefused as error:
+        return None, f"refused: {error}"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return None, f"{type(error).__name__}: {error}"
+
+
+def send_again(delivery: WebhookDelivery) -> WebhookDelivery:
+    """A person takes a dead delivery off the list and lets it be tried anew."""
+    delivery.state, delivery.attempts, delivery.next_attempt_at = State.PENDING, 0, timezone.now()
+    delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
+    return delivery

@@ -1,0 +1,192 @@
+"""Runs that somebody else executes: prepared here, claimed by an outside program, kept alive by its heartbeats.
+
+The program gets a claim token, of which only a hash is kept. Who falls silent loses the claim; another may take it.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Conflict, Invalid
+from agents.spec import AgentSpec
+from runs.events import record as events
+from runs.exceptions import RunEnded, RunFinished
+from runs.lifecycle import budgets, endings
+from runs.models import Run
+
+LEASE_S = (5, 60, 3600)  # shortest, usual, longest
+WAITS_S = 7 * 86400  # a prepared run that names no time ends after this
+Status = Run.Status
+
+
+class ClaimLost(Conflict):
+    """This claim does not hold the run: it never did, or it was silent for too long and another took over."""
+
+    code = "claim_lost"
+
+
+class NotClaimable(Conflict):
+    """This run cannot be claimed now."""
+
+    code = "not_claimable"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the claimant must show with each heartbeat; it is told once."""
+
+    run: Run
+    token: str
+
+
+def set_deadline(run: Run, seconds: float | None = None) -> None:
+    """An outside executor comes when it comes: the agent's own time limit says nothing about that."""
+    run.deadline = run.created_at + timedelta(seconds=seconds or WAITS_S)
+    run.save(update_fields=["deadline"])
+
+
+def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
+    """Take a prepared run. Of two claims one wins (a conditional update decides). Raises NotClaimable, RunFinished."""
+    if run.trigger != Run.Trigger.EXTERNAL:
+        raise NotClaimable(f"Run {run.pk} is executed here.", hint='Only runs prepared with trigger "external" are.')
+    release_if_vanished(run, timezone.now())
+    if run.status == Status.QUEUED:
+        end_if_overdrawn(run)
+    if run.is_done:
+        raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    return take(run, executor=executor, lease_s=lease_s)
+
+
+def end_if_overdrawn(run: Run) -> None:
+    """What an executor spends is known when it hands in, so budgets are asked when it begins and as it goes on."""
+    try:
+        budgets.Watch(run).require()
+    except RunEnded as end:
+        endings.finish(run, end.status, error={"code": end.code, "message": str(end)})
+
+
+@transaction.atomic
+def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
+    token, now = secrets.token_urlsafe(24), timezone.now()
+    won = Run.objects.filter(pk=run.pk, status=Status.QUEUED, after=None).update(
+        claimed_from=F("status"),
+        status=Status.RUNNING,
+        lease_owner=owner_of(token),
+        lease_expires_at=now + lease_of(lease_s),
+        attempt=F("attempt") + 1,
+        started_at=Coalesce("started_at", now),
+        metadata={**run.metadata, "executor": executor},
+    )
+    if not won:
+        raise NotClaimable(f"Run {run.pk} is already claimed.", hint="It is free again when its claimant falls silent.")
+    run.refresh_from_db()
+    type = "run.started" if run.attempt == 1 else "run.recovered"
+    events.record(run, type, {"attempt": run.attempt, "executor": executor})
+    return Claim(run, token)
+
+
+def heartbeat(run: Run, token: str, *, lease_s: float | None = None, note: str = "") -> Run:
+    """Still at work; `run.cancel_requested_at` tells the claimant to stop. Raises ClaimLost, RunFinished."""
+    if held(run, token).exists():
+        end_if_overdrawn(run)
+    return prolong(run, token, lease_s=lease_s, note=note)
+
+
+@transaction.atomic
+def prolong(run: Run, token: str, *, lease_s: float | None, note: str) -> Run:
+    until = timezone.now() + lease_of(lease_s)
+    if not held(run, token).update(lease_expires_at=until):
+        raise lost(run)
+    run.refresh_from_db()
+    if note:
+        events.record(run, "run.progress", {"message": note})
+    return run
+
+
+@transaction.atomic
+def finish(
+    run: Run,
+    token: str,
+    *,
+    status: str,
+    reply: str | None = None,
+    output: Any = None,
+    error: dict[str, Any] | None = None,
+    usage: dict[str, Any] | None = None,
+) -> Run:
+    """Hand in the result. Raises ClaimLost, RunFinished, Invalid where the output breaks the agent's schema."""
+    if not held(run, token).exists():
+        raise lost(run)
+    if status == Status.SUCCEEDED:
+        check_output(run, output)
+    spent = usage or {}
+    run.input_tokens += int(spent.get("input_tokens", 0))
+    run.output_tokens += int(spent.get("output_tokens", 0))
+    run.cost += Decimal(str(spent.get("cost", 0)))
+    if status in (Status.FAILED, Status.CANCELLED) and error is None:
+        silent = {"code": "executor_failed", "message": "the executor gave no reason"}
+        error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
+    endings.finish(run, status, reply=reply, output=output, error=error)
+    return run
+
+
+def release_vanished(now: datetime) -> int:
+    """Claims whose executor fell silent: the run may be claimed again, or ends where it was cancelled or too late."""
+    late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now)[:500]
+    return sum(release_if_vanished(run, now) for run in late)
+
+
+@transaction.atomic
+def release_if_vanished(run: Run, now: datetime) -> bool:
+    silent = Run.objects.filter(
+        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now
+    )
+    if not silent.update(
+        status=Status.QUEUED, lease_owner="", lease_expires_at=None, queued_at=now, crashes=F("crashes") + 1
+    ):
+        return False
+    run.refresh_from_db()
+    if run.cancel_requested_at:
+        endings.finish(run, Status.CANCELLED, error=endings.cancelled_error(run))
+    elif run.deadline and run.deadline <= now:
+        endings.finish(run, Status.EXPIRED, error={"code": "deadline", "message": "the run's deadline passed"})
+    return True
+
+
+def held(run: Run, token: str) -> Any:
+    """The run's row while this claim holds it."""
+    return Run.objects.filter(
+        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_owner=owner_of(token)
+    )
+
+
+def lost(run: Run) -> Conflict:
+    run.refresh_from_db(fields=["status"])
+    if run.is_done:
+        return RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
+    return ClaimLost(hint="Stop working on it; claim it anew if it is still queued.")
+
+
+def check_output(run: Run, output: Any) -> None:
+    wanted = AgentSpec.model_validate(run.version.spec).output_schema if run.version else None
+    if wanted and (problems := schema.validate(wanted, output)):
+        details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
+        raise Invalid("The output breaks the agent's output schema.", details=details)
+
+
+def owner_of(token: str) -> str:
+    return "ext:" + hashlib.sha256(token.encode()).hexdigest()[:56]
+
+
+def lease_of(seconds: float | None) -> timedelta:
+    shortest, usual, longest = LEASE_S
+    return timedelta(seconds=min(max(seconds or usual, shortest), longest))

@@ -1,0 +1,59 @@
+"""Old history is deleted in batches, by age and kind, so that no table is locked for long."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from agents.models import AuditEvent
+from functions.models import Execution
+from runs.models import EventPayload, ModelCall, Run, RunEvent, RunFile, Session
+
+BATCH = 1000
+
+
+def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """What is older than its kind may get. Live runs and what belongs to them stay."""
+    ended = Run.objects.filter(status__in=Run.DONE)
+
+    def before(kind: str) -> datetime:
+        return now - timedelta(days=settings.KEEP_DAYS[kind])
+
+    yield "events", RunEvent.objects.filter(at__lt=before("events"), run__in=ended)
+    yield "payloads", EventPayload.objects.filter(event__at__lt=before("events"), event__run__in=ended)
+    yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
+    yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
+    yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
+    yield "files", RunFile.objects.filter(created_at__lt=before("sessions"), run=None)
+    yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
+
+
+def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, int]:
+    """Delete what is due; {kind: rows}. Raw model requests go first, at a younger age than their calls."""
+    now = now or timezone.now()
+    counts = {"raw": forget_raw(now, dry_run=dry_run)}
+    for kind, rows in due(now):
+        counts[kind] = rows.count() if dry_run else delete_in_batches(rows)
+    return counts
+
+
+def forget_raw(now: datetime, *, dry_run: bool) -> int:
+    """Requests and responses of the model are the largest part; the figures of the call stay."""
+    old = ModelCall.objects.filter(
+        started_at__lt=now - timedelta(days=settings.KEEP_DAYS["raw"]), request__isnull=False
+    )
+    return old.count() if dry_run else old.update(request=None)
+
+
+def delete_in_batches(rows: QuerySet[Any]) -> int:
+    """Rows of this kind deleted; one short transaction a batch."""
+    total = 0
+    while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
+        with transaction.atomic():
+            rows.model._default_manager.filter(pk__in=keys).delete()
+        total += len(keys)
+    return total

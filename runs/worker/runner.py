@@ -1,0 +1,103 @@
+"""Take a run, work on it until it ends or waits, write that down. Plain synchronous code on a worker thread."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from devices.tools import has_settled
+from functions import sandbox
+from plumbing.threads import release_connection
+from runs.chains import advance as chains
+from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
+from runs.lifecycle import endings
+from runs.lifecycle.claims import claim
+from runs.lifecycle.leases import Lease, hold
+from runs.loop.conversation import Conversation, check_alive
+from runs.models import Run, ToolCallRecord
+
+log = logging.getLogger(__name__)
+Status = Run.Status
+SUSPECTS = threading.Lock()  # whose turn it is among those that may be what makes workers vanish
+
+
+def execute(run_id: str) -> None:
+    """Take a run and work on it until it ends or waits. Nothing happens when another worker has it."""
+    run = claim(run_id)
+    if run is None:
+        return
+    with hold(run) as lease:
+        try:
+            work(run, lease)
+        except RunWaits as wait:
+            rest(run, lease, wait)
+        except RunEnded as end:
+            endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
+        except RunDone:
+            pass
+        except LeaseLost:
+            log.info("Run %s went to another worker", run.pk)
+        except DATABASE_GONE as error:
+            log.warning("Run %s goes on once its lease has run out: %s", run.pk, error)
+        finally:
+            sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
+
+
+def work(run: Run, lease: Lease) -> None:
+    check_alive(run, lease)
+    if run.crashes >= Run.TO_BLAME:
+        raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers vanished with this run")
+    try:
+        with alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
+            if run.chain_version_id:
+                chains.advance(run, lease)
+            else:
+                Conversation(run, lease).hold()
+    except (RunWaits, RunEnded, RunDone, LeaseLost, *DATABASE_GONE):
+        raise
+    except Exception as error:  # whatever breaks in here, the run must end and say so
+        log.exception("Run %s broke", run.pk)
+        raise RunEnded(Status.FAILED, "internal_error", f"the run itself failed: {type(error).__name__}")
+
+
+@contextmanager
+def alone(run: Run, lease: Lease) -> Iterator[None]:
+    """One suspect at a time: whichever run makes workers vanish is not to take those beside it along.
+
+    A worker that vanishes counts against the one it worked on, not against those that wait here for their turn.
+    """
+    release_connection()
+    while not SUSPECTS.acquire(timeout=1):
+        check_alive(run, lease)
+    try:
+        lease.write(crashes=run.crashes + 1)  # a claim counts no more of them
+        yield
+    except RunWaits:
+        lease.write(crashes=0)  # it came through
+        raise
+    finally:
+        SUSPECTS.release()
+
+
+def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
+    """Write the wait down, then look once more: what the run waits for may have come in between."""
+    try:
+        endings.wait(run, lease, wait.waiting_for, wait.until)
+    except LeaseLost:
+        return
+    if something_came(run):
+        endings.wake(run.pk)
+
+
+def something_came(run: Run) -> bool:
+    if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+        return True
+    pending = ToolCallRecord.objects.filter(run=run, outcome="").exclude(waiting_for="")
+    for record in pending.select_related("approval"):
+        if record.waiting_for == "approval" and record.approval.status != "open":
+            return True
+        if record.waiting_for == "device" and has_settled(str(record.pk)):
+            return True
+        if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
+            return True
+    return chains.something_came(run) if run.chain_version_id else False

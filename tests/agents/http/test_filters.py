@@ -1,0 +1,126 @@
+"""Lists are narrowed by what they know, and by nothing else."""
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from agents.http.pagination import PAGING, Cursor, known_parameters
+from agents.models import Agent
+from runs.models import Session
+
+V1 = "/api/v1"
+
+
+def faults(answer):
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "unknown_parameter")
+    return {detail["field"]: detail["message"] for detail in answer.json()["error"]["details"]}
+
+
+@pytest.fixture
+def two(alice, offline):
+    return [Agent.objects.create(owner=alice, name=name, provider=offline) for name in ("one", "two")]
+
+
+def test_a_misspelt_filter_is_told_with_the_one_that_was_meant(alice_api, two):
+    assert faults(alice_api.get(f"{V1}/agents/?enable=false&limit=1")) == {
+        "enable": "There is no such parameter here; did you mean “enabled”?"
+    }
+    assert alice_api.get(f"{V1}/agents/?page=2").status_code == 200
+    assert [row["name"] for row in alice_api.get(f"{V1}/agents/?name=two").json()["results"]] == ["two"]
+
+
+def test_lists_within_a_row_do_not_take_the_filters_of_the_list_outside(alice_api, two):
+    assert alice_api.get(f"{V1}/agents/one/versions/?enabled=x").status_code == 200
+    assert alice_api.get(f"{V1}/agents/one/versions/?limit=5").json()["results"] == []
+
+
+def test_many_misspelt_names_have_a_short_answer(alice_api, two):
+    query = "&".join(f"enabled{chr(97 + number)}=1" for number in range(26))
+    answer = alice_api.get(f"{V1}/agents/?{query}&{'x' * 3000}=1")
+    assert len(faults(answer)) == 20 and len(answer.content) < 20_000
+
+
+def lists():
+    generator = SchemaGenerator()
+    schema = generator.get_schema(request=None, public=True)
+    for path, _, method, view in generator._get_paths_and_endpoints():
+        action = getattr(view, "action", None)
+        if method == "GET" and action and getattr(view, "pagination_class", None) is Cursor and action != "retrieve":
+            declared = {
+                part["name"] for part in schema["paths"][path]["get"].get("parameters", []) if part["in"] == "query"
+            }
+            if declared >= PAGING:
+                yield path, declared - PAGING, known_parameters(view, view.queryset)
+
+
+def test_each_list_reads_the_parameters_that_openapi_tells_of():
+    found = list(lists())
+    assert len(found) > 30
+    assert {path: declared for path, declared, _ in found} == {path: known for path, _, known in found}
+
+
+@pytest.mark.parametrize("value", ["yes", "", "null", "fasle"])
+def test_a_flag_is_true_or_false(alice_api, two, value):
+    answer = alice_api.get(f"{V1}/agents/?enabled={value}")
+    assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "enabled"
+    assert len(alice_api.get(f"{V1}/agents/?enabled=true").json()["results"]) == 2
+    assert alice_api.get(f"{V1}/agents/?enabled=False").json()["results"] == []
+
+
+@pytest.mark.parametrize("path", ["runs/?session=", "runs/?root=", "sessions/?parent=", "approvals/?run="])
+def test_an_id_that_is_not_there_finds_nothing_and_an_empty_one_is_refused(alice_api, path):
+    nobody = "018f0000-0000-7000-8000-000000000000"
+    assert alice_api.get(f"{V1}/{path}{nobody}").json()["results"] == []
+    assert alice_api.get(f"{V1}/{path}").status_code == 422
+    assert alice_api.get(f"{V1}/{path}x").status_code == 422
+
+
+def test_another_persons_session_and_one_that_is_not_there_look_alike(alice_api, bob):
+    theirs = Session.objects.create(owner=bob)
+    assert alice_api.get(f"{V1}/runs/?session={theirs.pk}").json() == {"results": [], "next": None}
+
+
+@pytest.mark.parametrize("days", ["0", "367", "00011111", "-1", "1.5", ""])
+def test_usage_goes_back_a_year_at_most(alice_api, days):
+    assert alice_api.get(f"{V1}/usage/?days={days}").status_code == 422
+
+
+def test_what_is_patched_shows_that_nothing_is_published(alice_api, two):
+    code = "def main() -> int:\n    return 1\n"
+    alice_api.post(f"{V1}/functions/", {"name": "f", "source": code})
+    alice_api.post(f"{V1}/chains/", {"name": "c", "steps": []})
+    for path in ("agents/one", "functions/f", "chains/c"):
+        answer = alice_api.patch(f"{V1}/{path}", {"description": "new"}, content_type="application/json")
+        assert answer.json()["published_version"] is None, path
+
+
+def test_a_grant_within_a_patch_is_whole(alice_api, two):
+    alice_api.post(f"{V1}/chains/", {"name": "c", "steps": []})
+    for path in ("agents/one", "chains/c"):
+        answer = alice_api.patch(f"{V1}/{path}", {"grants": [{"mode": "ask"}]}, content_type="application/json")
+        assert answer.status_code == 422 and "required" in str(answer.json()["error"]["details"]), path
+
+
+def test_a_session_without_an_agent_says_so_when_it_is_patched(alice_api, alice):
+    session = Session.objects.create(owner=alice)
+    answer = alice_api.patch(f"{V1}/sessions/{session.pk}", {"title": "x"}, content_type="application/json")
+    assert answer.json()["agent"] is None
+
+
+def test_grants_are_a_list_in_the_document_too():
+    paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
+    for kind in ("agents", "chains"):
+        told = paths[f"{V1}/{kind}/{{name}}/grants/"]["get"]
+        assert told["responses"]["200"]["content"]["application/json"]["schema"]["type"] == "array", kind
+
+
+def test_every_id_is_told_as_a_text():
+    schemas = SchemaGenerator().get_schema(request=None, public=True)["components"]["schemas"]
+    ids = {name: part["properties"]["id"] for name, part in schemas.items() if "id" in part.get("properties", {})}
+    assert len(ids) > 15
+    assert [name for name, told in ids.items() if told["type"] != "string"] == []
+
+
+@pytest.mark.parametrize("number", ["x", "", "-1", 0, True, 1.5, "9" * 30, None])
+def test_an_id_that_is_none_is_refused(alice_api, number):
+    answer = alice_api.post(f"{V1}/connections/gmail/device/poll", {"id": number})
+    assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "id"

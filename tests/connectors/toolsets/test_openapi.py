@@ -1,0 +1,241 @@
+import json
+import re
+
+import pytest
+
+from agents.models import Secret, Tool
+from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
+from connectors.models import Connection, RemoteTool
+from tests.connectors.linked import call_tool, spec_of
+from tests.connectors.loopback import Answer, Fault, Loopback
+
+API = "/api/v1/connections"
+
+
+class Shop(Loopback):
+    """A small shop; `document()` describes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.routes += [
+            ("GET", re.compile(r"/v2/items/(.+)"), lambda asked, name: {"name": name, "query": asked.query}),
+            ("POST", re.compile(r"/v2/items"), lambda asked: Answer(201, {"made": asked.json})),
+            ("GET", re.compile(r"/v2/away"), lambda asked: Answer(302, None, {"Location": "http://evil.example/"})),
+            ("GET", re.compile(r"/openapi.json"), lambda asked: self.document()),
+        ]
+
+    def document(self, **more):
+        item = {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "price": {"type": "number", "nullable": True, "minimum": 0, "exclusiveMinimum": True},
+                "parts": {"type": "array", "items": {"$ref": "#/components/schemas/Item"}},
+            },
+            "required": ["name"],
+        }
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        get = {
+            "operationId": "getItem",
+            "summary": "One item.",
+            "parameters": [
+                {"$ref": "#/components/parameters/Tags"},
+                {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
+                {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+            ],
+        }
+        body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Item"}}}, "required": True}
+        return {
+            "openapi": "3.0.3",
+            "servers": [{"url": f"{self.url}/v2"}],
+            "paths": {
+                "/items/{name}": {"parameters": [name], "get": get, "delete": {"operationId": "deleteItem"}},
+                "/items": {"post": {"operationId": "makeItem", "requestBody": body}},
+                "/away": {"get": {}},
+            },
+            "components": {
+                "schemas": {"Item": item, "Unused": {"type": "string"}},
+                "parameters": {
+                    "Tags": {"name": "tags", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}}
+                },
+            },
+            **more,
+        }
+
+
+@pytest.fixture
+def shop(settings):
+    settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
+    with Shop() as made:
+        yield made
+
+
+@pytest.fixture
+def connection(alice, shop):
+    return Connection.objects.create(owner=alice, name="shop", provider="openapi")
+
+
+@pytest.fixture
+def imported(alice_api, connection, shop):
+    answer = alice_api.post(f"{API}/{connection.pk}/import", {"document": shop.document()})
+    assert answer.status_code == 200, answer.json()
+    connection.refresh_from_db()
+    return answer.json()
+
+
+def call(user, tool, /, **arguments):
+    return call_tool(spec_of(Tool.objects.get(name=tool), deadline_s=5.0), user, arguments)
+
+
+def test_a_document_becomes_tools_with_the_effects_of_their_methods(imported, connection, shop):
+    assert imported["new"] == ["getItem", "deleteItem", "makeItem", "get_away"] and imported["refused"] == []
+    effects = dict(Tool.objects.values_list("name", "effect"))
+    assert effects == {
+        "shop_get_item": "read", "shop_delete_item": "destructive", "shop_make_item": "write", "shop_get_away": "read",
+    }  # fmt: skip
+    assert connection.base_url == f"{shop.url}/v2"
+
+
+def test_schemas_come_along_as_far_as_they_are_used(imported):
+    schema = Tool.objects.get(name="shop_make_item").input_schema
+    assert schema["properties"]["body"] == {"$ref": "#/$defs/Item"} and schema["required"] == ["body"]
+    assert set(schema["$defs"]) == {"Item"}
+    assert schema["$defs"]["Item"]["properties"]["price"] == {"type": ["number", "null"], "exclusiveMinimum": 0}
+    fields = Tool.objects.get(name="shop_get_item").input_schema["properties"]
+    assert set(fields) == {"name", "tags", "X-Trace"}
+
+
+def test_an_operation_is_called_with_its_parameters_where_they_belong(alice, imported, shop):
+    result = call(alice, "shop_get_item", name="a/b ?c", tags=["x", "y"], **{"X-Trace": "t1"})
+    assert result.untrusted and result.value["body"] == {"name": "a/b ?c", "query": {"tags": ["x", "y"]}}
+    assert shop.asked[-1].headers["x-trace"] == "t1" and shop.asked[-1].path == "/v2/items/a%2Fb%20%3Fc"
+    made = call(alice, "shop_make_item", body={"name": "chair"})
+    assert made.value == {"status": 201, "body": {"made": {"name": "chair"}}}
+
+
+@pytest.mark.parametrize("name", ["..", ".", ""])
+def test_a_parameter_cannot_climb_out_of_its_segment(alice, imported, name):
+    with pytest.raises(RetryTool):
+        call(alice, "shop_get_item", name=name)
+
+
+def test_a_header_cannot_smuggle_another(alice, imported):
+    with pytest.raises(RetryTool):
+        call(alice, "shop_get_item", name="x", **{"X-Trace": "a\r\nAuthorization: b"})
+
+
+def test_the_secret_is_the_callers_and_goes_to_its_host(alice, imported, connection, shop):
+    Connection.objects.update(secret_name="key")
+    with pytest.raises(ToolFailed, match="no secret"):
+        call(alice, "shop_get_item", name="x")
+    Secret.objects.create(
+        owner=alice, name="key", value="hush", hosts=["127.0.0.1"], header="X-Key", template="{secret}"
+    )
+    assert call(alice, "shop_get_item", name="x").ok
+    assert shop.asked[-1].headers["x-key"] == "hush"
+
+
+def test_a_redirect_is_an_answer_not_a_way(alice, imported):
+    result = call(alice, "shop_get_away")
+    assert not result.ok and result.error["status"] == 302
+
+
+def test_an_error_of_the_service_is_the_tools_error(alice, imported, shop):
+    shop.faults += [Fault("/items", status=418, body={"why": "teapot"})]
+    result = call(alice, "shop_get_item", name="x")
+    assert not result.ok and result.untrusted and "teapot" in result.error["message"]
+
+
+def test_a_write_that_broke_off_is_unknown_a_read_failed(alice, imported, shop):
+    shop.faults += [Fault("/items", hang_up=True, times=2)]
+    with pytest.raises(OutcomeUnknown):
+        call(alice, "shop_make_item", body={"name": "x"})
+    with pytest.raises(ToolFailed):
+        call(alice, "shop_get_item", name="x")
+
+
+def test_a_large_answer_is_refused(alice, imported, shop):
+    shop.faults += [Fault("/items", status=200, body="x" * 2_000_000)]
+    with pytest.raises(ToolFailed, match="larger"):
+        call(alice, "shop_get_item", name="x")
+
+
+def test_what_is_no_text_is_named_not_sent(alice, imported, shop):
+    shop.faults += [Fault("/items", status=200, body=b"\x89PNG", headers={"Content-Type": "image/png"})]
+    assert call(alice, "shop_get_item", name="x").value["body"] == "[left out: image/png, 4 bytes]"
+
+
+def test_a_stranger_has_no_such_tool(charlie, imported):
+    with pytest.raises(ToolFailed) as failure:
+        call(charlie, "shop_get_item", name="x")
+    assert failure.value.code == "connection_missing"
+
+
+def test_a_document_is_fetched_from_its_address_and_its_changes_wait_for_approval(alice, alice_api, connection, shop):
+    path = f"{API}/{connection.pk}/import"
+    assert alice_api.post(path, {"url": f"{shop.url}/openapi.json"}).status_code == 200
+    changed = shop.document()
+    changed["paths"]["/items"]["post"]["summary"] = "Now it costs money."
+    del changed["paths"]["/away"]
+    listing = alice_api.post(path, {"document": changed}).json()
+    assert (listing["changed"], listing["gone"]) == (["makeItem"], ["get_away"])
+    with pytest.raises(ToolFailed, match="approve"):
+        call(alice, "shop_make_item", body={"name": "x"})
+    sha256 = RemoteTool.objects.get(remote_name="makeItem").offered_hash
+    done = alice_api.post(f"{API}/{connection.pk}/tools/makeItem/approve", {"sha256": sha256})
+    assert done.status_code == 200 and done.json()["effect"] == "write"
+    assert call(alice, "shop_make_item", body={"name": "x"}).ok
+
+
+def test_only_the_operations_that_are_named_are_taken(alice_api, connection, shop):
+    body = {"document": shop.document(), "operations": ["getItem"]}
+    assert alice_api.post(f"{API}/{connection.pk}/import", body).json()["new"] == ["getItem"]
+    answer = alice_api.post(f"{API}/{connection.pk}/import", {**body, "operations": ["nothing"]})
+    assert answer.status_code == 422 and answer.json()["error"]["code"] == "unknown_operation"
+
+
+BOMB = "a: &a [x]\nb: &b [*a, *a]\nopenapi: '3.0.0'\npaths: {}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"text": "{"},
+        {"text": "- a\n- b"},
+        {"text": '{"swagger": "2.0", "paths": {}}'},
+        {"text": '{"openapi": "3.1.0"}'},
+        {"text": BOMB},
+        {"text": "openapi: !!python/object/apply:os.system ['id']"},
+        {"text": "[" * 100_000},
+        {"text": '{"openapi": "3.1.0", "paths": {}, "servers": [{"url": "file:///etc"}]}'},
+        {"text": '{"openapi": "3.1.0", "paths": {}, "servers": [{"url": "/v1"}]}'},
+        {"url": "http://169.254.169.254/openapi.json"},
+        {"url": "file:///etc/passwd"},
+        {"document": {"openapi": "3.1.0", "paths": []}},
+        {"text": "{}", "url": "http://example.com"},
+    ],
+)
+def test_a_document_that_is_none_is_refused_and_leaves_nothing(alice_api, connection, body):
+    answer = alice_api.post(f"{API}/{connection.pk}/import", body)
+    assert answer.status_code == 422, answer.content
+    assert RemoteTool.objects.count() == 0
+
+
+def test_a_base_address_inside_is_refused_at_the_call(alice, alice_api, imported, connection, settings):
+    settings.PRIVATE_HOSTS_ALLOWED = []
+    with pytest.raises(ToolFailed) as failure:
+        call(alice, "shop_get_item", name="x")
+    assert failure.value.code == "private_address"
+
+
+def test_yaml_is_taken_too(alice_api, connection, shop):
+    text = f"openapi: 3.1.0\nservers: [{{url: '{shop.url}'}}]\npaths:\n  /ping:\n    get: {{operationId: ping}}\n"
+    assert alice_api.post(f"{API}/{connection.pk}/import", {"text": text}).json()["new"] == ["ping"]
+
+
+def test_a_document_as_text_and_as_object_pin_the_same(alice_api, connection, shop):
+    document = shop.document()
+    alice_api.post(f"{API}/{connection.pk}/import", {"document": document})
+    again = alice_api.post(f"{API}/{connection.pk}/import", {"text": json.dumps(document)}).json()
+    assert again == {"new": [], "changed": [], "gone": [], "refused": []}

@@ -1,0 +1,94 @@
+"""How agents have done, what workers hold, and who runs now."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from registry.factory import live_agent
+from runs.figures import track_records
+from runs.lifecycle import workers
+from runs.models import Run, Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ended(alice):
+    def make(agent, status="succeeded", seconds=1.5, error=None, ago=timedelta(hours=1), cost="0.25"):
+        began = timezone.now() - ago
+        return Run.objects.create(
+            principal=alice, agent=agent, status=status, created_at=began, error=error, cost=cost, input_tokens=10,
+            finished_at=began + timedelta(seconds=seconds),
+        )  # fmt: skip
+
+    return make
+
+
+def test_figures_come_in_one_query(make_agent, ended, django_assert_num_queries):
+    agent = make_agent()
+    for _ in range(8):
+        ended(agent)
+    ended(agent, "failed", 40, {"code": "model_unavailable", "message": ""})
+    ended(agent, "cancelled")
+    with django_assert_num_queries(1):
+        total, parts = track_records.over_time(Run.objects.all(), "day")
+    assert (total.runs, total.succeeded, total.cancelled, total.cost) == (10, 8, 1, Decimal("2.5"))
+    assert total.errors == {"model_unavailable": 1} and total.success_rate == pytest.approx(9 / 11)
+    assert 1 < total.p50_s <= 2 and 30 < total.p95_s <= 60
+    assert sum(part.runs for _, part in parts) == 10
+
+
+def test_the_record_of_several_agents_comes_in_one_query(make_agent, ended, django_assert_num_queries):
+    good, bad, new = make_agent("good"), make_agent("bad"), make_agent("new")
+    ended(good)
+    ended(bad, "failed")
+    with django_assert_num_queries(1):
+        found = track_records.lately([good.pk, bad.pk, new.pk])
+    assert found[good.pk].success_rate > 0.5 > found[bad.pk].success_rate and new.pk not in found
+
+
+def test_figures_over_http_are_ones_own(alice, alice_api, make_agent, ended):
+    ended(make_agent("helper"))
+    told = alice_api.get("/api/v1/agents/helper/figures?window=week").json()
+    assert (told["runs"], told["success_rate"], len(told["series"])) == (1, pytest.approx(0.6667, abs=0.001), 1)
+    assert alice_api.get("/api/v1/agents/helper/figures?window=era").status_code == 422
+
+
+def test_a_worker_tells_what_it_has_loaded(alice_api, charlie_api, make_agent):
+    agent = make_agent("helper")
+    live_agent(agent)
+    workers.report("host:1", runs=2)
+    workers.report("host:1", runs=1)
+    (told,) = seen_by(alice_api)
+    assert (told["name"], told["runs"], told["others"]) == ("host:1", 1, 0)
+    assert told["loaded"] == [{"agent": "helper", "version": 1, "hash": agent.live_hash}]
+    (told,) = seen_by(charlie_api)
+    assert (told["loaded"], told["others"]) == ([], 1)
+
+
+def seen_by(api):
+    """This process reports itself as well; the tests' own names begin with "host"."""
+    rows = api.get("/api/v1/workers/").json()["results"]
+    return [row for row in rows if row["name"].startswith("host:")]
+
+
+def test_a_silent_worker_is_forgotten(db):
+    now = timezone.now()
+    workers.report("host:1", runs=0, now=now - timedelta(hours=2))
+    workers.report("host:2", runs=0, now=now)
+    assert list(Worker.objects.filter(name__startswith="host:").values_list("name", flat=True)) == ["host:2"]
+
+
+def test_running_now_can_be_filtered(alice, alice_api, make_agent, ended):
+    run = ended(make_agent("helper"), "running")
+    Run.objects.filter(pk=run.pk).update(lease_owner="host:1")
+    for query, count in (
+        ("worker=host:1", 1),
+        ("worker=host:2", 0),
+        ("status=running", 1),
+        ("agent=helper", 1),
+        ("agent=ghost", 0),
+    ):
+        assert len(alice_api.get(f"/api/v1/runs/?{query}").json()["results"]) == count

@@ -1,0 +1,104 @@
+"""A run's page: what happened, who may act in it, its approvals, once more."""
+
+from django.utils import timezone
+
+from agents.tools import ToolResult
+from devices.models import Device, DeviceCall
+from runs.models import Approval, Run
+from runs.pages.waterfall import waterfall
+
+
+def test_the_run_page_shows_what_happened(alice, signed_in, make_run):
+    run = make_run()
+    html = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    for words in ("Find Moby-Dick", "lookup", "shelf 3", "offline", f'id="call-{run.tool_calls.get().pk}"'):
+        assert words in html
+    assert signed_in(alice).get(f"/runs/{run.pk}/?part=live").content.decode().count("<html") == 0
+
+
+def test_raw_model_calls_need_a_permission(alice, staff, signed_in, make_run):
+    run = make_run()
+    path = f"/runs/{run.pk}/model-calls/{run.model_calls.get().pk}/"
+    assert signed_in(alice).get(path).status_code == 404
+    assert b"raw words" in signed_in(staff(alice)).get(path).content
+
+
+def test_a_superuser_opens_anyones_run_but_does_not_act_in_it(site_admin, signed_in, make_run):
+    run = make_run()
+    browser = signed_in(site_admin)
+    assert browser.get(f"/runs/{run.pk}/").status_code == 200
+    assert browser.post(f"/runs/{run.pk}/again").status_code == 404
+
+
+def test_wrong_arguments_of_an_approval_are_told_at_the_field_and_kept(alice, signed_in, make_run):
+    make_run(status="waiting", waiting_for="approval")
+    approval = Approval.objects.get()
+    answer = signed_in(alice).post(
+        f"/approvals/{approval.pk}/decide", {"decision": "approve", "arguments": "{not json"}
+    )
+    assert answer.status_code == 422
+    assert b"{not json" in answer.content
+    assert b"not a JSON object" in answer.content
+    approval.refresh_from_db()
+    assert approval.status == "open"
+
+
+def test_an_approval_is_decided_with_edited_arguments(alice, signed_in, make_run):
+    make_run(status="waiting", waiting_for="approval")
+    approval = Approval.objects.get()
+    body = {"decision": "approve", "arguments": '{"title": "Walden"}', "note": "a better book"}
+    assert signed_in(alice).post(f"/approvals/{approval.pk}/decide", body).status_code == 302
+    approval.refresh_from_db()
+    assert (approval.status, approval.edited_arguments, approval.note) == (
+        "approved",
+        {"title": "Walden"},
+        "a better book",
+    )
+
+
+def test_a_device_call_is_a_bar_of_its_own_beneath_its_tool_call(alice, signed_in, make_run):
+    run = make_run()
+    call = run.tool_calls.get()
+    device = Device.objects.create(owner=alice, name="laptop", platform="Linux")
+    DeviceCall.objects.create(
+        pk=call.pk, owner=alice, device=device, run_id=run.pk, tool="read_file", state="done",
+        deadline=timezone.now(), finished_at=timezone.now(),
+    )  # fmt: skip
+    bars = waterfall(run).bars
+    assert [(bar.kind, bar.name, bar.depth) for bar in bars if bar.kind in ("tool", "device")] == [
+        ("tool", "lookup", 0),
+        ("device", "laptop", 1),
+    ]
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert f'id="device-{call.pk}"' in page
+    assert f"/devices/{device.pk}/" in page
+
+
+def test_a_chain_is_run_again_and_retried_from_its_page(alice, signed_in, make_chain, run_chain, worker, functions):
+    functions.answers += [ToolResult(ok=True, value=1), ToolResult.failed("no", "not today")]
+    chain = make_chain({"key": "a", "tool": "one"}, {"key": "b", "tool": "two", "needs": ["a"]})
+    run = run_chain(chain, {"n": 3})
+    browser = signed_in(alice)
+    page = browser.get(f"/runs/{run.pk}/").content.decode()
+    assert "Retry from what failed" in page and "Run again" in page and "<svg" in page
+    retried, again = (post(browser, worker, f"/runs/{run.pk}/{verb}") for verb in ("retry", "again"))
+    assert [name for name, *_ in functions.asked] == ["one", "two", "two", "one", "two"]
+    assert (retried.status, retried.metadata["retry_of"]) == ("succeeded", str(run.pk))
+    assert (again.status, again.input, again.metadata["again_of"]) == ("succeeded", {"n": 3}, str(run.pk))
+    page = browser.get(f"/runs/{again.pk}/").content.decode()
+    assert f'href="/runs/{run.pk}/"' in page and "Retry from what failed" not in page
+
+
+def post(browser, worker, path):
+    with worker.capture(execute=True):
+        answer = browser.post(path)
+    worker.work()
+    assert answer.status_code == 302, path
+    return Run.objects.get(pk=answer["Location"].strip("/").split("/")[-1])
+
+
+def test_a_message_is_retried_from_its_page(alice, signed_in, make_agent, worker):
+    run = worker.send_message(alice, "add 1 and 2", make_agent("clerk"))
+    Run.objects.filter(pk=run.pk).update(status="failed")
+    again = post(signed_in(alice), worker, f"/runs/{run.pk}/retry")
+    assert (again.session_id, again.status) == (run.session_id, "succeeded")

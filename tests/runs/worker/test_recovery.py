@@ -1,0 +1,95 @@
+"""A run whose workers keep vanishing is worked on alone, so that it does not take others along."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from runs.intake import messages as intake
+from runs.lifecycle import claims, endings
+from runs.models import Run
+from runs.worker import runner
+from tests.fakes import says
+from tests.live import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
+    """Three workers vanished with it, and it waits for its turn: another suspect is at work."""
+    stub.script(says("done"))
+    make_agent("librarian", provider=stub_provider)
+    monkeypatch.setattr(intake.queue, "enqueue", lambda run_id: True)
+    run = intake.accept_message(user=alice, agent="librarian", text="go").run
+    Run.objects.filter(pk=run.pk).update(crashes=Run.SUSPECT)
+    return run
+
+
+@pytest.fixture
+def work(suspect):
+    def execute():
+        try:
+            runner.execute(str(suspect.pk))
+        finally:
+            connections.close_all()
+
+    runner.SUSPECTS.acquire()
+    thread = threading.Thread(target=execute)
+    thread.start()
+    yield thread
+    thread.join(60)
+
+
+def is_held(run):
+    return Run.objects.get(pk=run.pk).status == "running"
+
+
+def vanish(run):
+    """Its worker does no more; the lease runs out."""
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_who_waits_for_its_turn_is_not_blamed_if_the_worker_vanishes_meanwhile(suspect, work):
+    try:
+        wait_for(lambda: is_held(suspect))
+        vanish(suspect)
+        again = claims.take(suspect.pk, "another")
+        assert again.crashes == Run.SUSPECT
+        vanish(suspect)
+    finally:
+        runner.SUSPECTS.release()
+    work.join(60)
+    runner.execute(str(suspect.pk))
+    work.join(60)
+    suspect.refresh_from_db()
+    assert suspect.status == "succeeded"
+    assert not runner.SUSPECTS.locked()
+
+
+def test_whose_workers_vanish_though_they_had_it_alone_fails(suspect, monkeypatch):
+    def vanishes(conversation):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.Conversation, "hold", vanishes)
+    for _ in range(Run.TO_BLAME - Run.SUSPECT):
+        with pytest.raises(KeyboardInterrupt):
+            runner.execute(str(suspect.pk))
+        assert not runner.SUSPECTS.locked()
+        vanish(suspect)
+    runner.execute(str(suspect.pk))
+    suspect.refresh_from_db()
+    assert (suspect.status, suspect.error["code"]) == ("failed", "worker_lost")
+
+
+def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, alice):
+    try:
+        wait_for(lambda: is_held(suspect))
+        endings.cancel(Run.objects.get(pk=suspect.pk), by=alice, reason="enough")
+        work.join(60)
+    finally:
+        runner.SUSPECTS.release()
+    suspect.refresh_from_db()
+    assert (suspect.status, suspect.error["message"]) == ("cancelled", "enough")
