@@ -9,21 +9,18 @@ as strictly as the first address; a secret is only ever sent to a host that it i
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import json
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import httpcore
 import httpx
 
-from plumbing import addresses, outbound
+from plumbing import outbound
+from plumbing.addresses import matches
 from plumbing.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -32,11 +29,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OUR_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer",
                           "proxy-authorization", "proxy-connection", "keep-alive", "expect", "cookie"})  # fmt: skip
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_NOT_PUBLIC_V6 = (
-    ipaddress.ip_network("64:ff9b::/96"),
-    ipaddress.ip_network("2002::/16"),
-    ipaddress.ip_network("2001::/32"),
-)
 
 
 class HttpRefused(Exception):
@@ -77,8 +69,7 @@ class Rules:
     max_response: int = 1 << 20
     max_timeout_s: float = 20.0
     max_redirects: int = 5
-    resolve: Callable[[str, int], list[str]] | None = None  # instead of the system's resolver
-    transport: Callable[[], httpx.BaseTransport] | None = None  # instead of a connection
+    resolver: outbound.Resolver | None = None  # instead of the system's, in tests
 
 
 @dataclass(slots=True)
@@ -94,7 +85,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Make the request that a function's ctx.http() asked for: {status, headers, text, url}. Raises HttpRefused."""
     asked = _read(request, rules)
     seconds = _timeout(request.get("timeout"), rules)
-    deadline, transport = time.monotonic() + seconds, (rules.transport or _Transport)()
+    deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
         outbound.until(seconds),
         httpx.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
@@ -105,56 +96,6 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
                 return response
             asked = _redirected(asked, response)
     raise HttpRefused(f"more than {rules.max_redirects} redirects")
-
-
-def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name, in the system's order, within the time of the request. Raises HttpRefused."""
-    try:
-        return addresses.resolve(host, port, within=outbound.left(addresses.LOOKUP_S))
-    except (TimeoutError, outbound.OverTime):
-        raise HttpRefused(f"{host} could not be resolved in time") from None
-    except (OSError, UnicodeError):
-        raise HttpRefused(f"{host} cannot be resolved") from None
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the open internet, seen through every way of writing an IPv4 one in IPv6."""
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
-        elif any(parsed in network for network in _NOT_PUBLIC_V6):
-            return False  # translated and tunnelled addresses can end anywhere
-    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
-
-
-def matches(host: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a host name is on a list of names and `*.names`. A star stands for at least one label."""
-    host = host.lower().rstrip(".")
-    for pattern in patterns:
-        pattern = pattern.lower().rstrip(".")
-        if host == pattern or (
-            pattern.startswith("*.") and host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
-        ):
-            return True
-    return False
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context(trust_env=False)  # takes 20 ms, so once
-
-
-class _Transport(httpx.HTTPTransport):
-    """httpx's, whose every read ends with the whole time: a server may drip its headers, each just in time."""
-
-    def __init__(self) -> None:
-        self._pool = httpcore.ConnectionPool(ssl_context=_tls(), network_backend=_Timed())
-
-
-class _Timed(httpcore.SyncBackend):
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **named: Any) -> Any:
-        return outbound.TimedStream(super().connect_tcp(host, port, outbound.left(timeout), *more, **named))
 
 
 # Reading what the function asked for: all of it is hostile
@@ -229,24 +170,25 @@ def _timeout(given: Any, rules: Rules) -> float:
 
 
 def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
-    host, port = _checked(asked.url, rules)
-    address = _pinned(host, port, rules)
-    headers = asked.headers | {"host": _host_header(asked.url, host), "accept-encoding": "identity"}
+    host = _checked(asked.url, rules)
+    headers = asked.headers | {"accept-encoding": "identity"}
     if asked.auth is not None:
         headers[asked.auth.header.lower()] = _secret_for(asked.auth, host)
     client.cookies.clear()  # two hosts of one address would see each other's
     began = time.monotonic()
     left = max(deadline - began, 0.01)
-    request = client.build_request(
-        asked.method, httpx.URL(asked.url).copy_with(host=address), headers=headers, content=asked.body or None,
-        timeout=left, extensions={"sni_hostname": host, "timeout": httpx.Timeout(left).as_dict()},
-    )  # fmt: skip
+    request = client.build_request(asked.method, asked.url, headers=headers, content=asked.body or None, timeout=left)
     try:
         response = client.send(request, stream=True)
+        address = response.extensions["network_stream"].get_extra_info("server_addr")[0]
         try:
             body = _receive(response, rules, deadline)
         finally:
             response.close()
+    except outbound.AddressRefused:
+        raise HttpRefused(f"{host} is not on the public internet") from None
+    except httpx.TimeoutException:
+        raise HttpRefused(f"{host} did not answer in time") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise HttpRefused(f"{host} could not be fetched: {type(error).__name__}") from None
     if rules.record is not None:
@@ -256,11 +198,11 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
             "text": body.decode(known_charset(response.charset_encoding or "") or "utf-8", "replace")}  # fmt: skip
 
 
-def _checked(url: str, rules: Rules) -> tuple[str, int]:
-    """Scheme, host and port of an address that is on the list. Raises HttpRefused."""
+def _checked(url: str, rules: Rules) -> str:
+    """The host of an address that is on the list. Raises HttpRefused."""
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host, _ = (parts.hostname or "").rstrip("."), parts.port  # reading the port checks it
         host = host.encode("idna").decode() if host and ":" not in host else host
         agrees = httpx.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
     except (ValueError, UnicodeError, httpx.InvalidURL):
@@ -271,34 +213,10 @@ def _checked(url: str, rules: Rules) -> tuple[str, int]:
         listed = ", ".join(rules.hosts) or "none"
         raise HttpRefused(f"{host} is not on this function's list of hosts (listed: {listed})")
     if parts.scheme == "https":
-        return host, port or 443
+        return host
     if parts.scheme == "http" and matches(host, rules.plain_http_hosts):
-        return host, port or 80
+        return host
     raise HttpRefused("only https addresses may be fetched")
-
-
-def _pinned(host: str, port: int, rules: Rules) -> str:
-    """One address to connect to. All that the name has must be public, else a name could hide a private one."""
-    found = [host] if _is_address(host) else (rules.resolve or resolve)(host, port)
-    if not found:
-        raise HttpRefused(f"{host} cannot be resolved")
-    if not matches(host, rules.private_hosts) and not all(is_public(address) for address in found):
-        raise HttpRefused(f"{host} is not on the public internet")
-    return found[0]
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _host_header(url: str, host: str) -> str:
-    port = urlsplit(url).port
-    name = f"[{host}]" if ":" in host else host
-    return f"{name}:{port}" if port else name
 
 
 def _secret_for(auth: Auth, host: str) -> str:

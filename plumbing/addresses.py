@@ -1,4 +1,4 @@
-"""Which network addresses people's URLs may lead to: public ones, and the private ones an administrator named."""
+"""Which network addresses the URLs of users may lead to: public ones, and private ones that an administrator allows."""
 
 import ipaddress
 import socket
@@ -11,6 +11,18 @@ from urllib.parse import urlsplit
 
 LOOKUP_S = 10.0
 LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
+
+NOT_PUBLIC_V6 = [
+    ipaddress.ip_network(text)
+    for text in (
+        "::/96",  # IPv4-compatible, deprecated
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",  # NAT64 for local use
+        "2001::/32",  # Teredo
+        "2002::/16",  # 6to4
+        "fec0::/10",  # site-local, deprecated
+    )
+]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -26,19 +38,29 @@ def url_refusal(url: str, allowed: Iterable[str], *, must_resolve: bool = True) 
 
 
 def host_refusal(host: str, allowed: Iterable[str], *, must_resolve: bool = True) -> str:
+    """Why this host may not be called, or "". The message never says which address it leads to."""
     allowed = list(allowed)
-    if host.lower() in {name.lower() for name in allowed}:
+    if matches(host, allowed):
         return ""
     try:
         found = resolve(host)
     except (OSError, UnicodeError):
         return f"The host “{host}” cannot be found." if must_resolve else ""
-    refused = sorted(str(address) for address in found if not is_allowed(str(address), allowed))
-    if refused:
-        return (
-            f"“{host}” leads to the private address {refused[0]}; an administrator may allow it (MUSTER_PRIVATE_HOSTS)."
-        )
-    return ""
+    return "" if all(is_allowed(address, allowed) for address in found) else private(host)
+
+
+def private(host: str) -> str:
+    return f"“{host}” leads to a private address; an administrator can allow it (MUSTER_PRIVATE_HOSTS)."
+
+
+def matches(host: str, patterns: Iterable[str]) -> bool:
+    """Whether a host name is on a list of names and `*.names`. A star stands for at least one label."""
+    host = host.lower().rstrip(".")
+    return any(is_match(host, pattern.lower().rstrip(".")) for pattern in patterns)
+
+
+def is_match(host: str, pattern: str) -> bool:
+    return host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:]) and len(host) >= len(pattern))
 
 
 def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP_S) -> list[str]:
@@ -81,12 +103,15 @@ def is_allowed(address: str, allowed: Iterable[str]) -> bool:
 
 
 def plain(ip: Address) -> Address:
-    """An IPv4 address that hides in an IPv6 one counts as itself."""
+    """The IPv4 address inside an IPv4-mapped IPv6 one, else the address itself."""
     return (getattr(ip, "ipv4_mapped", None) or ip) if ip.version == 6 else ip
 
 
 def is_public(ip: Address) -> bool:
-    return ip.is_global and not ip.is_multicast
+    """An address of the open internet. Translated and tunnelled IPv6 addresses are refused: they can end anywhere."""
+    if any(ip in network for network in NOT_PUBLIC_V6 if network.version == ip.version):
+        return False
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
 def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

@@ -14,11 +14,13 @@ from typing import Any
 import httpcore
 import httpx
 
-from .addresses import LOOKUP_S, host_refusal, is_allowed, resolve
+from .addresses import LOOKUP_S, is_allowed, matches, private, resolve
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
 MAX_REDIRECTS = 5
+
+Resolver = Callable[..., list[str]]  # (host, within=seconds) -> addresses
 
 _until: ContextVar[float | None] = ContextVar("outbound_until", default=None)
 
@@ -61,24 +63,25 @@ def client(allowed: Iterable[str], **more: Any) -> httpx.Client:
 
 
 class PinnedTransport(httpx.HTTPTransport):
-    """httpx's transport, whose sockets go where `PinnedBackend` lets them."""
+    """httpx's transport, connected through `PinnedBackend`. `resolver` replaces the system's in tests."""
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         # instead of super().__init__, which would make a pool that resolves names by itself
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls(),
             max_connections=64,
             max_keepalive_connections=16,
             keepalive_expiry=30,
-            network_backend=PinnedBackend(allowed),
+            network_backend=PinnedBackend(allowed, resolver),
         )
 
 
 class PinnedBackend(httpcore.NetworkBackend):
     """Resolves a name once, checks every address it leads to, and connects to one of those."""
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         self._allowed = list(allowed)
+        self._resolver = resolver
         self._inner = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -91,7 +94,7 @@ class PinnedBackend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         timeout = left(timeout)
         failed: Exception = httpcore.ConnectError(f"The host “{host}” cannot be found.")
-        for address in checked(host, self._allowed):
+        for address in checked(host, self._allowed, self._resolver):
             try:
                 return TimedStream(self._inner.connect_tcp(address, port, timeout, local_address, socket_options))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -99,7 +102,7 @@ class PinnedBackend(httpcore.NetworkBackend):
         raise failed
 
     def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore.NetworkStream:
-        raise AddressRefused("A socket of this machine is no address.")
+        raise AddressRefused("Unix sockets are not allowed.")
 
 
 class TimedStream(httpcore.NetworkStream):
@@ -126,15 +129,16 @@ class TimedStream(httpcore.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def checked(host: str, allowed: list[str]) -> list[str]:
-    """The addresses of a host, all of them allowed. Raises AddressRefused, httpcore.ConnectError."""
+def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:
+    """The addresses of a host, all of them allowed. Raises AddressRefused, OverTime, httpcore.ConnectError."""
     try:
-        found = resolve(host, within=left(LOOKUP_S))
+        found = (resolver or resolve)(host, within=left(LOOKUP_S))
+    except TimeoutError:
+        raise OverTime(f"The host “{host}” was not resolved in time.")
     except (OSError, UnicodeError):
         raise httpcore.ConnectError(f"The host “{host}” cannot be found.")
-    is_named = host.lower() in {name.lower() for name in allowed}
-    if not is_named and not all(is_allowed(address, allowed) for address in found):
-        raise AddressRefused(host_refusal(host, allowed) or f"“{host}” leads to a private address.")
+    if not matches(host, allowed) and not all(is_allowed(address, allowed) for address in found):
+        raise AddressRefused(private(host))
     return found
 
 

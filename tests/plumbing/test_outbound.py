@@ -80,7 +80,21 @@ def test_it_refuses_a_name_of_which_one_address_is_private(monkeypatch):
 
 @pytest.mark.parametrize(
     "address",
-    ["0.0.0.0", "10.1.2.3", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1", "224.0.0.1"],
+    [
+        "0.0.0.0",
+        "10.1.2.3",
+        "169.254.169.254",
+        "::1",
+        "::ffff:127.0.0.1",
+        "fd00::1",
+        "100.64.0.1",
+        "224.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "::127.0.0.1",
+        "fec0::1",
+        "240.0.0.1",
+    ],
 )
 def test_it_knows_private_addresses_in_every_dress(address):
     assert not addresses.is_allowed(address, [])
