@@ -28,7 +28,7 @@ from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Fault
 
 API = "/api/v1/connections"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

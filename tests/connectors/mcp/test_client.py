@@ -21,7 +21,7 @@ from tests.connectors.loopback import Answer, Fault
 from tests.live import command_line
 
 API = "/api/v1/connections"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = [sys.executable, "-m", "tests.connectors.mcp_server"]
 
 
