@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
-POLICY_VERSION = 2  # part of every cached compilation; raise it when the language layer changes
+POLICY_VERSION = 3  # part of every cached compilation; raise it when the language layer changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""`ctx`: what a function can ask of the host. Data is read-only; everything else is a call over the job socket."""
+"""`ctx`: what a function can ask of the host. Data is read-only; everything else is a call over the job socket.
+
+What belongs to the sandbox itself has names with two underscores on each side, which source may not read.
+"""
 
 from __future__ import annotations
 
@@ -39,36 +42,36 @@ class Requester:
     """Sends one request and waits for its answer; the descriptor-free loop puts its own in place of this."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._count = 0
+        self.__channel__ = channel
+        self.__count__ = 0
 
-    def ask(self, operation: str, payload: dict[str, Any], shape: Any) -> Any:
+    def __ask__(self, operation: str, payload: dict[str, Any], shape: Any) -> Any:
         """The answer, put into shape. Raises CallFailed."""
-        self._count += 1
-        self._channel.call([[self._count, operation, payload]])
-        _, succeeded, value = self._channel.answers()[0]
+        self.__count__ += 1
+        self.__channel__.call([[self.__count__, operation, payload]])
+        _, succeeded, value = self.__channel__.answers()[0]
         if not succeeded:
             raise CallFailed(str(value))
         return shape(value)
 
-    def tell(self, operation: str, payload: dict[str, Any]) -> None:
+    def __tell__(self, operation: str, payload: dict[str, Any]) -> None:
         """One way: nothing comes back."""
-        self._channel.send(NOTICE, write_json([operation, payload]))
+        self.__channel__.send(NOTICE, write_json([operation, payload]))
 
 
 class Context:
     """In an `async def`, call, http, kv_get and kv_set are awaited; in a plain `def` they answer at once."""
 
-    __slots__ = ("_data", "_requester")
+    __slots__ = ("__data__", "__requester__")
 
     def __init__(self, data: Mapping[str, Any], requester: Any) -> None:
-        object.__setattr__(self, "_data", _frozen(data))
-        object.__setattr__(self, "_requester", requester)
+        object.__setattr__(self, "__data__", _frozen(data))
+        object.__setattr__(self, "__requester__", requester)
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None, /, **keywords: Any) -> Any:
         """Call a granted function or tool by name."""
         payload = {"name": name, "arguments": {**(arguments or {}), **keywords}}
-        return self._requester.ask("call", payload, _as_it_is)
+        return self.__requester__.__ask__("call", payload, _as_it_is)
 
     def http(
         self, url: str, method: str = "GET", *, headers: Any = None, params: Any = None, json: Any = None,
@@ -77,43 +80,43 @@ class Context:
         """Ask the host to fetch an address on this function's list. `auth` names a secret that the host adds."""
         request = {"url": url, "method": method, "headers": headers, "params": params, "json": json, "body": body,
                    "auth": auth, "timeout": timeout}  # fmt: skip
-        return self._requester.ask("http", request, HttpResponse)
+        return self.__requester__.__ask__("http", request, HttpResponse)
 
     def kv_get(self, key: str, default: Any = None) -> Any:
         """A value that an earlier function of this run left."""
-        return self._requester.ask("kv_get", {"key": key}, lambda value: default if value is None else value)
+        return self.__requester__.__ask__("kv_get", {"key": key}, lambda value: default if value is None else value)
 
     def kv_set(self, key: str, value: Any) -> Any:
         """Leave a JSON value for later functions of this run."""
-        return self._requester.ask("kv_set", {"key": key, "value": value}, _as_it_is)
+        return self.__requester__.__ask__("kv_set", {"key": key, "value": value}, _as_it_is)
 
     def log(self, message: object, level: str = "info", **fields: Any) -> None:
         """A line in the run's record."""
-        self._requester.tell("log", {"message": str(message), "level": level, "fields": fields})
+        self.__requester__.__tell__("log", {"message": str(message), "level": level, "fields": fields})
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """How far the work is."""
-        self._requester.tell("progress", {"done": done, "total": total, "message": message})
+        self.__requester__.__tell__("progress", {"done": done, "total": total, "message": message})
 
     def get(self, key: str, default: Any = None) -> Any:
         """A value of the context's data."""
-        return self._data.get(key, default)
+        return self.__data__.get(key, default)
 
     def __getitem__(self, key: str) -> Any:
-        return self._data[key]
+        return self.__data__[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._data
+        return key in self.__data__
 
     def __iter__(self) -> Any:
-        return iter(self._data)
+        return iter(self.__data__)
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.__data__)
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._data[name]
+            return self.__data__[name]
         except KeyError:
             raise AttributeError(f"the context has no {name}") from None
 

@@ -8,7 +8,7 @@ import datetime
 import encodings.idna  # noqa: F401 - loaded for str.encode("idna")
 import zoneinfo
 
-from . import wrapped
+from . import patched, wrapped
 from .channel import Channel
 from .loop import JobLoop, finish
 
@@ -21,6 +21,7 @@ zones: dict[str, zoneinfo.ZoneInfo] = {}
 
 def warm_up() -> None:
     """Codecs, time zones, and one round of the event loop."""
+    patched.apply_to_dataclasses()
     for name in _CODECS.split():
         codecs.lookup(name)
     for name in sorted(zoneinfo.available_timezones()):

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import modules, wrapped
+from . import modules, patched, wrapped
 
 _facades: dict[str, types.ModuleType] = {}
 
@@ -23,6 +23,7 @@ _LOADED_LATE = ("_strptime", "weakref", "copy", "unicodedata")
 
 def preload(profile: str) -> None:
     """Load every module of the profile and make its copy; after the lock-down nothing can be loaded."""
+    patched.apply()
     for name in _LOADED_LATE:
         importlib.import_module(name)
     for name in modules.offered(profile):

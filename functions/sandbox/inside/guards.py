@@ -12,11 +12,12 @@ from collections.abc import Callable
 from functools import partialmethod
 from typing import Any
 
-from .names import RISKY_ATTRIBUTES, attribute_refusal, words
+from .names import RISKY_ATTRIBUTES, attribute_refusal, pattern_refusal, words
 
 _MISSING = object()
 _BOUND = type("".format)
 _NATIVE = (_BOUND, type(str.format), type(object.__setattr__), type(object.__dict__["__class__"]))
+_MRO, _DICT = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _OF_THE_CLASS = (classmethod, partialmethod)  # bound to an int's class, say, they call their function with `type`
 
 _PLAIN = words("""
@@ -92,6 +93,25 @@ def _check_name(name: Any) -> None:
     refusal = attribute_refusal(name)
     if refusal:
         raise AttributeError(refusal.message)
+
+
+def check_patterns(*classes: Any) -> bool:
+    """Before `case Point(x, y)`: whether the attributes that __match_args__ names may be read. Never matches itself."""
+    for kind in classes:
+        for name in _match_args(kind) if isinstance(kind, type) else ():
+            refusal = pattern_refusal(name) if type(name) is str else None
+            if refusal or type(name) is not str:
+                raise TypeError(refusal.message if refusal else "__match_args__ must be a tuple of names")
+    return False
+
+
+def _match_args(kind: type) -> tuple[Any, ...]:
+    """As the match will find them: no descriptor may answer one thing here and another there."""
+    for base in _MRO(kind):
+        if "__match_args__" in (own := _DICT(base)):
+            names = own["__match_args__"]
+            return names if type(names) is tuple else (None,)
+    return ()
 
 
 def _safe_format(found: Any, name: str) -> Any:

@@ -13,45 +13,51 @@ from typing import Any
 
 from .channel import NOTICE, Channel, write_json
 from .context import CallFailed
+from .names import words
 
 _IDLE_S = 3600.0
 
 
 class _Answers:
-    """What BaseEventLoop takes for a selector: it sends what was asked since, and waits for answers."""
+    """What BaseEventLoop takes for a selector: it sends what was asked since, and waits for answers.
+
+    Stored code can get hold of it through any task; its names are those that source may not read.
+    """
+
+    __slots__ = ("__channel__", "__waiting__", "__unsent__", "__count__")
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._waiting: dict[int, tuple[asyncio.Future[Any], Callable[[Any], Any]]] = {}
-        self._unsent: list[Any] = []
-        self._count = 0
+        self.__channel__ = channel
+        self.__waiting__: dict[int, tuple[asyncio.Future[Any], Callable[[Any], Any]]] = {}
+        self.__unsent__: list[Any] = []
+        self.__count__ = 0
 
     def select(self, timeout: float | None) -> list[Any]:
-        if self._unsent:
-            self._channel.call(self._unsent)
-            self._unsent = []
-        if self._waiting:
-            self._settle(self._channel.answers(_IDLE_S if timeout is None else timeout))
+        if self.__unsent__:
+            self.__channel__.call(self.__unsent__)
+            self.__unsent__ = []
+        if self.__waiting__:
+            self.__settle__(self.__channel__.answers(_IDLE_S if timeout is None else timeout))
         elif timeout is None:
             raise RuntimeError("the function waits for something that can never happen")
         elif timeout > 0:
             time.sleep(timeout)
         return []
 
-    def ask(self, operation: str, payload: dict[str, Any], shape: Callable[[Any], Any]) -> asyncio.Future[Any]:
+    def __ask__(self, operation: str, payload: dict[str, Any], shape: Callable[[Any], Any]) -> asyncio.Future[Any]:
         """Queue a request. All that are queued when the loop comes to rest go to the host together."""
-        self._count += 1
+        self.__count__ += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[self._count] = (future, shape)
-        self._unsent.append([self._count, operation, payload])
+        self.__waiting__[self.__count__] = (future, shape)
+        self.__unsent__.append([self.__count__, operation, payload])
         return future
 
-    def tell(self, operation: str, payload: dict[str, Any]) -> None:
-        self._channel.send(NOTICE, write_json([operation, payload]))
+    def __tell__(self, operation: str, payload: dict[str, Any]) -> None:
+        self.__channel__.send(NOTICE, write_json([operation, payload]))
 
-    def _settle(self, answers: list[Any]) -> None:
+    def __settle__(self, answers: list[Any]) -> None:
         for number, succeeded, value in answers:
-            future, shape = self._waiting.pop(number)
+            future, shape = self.__waiting__.pop(number)
             if future.done():
                 continue
             if succeeded:
@@ -60,7 +66,7 @@ class _Answers:
                 future.set_exception(CallFailed(str(value)))
 
     def close(self) -> None:
-        self._waiting.clear()
+        self.__waiting__.clear()
 
 
 class JobLoop(base_events.BaseEventLoop):
@@ -68,14 +74,34 @@ class JobLoop(base_events.BaseEventLoop):
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
-        self._selector = _Answers(channel)
-        self.requester = self._selector
+        self._selector = self.__requester__ = _Answers(channel)
 
     def _process_events(self, event_list: list[Any]) -> None:
         return
 
     def _write_to_self(self) -> None:
         return
+
+
+_SERVED = frozenset(
+    words("""
+    run_forever run_until_complete stop is_running is_closed close shutdown_asyncgens call_soon call_later call_at time
+    create_future create_task get_debug set_debug get_exception_handler set_exception_handler call_exception_handler
+    default_exception_handler get_task_factory call_soon_threadsafe
+""")
+)
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refuse(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        raise RuntimeError(f"{name} is not available in a function: it has no network, files, processes or threads")
+
+    return refuse
+
+
+for _name in vars(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in _SERVED:
+        setattr(JobLoop, _name, _refused(_name))
 
 
 def finish(loop: JobLoop, main: Any) -> Any:

@@ -76,7 +76,7 @@ _EXTENDED = {
         monthrange timegm weekday IllegalMonthError IllegalWeekdayError""",
     "dataclasses": "FrozenInstanceError KW_ONLY MISSING asdict astuple dataclass field fields is_dataclass replace",
     "enum": "Enum Flag IntEnum IntFlag StrEnum auto member nonmember unique verify CONTINUOUS NAMED_FLAGS UNIQUE",
-    "abc": "ABC abstractmethod",
+    "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "contextlib": """AbstractAsyncContextManager AbstractContextManager AsyncExitStack ExitStack aclosing
         asynccontextmanager closing contextmanager nullcontext suppress""",
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",

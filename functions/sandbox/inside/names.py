@@ -10,7 +10,8 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-HOOK = "<getattr>"  # a name that source cannot spell, so nothing can shadow it
+# Names that source cannot spell, so nothing can shadow them.
+HOOK, PATTERN_HOOK, ABSTRACT_HOOK = "<getattr>", "<patterns>", "<ABCMeta>"
 RISKY_ATTRIBUTES = frozenset(
     words("""
     format format_map mro vformat get_field get_value convert_field __setattr__ __delattr__ __class__ __get__
@@ -27,7 +28,8 @@ METHODS = frozenset(
     __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ __divmod__
     __rdivmod__ __pow__ __rpow__ __ipow__ __lshift__ __rlshift__ __ilshift__ __rshift__ __rrshift__ __irshift__
     __and__ __rand__ __iand__ __xor__ __rxor__ __ixor__ __or__ __ror__ __ior__ __neg__ __pos__ __abs__
-    __invert__ __setattr__ __delattr__ __complex__ __int__ __float__ __index__ __round__ __trunc__ __floor__ __ceil__
+    __invert__ __setattr__ __delattr__ __copy__ __fspath__ __complex__ __int__ __float__
+    __index__ __round__ __trunc__ __floor__ __ceil__
 """)
 )
 READABLE = frozenset(

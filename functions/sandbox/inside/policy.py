@@ -12,23 +12,19 @@ from typing import Any
 from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
 
 from . import modules
-from .names import HOOK, RISKY_ATTRIBUTES, NameRefusal, attribute_refusal, pattern_refusal, variable_refusal
+from .names import (
+    ABSTRACT_HOOK,
+    HOOK,
+    MODULE_NAMES,
+    PATTERN_HOOK,
+    RISKY_ATTRIBUTES,
+    NameRefusal,
+    attribute_refusal,
+    pattern_refusal,
+    variable_refusal,
+)
 from .refusals import Refusals
 
-FORBIDDEN_NAMES = {
-    "exec": "Write the code itself, or choose between functions in a dict.",
-    "eval": "Use json.loads() for data, or write the expression itself.",
-    "compile": "Write the code itself.",
-    "open": "Functions have no files. Pass the text as an argument.",
-    "input": "Functions have no console. Take an argument.",
-    "globals": "Pass what you need as an argument.",
-    "locals": "Name the variables.",
-    "breakpoint": "Use print().",
-    "__import__": "Write an import statement.",
-    "exit": "Use return.",
-    "quit": "Use return.",
-    "help": "Use print().",
-}
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -46,6 +42,7 @@ class Policy(RestrictingNodeTransformer):
         self._allowed = allowed_imports
         self._refusals = refusals
         self._in_class = False
+        self._kept = 0  # classes of patterns
 
     # Reporting
 
@@ -64,24 +61,18 @@ class Policy(RestrictingNodeTransformer):
         if refusal is not None:
             self._refusals.add(node, refusal.code, refusal.message, refusal.hint)
 
-    # Names, in every place where source can bind one
+    # Names. Whatever construct binds one, it goes through check_name.
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
-        if name is None:
-            return
-        if name in ("exec", "eval", "compile", "__import__"):
-            self._refusals.add(node, "not-allowed", f"{name} is not available in a function", FORBIDDEN_NAMES[name])
-            return
-        self._refuse(node, variable_refusal(name, in_class=self._in_class))
+        if name == "__match_args__":
+            self._refusals.add(node, "match-args", "__match_args__ must be a literal tuple of names",
+                               'Write __match_args__ = ("x", "y").')  # fmt: skip
+        elif name is not None:
+            self._refuse(node, variable_refusal(name, in_class=self._in_class))
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and node.id in FORBIDDEN_NAMES and node.id not in ("help", "exit", "quit"):
-            self._refusals.add(node, "not-allowed", f"{node.id} is not available in a function",
-                               FORBIDDEN_NAMES[node.id])  # fmt: skip
-            return node
-        if isinstance(node.ctx, ast.Load) and node.id in ("__name__", "__doc__", "__debug__"):
-            return node
-        self.check_name(node, node.id)
+        if not (isinstance(node.ctx, ast.Load) and node.id in MODULE_NAMES):
+            self.check_name(node, node.id)
         return node
 
     def visit_arg(self, node: ast.arg) -> Any:
@@ -136,30 +127,24 @@ class Policy(RestrictingNodeTransformer):
     # Statements that stock RestrictedPython rewrites or refuses
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        for target in node.targets:
-            self._check_match_args(target, node.value)
+        if self._in_class and len(node.targets) == 1 and self._is_literal_match_args(node.targets[0], node.value):
+            return node
         return self.node_contents_visit(node)
 
+    def _is_literal_match_args(self, target: ast.expr, value: ast.expr) -> bool:
+        """The one way to bind __match_args__: an author sees at once which names a pattern may not read."""
+        if not (isinstance(target, ast.Name) and target.id == "__match_args__" and isinstance(value, ast.Tuple)):
+            return False
+        names = [one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        for name in names:
+            self._refuse(target, pattern_refusal(name))
+        return len(names) == len(value.elts)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        self._check_match_args(node.target, None)
         return self.node_contents_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        self._check_match_args(node.target, node.value)
         return self.node_contents_visit(node)
-
-    def _check_match_args(self, target: ast.expr, value: ast.expr | None) -> None:
-        """Positional class patterns read the attributes that __match_args__ names, so the names must be literal."""
-        if not any(isinstance(part, ast.Name) and part.id == "__match_args__" for part in ast.walk(target)):
-            return
-        names = value.elts if isinstance(value, ast.Tuple | ast.List) else [None]
-        for name in names:
-            text = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
-            if text is None or not isinstance(target, ast.Name):
-                self._refusals.add(target, "match-args", "__match_args__ must be a literal tuple of names",
-                                   'Write __match_args__ = ("x", "y").')  # fmt: skip
-            else:
-                self._refuse(target, pattern_refusal(text))
 
     def guard_iter(self, node: Any) -> Any:
         return self.node_contents_visit(node)
@@ -200,15 +185,25 @@ class Policy(RestrictingNodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         self.check_name(node, node.name)
-        for keyword in node.keywords:
-            message = f"the class keyword {keyword.arg or '**'} is not allowed"
-            self._refusals.add(keyword.value, "class-keyword", message, "Use plain base classes, or a decorator.")
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         node.bases = [self.visit(base) for base in node.bases]
+        node.keywords = [self._class_keyword(keyword) for keyword in node.keywords]
         was, self._in_class = self._in_class, True
         node.body = self._visit_all(node.body)
         self._in_class = was
         return node
+
+    def _class_keyword(self, keyword: ast.keyword) -> ast.keyword:
+        """`total=False` and what __init_subclass__ takes; of metaclasses only abc.ABCMeta, which is put in here."""
+        if keyword.arg == "metaclass" and _last_name(keyword.value) == "ABCMeta":
+            hook = ast.Name(ABSTRACT_HOOK, ast.Load())
+            copy_locations(hook, keyword.value)
+            return ast.copy_location(ast.keyword("metaclass", hook), keyword)
+        if keyword.arg in (None, "metaclass"):
+            message = f"the class keyword {keyword.arg or '**'} is not allowed"
+            self._refusals.add(keyword.value, "class-keyword", message, "Use plain base classes, or a decorator.")
+        checked: ast.keyword = self.visit(keyword)
+        return checked
 
     def _visit_all(self, body: list[ast.stmt]) -> list[ast.stmt]:
         return [self.visit(statement) for statement in body]
@@ -216,7 +211,29 @@ class Policy(RestrictingNodeTransformer):
     # Pattern matching
 
     def visit_Match(self, node: ast.Match) -> Any:
-        return self.node_contents_visit(node)
+        self.node_contents_visit(node)
+        node.cases = [case for given in node.cases for case in (*self._guard_of(given), given)]
+        return node
+
+    def _guard_of(self, case: ast.match_case) -> list[ast.match_case]:
+        """A case that never matches, before one with `case Point(x, y)`: it looks at the classes that are asked there.
+
+        Such a pattern reads the attributes that __match_args__ names, and only run time knows those. Each class is
+        kept under a name that source cannot spell, so that the match asks the very one that was checked.
+        """
+        asked: list[ast.expr] = []
+        for pattern in ast.walk(case.pattern):
+            if isinstance(pattern, ast.MatchClass) and pattern.patterns:
+                self._kept += 1
+                name = f"<class {self._kept}>"
+                asked.append(ast.NamedExpr(ast.Name(name, ast.Store()), pattern.cls))
+                pattern.cls = ast.Name(name, ast.Load())
+                copy_locations(pattern.cls, pattern)
+        if not asked:
+            return []
+        guard = ast.Call(ast.Name(PATTERN_HOOK, ast.Load()), asked, [])
+        copy_locations(guard, case.pattern)
+        return [ast.match_case(ast.copy_location(ast.MatchAs(), case.pattern), guard, [ast.Pass()])]
 
     def visit_match_case(self, node: ast.match_case) -> Any:
         return self.node_contents_visit(node)
@@ -289,3 +306,8 @@ class Policy(RestrictingNodeTransformer):
         elif name not in modules.EXPORTS[module] and f"{module}.{name}" not in modules.EXPORTS:
             self._refusals.add(node, "import-name", f"{module}.{name} is not available in a function",
                                f"Available: {', '.join(modules.EXPORTS[module])}.")  # fmt: skip
+
+
+def _last_name(node: ast.expr) -> str:
+    """`abc.ABCMeta` → ABCMeta."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

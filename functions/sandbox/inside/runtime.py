@@ -9,6 +9,7 @@ import marshal
 import math
 import os
 import sys
+from abc import ABCMeta
 from json.encoder import encode_basestring_ascii
 from time import monotonic
 from types import ModuleType, TracebackType
@@ -18,8 +19,8 @@ from . import values
 from .channel import REPLY, Channel, read_json
 from .context import CallFailed, Context, HttpResponse, Requester
 from .facades import importer
-from .guards import SAFE_BUILTINS, guarded_getattr
-from .names import HOOK
+from .guards import SAFE_BUILTINS, check_patterns, guarded_getattr
+from .names import ABSTRACT_HOOK, HOOK, PATTERN_HOOK
 
 FILENAME = "<function>"
 _MESSAGE_CHARS = 2000
@@ -116,7 +117,7 @@ def _call_async(entry: Any, order: dict[str, Any], channel: Channel) -> Any:
 
     loop, arguments = JobLoop(channel), order["arguments"]
     if order["takes_ctx"]:
-        arguments["ctx"] = Context(order["context"] or {}, loop.requester)
+        arguments["ctx"] = Context(order["context"] or {}, loop.__requester__)
     return finish(loop, entry(**arguments))
 
 
@@ -136,8 +137,11 @@ def _globals(job: Job) -> dict[str, Any]:
         return found
     names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
     names["__import__"] = importer(frozenset(job.order["imports"]))
-    found |= {"__builtins__": names, HOOK: guarded_getattr, "CallFailed": CallFailed, "HttpResponse": HttpResponse}
+    found |= {"__builtins__": names, "CallFailed": CallFailed, "HttpResponse": HttpResponse, **_HOOKS}
     return found
+
+
+_HOOKS = {HOOK: guarded_getattr, PATTERN_HOOK: check_patterns, ABSTRACT_HOOK: ABCMeta}
 
 
 def _module() -> ModuleType:

@@ -1,4 +1,7 @@
-"""Names that a source uses and nobody defines: told when it is stored, not when it is first run."""
+"""Names that a source uses and nobody defines: told when it is stored, not when it is first run.
+
+Scopes decide: a parameter called `input` or a variable called `id` is the author's own.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,22 @@ import symtable
 from collections.abc import Iterator
 
 from .guards import SAFE_BUILTINS
-from .policy import FORBIDDEN_NAMES
 from .refusals import Refusals
 
+FORBIDDEN_NAMES = {
+    "exec": "Write the code itself, or choose between functions in a dict.",
+    "eval": "Use json.loads() or ast.literal_eval() for data, or write the expression itself.",
+    "compile": "Write the code itself. For a pattern: re.compile().",
+    "open": "Functions have no files. Pass the text as an argument; io.StringIO(text) reads like a file.",
+    "input": "Functions have no console. Take an argument.",
+    "globals": "Pass what you need as an argument.",
+    "locals": "Name the variables.",
+    "breakpoint": "Use print().",
+    "__import__": "Write an import statement.",
+    "exit": "Use return.",
+    "quit": "Use return.",
+    "help": "Use print().",
+}
 _GIVEN = frozenset({"__name__", "__doc__", "__debug__", "CallFailed", "HttpResponse", "__class__"})
 
 
@@ -20,11 +36,13 @@ def refuse_unknown(tree: ast.Module, source: str, *, safe_mode: bool, refusals: 
     known = _GIVEN | _assigned_at_module_level(table) | (SAFE_BUILTINS.keys() if safe_mode else set(dir(builtins)))
     reads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for name, line in _global_reads(table):
-        if name in known or (safe_mode and name in FORBIDDEN_NAMES and name not in ("exit", "quit", "help")):
+        if name in known:
             continue
         node = next((read for read in reads if read.id == name and read.lineno >= line), None)
-        hint = FORBIDDEN_NAMES.get(name) or _hint(name)
-        refusals.add(node, "unknown-name", f"{name} is not defined", hint)
+        if name in FORBIDDEN_NAMES:
+            refusals.add(node, "not-allowed", f"{name} is not available in a function", FORBIDDEN_NAMES[name])
+        else:
+            refusals.add(node, "unknown-name", f"{name} is not defined", _hint(name))
 
 
 def _hint(name: str) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import re
 import typing
 from collections.abc import Callable
 from typing import Any
 
-from .names import attribute_refusal
+from .names import pattern_refusal
 
 _COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
 
@@ -24,6 +22,13 @@ def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
         return wrapper
 
     return mark
+
+
+class ABCMeta:
+    """Stands where source names abc.ABCMeta; `metaclass=ABCMeta` itself is put in by the compiler."""
+
+    def __new__(cls, *arguments: Any) -> Any:
+        raise TypeError("ABCMeta() makes classes from strings: write a class statement")
 
 
 class cached_property:  # noqa: N801 - stands in for functools'
@@ -42,39 +47,25 @@ class cached_property:  # noqa: N801 - stands in for functools'
         return value
 
 
-_DOTTED = re.compile(r"[\w.\[\]|, '\"]+")
-
-
-def singledispatch(function: Callable[..., Any]) -> Any:
-    """functools.singledispatch, whose register() evaluates annotations that are text: only names may stand there."""
-    made = functools.singledispatch(function)
-    real = made.register
-
-    def register(cls: Any, func: Any = None) -> Any:
-        for text in getattr(cls if func is None else func, "__annotations__", {}).values():
-            if isinstance(text, str) and not (_DOTTED.fullmatch(text) and not any(map(attribute_refusal, names(text)))):
-                raise TypeError("register(): an annotation that is text must name a class")
-        return real(cls, func)
-
-    made.register = register  # type: ignore[method-assign]
-    return made
-
-
-def names(text: str) -> list[str]:
-    return re.findall(r"\w+", text)
-
-
 def dataclass(cls: Any = None, /, **options: Any) -> Any:
-    """dataclasses.dataclass, which writes the names of fields into source: only names may stand there."""
+    """dataclasses.dataclass, without positional patterns where a field's name is one that patterns may not read."""
     from dataclasses import dataclass as real  # only the extended profile has it
 
     def make(cls: Any) -> Any:
-        for name, kind in vars(cls).get("__annotations__", {}).items():
-            if type(name) is not str or not name.isidentifier() or isinstance(kind, typing.ForwardRef):
-                raise TypeError("dataclass(): write the fields into a class statement")
-        return real(cls, **options)
+        own = vars(cls).get("__annotations__", {})
+        if type(own) is not dict or any(isinstance(kind, typing.ForwardRef) for kind in own.values()):
+            raise TypeError("dataclass(): write the fields into a class statement")
+        is_readable = not any(map(pattern_refusal, own))
+        return real(cls, **options if is_readable else options | {"match_args": False})
 
     return make if cls is None else make(cls)
+
+
+def deepcopy(x: Any, memo: Any = None) -> Any:
+    """copy.deepcopy with a memo of its own: through another one it would hand out whatever it meets."""
+    from copy import deepcopy as real
+
+    return real(x)
 
 
 def purge(*arguments: Any, **keywords: Any) -> None:
@@ -96,7 +87,9 @@ def run(main: Any, *, debug: bool | None = None) -> Any:
 
 REPLACED: dict[str, dict[str, Any]] = {
     "dataclasses": {"dataclass": dataclass},
-    "functools": {"wraps": wraps, "cached_property": cached_property, "singledispatch": singledispatch},
+    "abc": {"ABCMeta": ABCMeta},
+    "copy": {"deepcopy": deepcopy},
+    "functools": {"wraps": wraps, "cached_property": cached_property},
     "re": {"purge": purge},
     "asyncio": {"to_thread": to_thread, "run": run},
 }

@@ -1,0 +1,86 @@
+"""Names that arrive as data are checked where the standard library turns them into attributes or source.
+
+Python's own modules make classes from strings (named tuples, enums, data classes) and evaluate annotations that are
+text. Each does it in one place; that place is replaced once, in the fork server, before it locks itself down.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .names import attribute_refusal
+
+_NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
+
+
+def apply() -> None:
+    """Replace them. Safe to call twice."""
+    collections.namedtuple = _namedtuple
+    enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
+    typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
+
+
+def apply_to_dataclasses() -> None:
+    """Only the extended profile has them."""
+    import dataclasses
+
+    dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
+
+
+def _check(name: Any) -> str:
+    if type(name) is not str or not name.isidentifier():
+        raise ValueError(f"{name!r:.80} is not a name")
+    if refusal := attribute_refusal(name):
+        raise ValueError(refusal.message)
+    return name
+
+
+_real_namedtuple, _real_create = collections.namedtuple, enum.EnumType._create_  # type: ignore[attr-defined]
+_real_evaluate = typing.ForwardRef._evaluate
+
+
+def _namedtuple(typename: str, field_names: str | Iterable[str], *, rename: bool = False, **more: Any) -> Any:
+    """Its fields become __match_args__, which class patterns read."""
+    names = field_names.replace(",", " ").split() if isinstance(field_names, str) else list(field_names)
+    if not rename:
+        names = [_check(name) for name in names]
+    more.setdefault("module", "stored_function")  # it asks the caller's frame otherwise, which is this one
+    return _real_namedtuple(typename, names, rename=rename, **more)
+
+
+def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
+    """Enum("Name", {...}): its keys become attributes of a class."""
+    if isinstance(names, str):
+        names = names.replace(",", " ").split()
+    elif isinstance(names, Mapping):
+        names = [(name, names[name]) for name in names]
+    names = [one if isinstance(one, str) else tuple(one) for one in names]
+    for one in names:
+        name = _check(one if isinstance(one, str) else one[0])
+        if name.startswith("__"):
+            raise ValueError(f"{name} cannot be the name of a member")
+    return _real_create(cls, class_name, names, **more)
+
+
+def _evaluate_names(reference: Any, *arguments: Any, **keywords: Any) -> Any:
+    """An annotation that is text may name classes, and do nothing else."""
+    text = reference.__forward_arg__
+    if type(text) is not str or not _NAMES_ONLY.fullmatch(text) or any(map(attribute_refusal, words_of(text))):
+        raise TypeError("an annotation that is text must name a class")
+    return _real_evaluate(reference, *arguments, **keywords)
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def _set_on_field(field: Any, name: str, value: Any) -> None:
+    """A data class writes the names of its fields into source."""
+    if name == "name" and value is not None:
+        _check(value)
+    object.__setattr__(field, name, value)

@@ -1,0 +1,115 @@
+"""The language layer alone, without the kernel's layers: known ways round it, and what can be reached through names."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions import sandbox
+from functions.sandbox.inside.confine import CORE, STRONG
+from tests.corpus import attack, reading
+
+STEALING = [case for case in reading.read("hostile") if case.kind in ("steal", "twice")]
+LIMITS = sandbox.Limits(timeout_s=20, memory_mb=512)
+
+
+@pytest.fixture(scope="module")
+def unconfined():
+    """Only for these tests: stored code that gets round the language layer here really reads the file."""
+    pool = sandbox.Pool(spares=2, without_layers=(CORE | STRONG) - {"process", "environment"}, run_regardless=True)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def constants(tmp_path):
+    return attack.prize(tmp_path)
+
+
+def test_the_language_layer_alone_lets_no_known_attack_read_a_file(unconfined, constants):
+    outcomes = attack.attack(unconfined, STEALING, constants, safe_mode=True)
+    found = {case.id: attack.achieved(case, outcomes[case.id], constants) for case in STEALING}
+    assert [name for name, what in found.items() if "the secret came out" in what] == []
+
+
+def test_without_the_language_layer_these_attacks_would_read_it(unconfined, constants):
+    cases = [case for case in STEALING if case.group == "dunders"]
+    outcomes = attack.attack(unconfined, cases, constants, safe_mode=False)
+    stolen = [case for case in cases if attack.achieved(case, outcomes[case.id], constants)]
+    assert len(stolen) > len(cases) / 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def main(ctx):\n    ctx._requester._channel.send(b'X', b'{}')",
+        "def main(ctx):\n    return vars(ctx)",
+        "def main(ctx):\n    return [getattr(ctx, name)._channel for name in dir(ctx)]",
+        "def main(ctx):\n    getattr(ctx, '__req' + 'uester__').send()",
+        "import asyncio\nasync def main():\n    asyncio.current_task().get_loop()._selector._channel.send(b'X', b'')",
+        "import asyncio\nasync def main():\n    asyncio.Future()._loop.requester.tell('log', {})",
+        "import asyncio\nasync def main():\n    return vars(asyncio.Future()._loop._selector)",
+        "import asyncio\nasync def main():\n    await asyncio.Future()._loop.create_connection(None, '127.0.0.1', 80)",
+        "import asyncio\nasync def main():\n    await asyncio.Future()._loop.subprocess_shell(None, 'id')",
+        "import asyncio\nasync def main():\n    await asyncio.Future()._loop.run_in_executor(None, print)",
+    ],
+)
+def test_the_machinery_behind_the_context_and_the_loop_cannot_be_used(body):
+    outcome = sandbox.execute(f"{body}\n", allowed_imports=("asyncio",), context={}, limits=LIMITS)
+    assert (outcome.status, outcome.error.type) in {
+        ("error", "AttributeError"), ("error", "RuntimeError"), ("error", "TypeError")
+    }  # fmt: skip
+
+
+WALK = """
+import importlib, sys, types
+def main(modules):
+    facades, names = sys.modules["inside.facades"], sys.modules["inside.names"]
+    fetch = facades.importer(frozenset(modules))
+    queue = [(name, fetch(name, None, None, ("x",), 0)) for name in modules]
+    made = [(f"{name}.{key}()", value) for name, facade in queue for key, value in vars(facade).items()
+            if isinstance(value, type) and key not in ("Queue", "TestCase")]
+    for path, kind in made:
+        for arguments in ((), ("a",), (1,), ([1],)):
+            try:
+                queue.append((path, kind(*arguments)))
+                break
+            except BaseException:
+                pass
+    mine = {id(value) for value in facades._facades.values()} | {id(value) for _, value in queue}
+    secret = {id(one): name for name, one in [("open", open), ("exec", exec), ("eval", eval), ("compile", compile),
+              ("__import__", __import__), ("type", type), ("globals", globals), ("input", input)]}
+    kinds = (types.FrameType, types.CodeType, types.TracebackType)
+    seen, found = set(), {}
+    while queue:
+        path, value = queue.pop()
+        if id(value) in seen or len(path) > 160:
+            continue
+        seen.add(id(value))
+        if isinstance(value, types.ModuleType) and id(value) not in mine and value.__name__ not in modules:
+            found[path] = f"module {value.__name__}"
+            continue
+        if isinstance(value, kinds) or id(value) in secret or getattr(value, "__module__", "") in ("posix", "_posixsubprocess"):
+            found[path] = repr(value)[:60]
+            continue
+        if isinstance(value, (dict, types.MappingProxyType)):
+            queue += [(f"{path}[{key!r:.20}]", one) for key, one in list(value.items())[:300]]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            queue += [(f"{path}[]", one) for one in list(value)[:300]]
+        for name in dir(value):
+            if names.attribute_refusal(name) is None and name not in names.RISKY_ATTRIBUTES:
+                try:
+                    queue.append((f"{path}.{name}", getattr(value, name)))
+                except BaseException:
+                    pass
+    return found, len(seen)
+"""
+
+
+def test_no_readable_name_of_an_importable_module_leads_to_the_interpreter():
+    arguments = {"modules": sorted(sandbox.IMPORTABLE)}
+    source = f"import {'asyncio'}\n{WALK}"
+    limits = sandbox.Limits(timeout_s=60, memory_mb=1024, output_kb=4096)
+    outcome = sandbox.execute(source, arguments, safe_mode=False, limits=limits)
+    found, walked = outcome.result
+    assert walked > 3000
+    assert found == {}
