@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-HEAD = "# Benchmarks\n\nWritten by `make bench`. Read the ratios: milliseconds belong to the machine that measured.\n"
+HEAD = "# Benchmarks\n\nCompare ratios and not milliseconds, which depend on the machine.\n"
 
 
 def write_section(title: str, text: str) -> None:

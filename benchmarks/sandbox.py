@@ -203,10 +203,10 @@ def latency_rows(times: dict[str, list[float]], floor: float) -> list[Row]:
     warm, cold, bare = (statistics.median(times[name]) for name in (
         "single-use child, spare ready", "fork per call, no spare ready", "single-use child, no layers"))  # fmt: skip
     return [
-        row("T1", "single-use call, spare ready", "≤ 1.0 x floor and ≤ 0.6 ms",
+        row("T1", "single-use call, a spare child is ready", "≤ 1.0 x floor and ≤ 0.6 ms",
             f"{warm / floor:.2f} x, {warm * 1e3:.2f} ms", warm <= floor and warm <= 0.0006),
-        row("T2", "no spare ready", "≤ 5 x floor", f"{cold / floor:.2f} x", cold <= 5 * floor),
-        row("T3", "all layers against none", "≤ 1.15 x", f"{warm / bare:.2f} x", warm <= 1.15 * bare),
+        row("T2", "no spare child ready", "≤ 5 x floor", f"{cold / floor:.2f} x", cold <= 5 * floor),
+        row("T3", "all layers compared with none", "≤ 1.15 x", f"{warm / bare:.2f} x", warm <= 1.15 * bare),
     ]  # fmt: skip
 
 
@@ -221,7 +221,9 @@ def cpu_row(calls: Calls) -> Row:
         inside.append(outcome.cpu_ms / 1e3)  # its start included; CPU time, since a neighbour's load is not ours
         calls.heavy = min(calls.heavy, outcome.wall_ms / 1e3)
     ratio = min(inside) / min(plain)
-    return row("T4", "CPU time of CPU-bound code against plain CPython", "≤ 1.15 x", f"{ratio:.2f} x", ratio <= 1.15)
+    return row(
+        "T4", "CPU time of CPU-bound code compared with plain CPython", "≤ 1.15 x", f"{ratio:.2f} x", ratio <= 1.15
+    )
 
 
 def monty_cpu_row(calls: Calls) -> list[Row]:
@@ -230,7 +232,7 @@ def monty_cpu_row(calls: Calls) -> list[Row]:
     code = f"{HEAVY}\nmain({HEAVY_N})"
     monty = min(seconds(lambda: in_monty(calls.monty, code)) for _ in range(5))
     ratio = monty / calls.heavy
-    return [row("T5", "CPU-bound call against pydantic-monty", "≥ 2 x faster", f"{ratio:.1f} x", ratio >= 2)]
+    return [row("T5", "CPU-bound call compared with pydantic-monty", "≥ 2 x faster", f"{ratio:.1f} x", ratio >= 2)]
 
 
 def reuse_row(calls: Calls) -> Row:
@@ -267,7 +269,13 @@ def memory_row(calls: Calls) -> Row:
     spares = [kb for pid in children_of(zygote) if (kb := proportional_kb(pid))]
     resident, spare = resident_kb(zygote) / 1024, statistics.median(spares or [0]) / 1024
     measured = f"{resident:.1f} MB, {spare:.1f} MB"
-    return row("T9", "zygote resident, spare proportional", "≤ 16 MB, ≤ 2 MB", measured, resident <= 16 and spare <= 2)
+    return row(
+        "T9",
+        "memory: fork server resident, spare child proportional",
+        "≤ 16 MB, ≤ 2 MB",
+        measured,
+        resident <= 16 and spare <= 2,
+    )
 
 
 def timeout_row(calls: Calls) -> Row:
@@ -276,7 +284,7 @@ def timeout_row(calls: Calls) -> Row:
     for body in ("while True: pass", "return 10 ** 10 ** 8", "return sum(range(10 ** 11))") * 3:
         took = seconds(lambda body=body: calls.pool.execute(f"def main():\n    {body}\n", limits=limits))
         late.append(took - 0.2)
-    return row("T10", "a timeout is honoured", "limit + ≤ 0.3 s", f"+ {max(late):.2f} s at worst", max(late) <= 0.3)
+    return row("T10", "time limit is enforced", "limit + ≤ 0.3 s", f"+ {max(late):.2f} s at worst", max(late) <= 0.3)
 
 
 def breach_row(calls: Calls) -> Row:
@@ -285,7 +293,7 @@ def breach_row(calls: Calls) -> Row:
     typed = sum(
         calls.pool.execute(source, {"n": 10 ** (n % 5 + 3)}, limits=limits).status == "memory" for n in range(200)
     )
-    return row("T10", "memory breaches typed as such", "200 of 200", f"{typed} of 200", typed == 200)
+    return row("T10", "exceeded memory reported as such", "200 of 200", f"{typed} of 200", typed == 200)
 
 
 def containment_row(calls: Calls) -> Row:
@@ -311,7 +319,7 @@ def language_row(calls: Calls) -> Row:
         except SyntaxError:
             stock += 1
     accepted = sum(calls.pool.execute(case.text, allowed_imports=attack.IMPORTS).ok for case in cases)
-    measured = f"{accepted} of {len(cases)} (stock refuses {stock})"
+    measured = f"{accepted} of {len(cases)} (stock RestrictedPython refuses {stock})"
     return row("T12", "ordinary constructs accepted", "all", measured, accepted == len(cases))
 
 
