@@ -8,10 +8,13 @@ from time import perf_counter
 from typing import Any
 
 from agents.models import Provider
+from agents.models.provider import units
 from agents.spec import AgentSpec
 from agents.tools import ToolSpec, never
 from registry.llm.attempts import ask
+from registry.llm.bids import Bid, bid
 from registry.llm.chat import Answer, ChatModel, ModelToolCall, Question
+from registry.llm.llms import chat_model
 from registry.llm.watch import Watch
 
 JSON = Any
@@ -59,8 +62,11 @@ class LiveAgent:
         on_delta: Callable[[str], None] | None = None,
         is_cancelled: Callable[[], bool] = never,
         deadline: datetime | None = None,
+        max_tokens: int | None = None,
     ) -> ModelReply:
         """Ask the model once (retries and fallbacks included). The system prompt is put first unless there is one.
+
+        `max_tokens` is the longest answer that a budget has room for.
 
         `tool_names` None offers all granted tools, () none; `extra_tools` are offered besides.
         Streams only where somebody listens (`on_delta`).
@@ -76,7 +82,7 @@ class LiveAgent:
             on_delta=stopwatch.hear if on_delta else None,
             watch=Watch(is_cancelled, deadline),
         )
-        answer, model_name, attempts = ask(self.model, question, self.spec.fallback_models)
+        answer, model_name, attempts = ask(self._model(max_tokens), question, self.spec.fallback_models)
         return ModelReply(
             text=answer.text,
             tool_calls=answer.calls,
@@ -93,6 +99,33 @@ class LiveAgent:
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars."""
         return self.provider.cost(model_name, input_tokens, output_tokens)
+
+    def bid(
+        self,
+        messages: list[dict[str, JSON]],
+        *,
+        tool_names: Collection[str] | None = None,
+        extra_tools: Collection[ToolSpec] = (),
+        output_schema: dict[str, JSON] | None = None,
+    ) -> Bid:
+        """The most that `reply` may use when it is asked this, whichever of the models answers."""
+        return bid(
+            self._prompted(messages),
+            (*self._offered(tool_names), *extra_tools),
+            output_schema,
+            max_tokens=self.spec.model_params.max_tokens,
+            cost=self._highest_cost,
+        )
+
+    def _highest_cost(self, input_tokens: int, output_tokens: int) -> int:
+        names = (self.spec.model_name, *self.spec.fallback_models)
+        return max(units(self.cost(name, input_tokens, output_tokens)) for name in names)
+
+    def _model(self, max_tokens: int | None) -> ChatModel:
+        params = self.spec.model_params
+        if max_tokens in (None, params.max_tokens):
+            return self.model
+        return chat_model(self.provider, params.model_copy(update={"max_tokens": max_tokens}))
 
     def _prompted(self, messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
         if not self.spec.system_prompt or (messages and messages[0]["role"] == "system"):

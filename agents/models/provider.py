@@ -1,6 +1,6 @@
 """An LLM account: where it is, its key, what it costs."""
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +13,17 @@ from plumbing.addresses import url_refusal
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
+UNITS = 10**8  # in a dollar: what a budget counts in, whole numbers that add up exactly in every database
+MOST_UNITS = 2**60
+
+
+def units(dollars: Decimal) -> int:
+    """Whole hundred-millionths of a US dollar, rounded up."""
+    return min(int((dollars * UNITS).to_integral_value(ROUND_CEILING)), MOST_UNITS)
+
+
+def dollars(number: int) -> Decimal:
+    return Decimal(number) / UNITS
 
 
 def check_model_url(value: str) -> None:

@@ -12,9 +12,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from agents.models import Provider
+from agents.models.provider import units
 from agents.spec import ModelParams
 from registry.exceptions import CannotBuild, ModelFailed
 from registry.llm.attempts import ask
+from registry.llm.bids import Bid, bid
 from registry.llm.chat import Question
 from registry.llm.llms import chat_model
 from registry.llm.watch import Watch
@@ -40,13 +42,14 @@ class Verdict:
 class Purse(Protocol):
     """What pays for the question; runs know it and pass it in."""
 
-    def is_open(self) -> bool: ...
+    def hold(self, bid: Bid) -> int | None: ...
+    def release(self) -> None: ...
     def take(self, input_tokens: int, output_tokens: int, cost: Decimal) -> None: ...
 
 
 def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | None = None) -> Verdict | None:
     """None where no model is configured, where its budget is used up, or where it does not answer properly."""
-    if not settings.ROUTER_MODEL or (purse and not purse.is_open()):
+    if not settings.ROUTER_MODEL:
         return None
     provider_name, _, model_name = settings.ROUTER_MODEL.partition(":")
     provider = provider_named(user, provider_name)
@@ -62,15 +65,27 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
         on_delta=None,
         watch=Watch(deadline=timezone.now() + timedelta(seconds=TIME_S)),
     )
+    longest = purse.hold(bid_of(question, provider)) if purse else None
+    if longest == 0:
+        return None
     try:
-        answer, asked, _ = ask(chat_model(provider, ModelParams(temperature=0)), question, ())
+        answer, asked, _ = ask(chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ())
     except (ModelFailed, CannotBuild) as error:
         log.warning("router_model_failed", reason=str(error))
+        if purse:
+            purse.release()
         return None
     if purse:
         spent = answer.input_tokens, answer.output_tokens
         purse.take(*spent, provider.cost(asked, *spent))
     return read_verdict(answer.text, names)
+
+
+def bid_of(question: Question, provider: Provider) -> Bid:
+    def cost(input_tokens: int, output_tokens: int) -> int:
+        return units(provider.cost(question.model_name, input_tokens, output_tokens))
+
+    return bid(question.messages, (), question.output_schema, max_tokens=None, cost=cost)
 
 
 def provider_named(user: Any, name: str) -> Provider | None:

@@ -3,11 +3,14 @@
 from decimal import Decimal
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F
 
 from agents.models import Agent
+from registry.llm.bids import Bid
 from registry.routing import router
 from runs.events import record as events
+from runs.exceptions import RunEnded, RunWaits
 from runs.figures import track_records
 from runs.lifecycle import budgets
 from runs.models import RouteDecision, Run
@@ -26,15 +29,23 @@ class Purse:
     """A person's budgets: when one is used up, a route is found without a model."""
 
     def __init__(self, user: Any, run: Run | None) -> None:
-        self.user = user
         self.run = run
+        self.watch = budgets.Watch(run or Run(principal=user))
 
-    def is_open(self) -> bool:
-        run = self.run or Run(principal=self.user)
-        return not any(budgets.overdrawn(budget, run) for budget in budgets.covering(run))
+    def hold(self, bid: Bid) -> int | None:
+        """The longest answer there is room for, 0 where there is none; None where nothing limits it."""
+        try:
+            return self.watch.hold(lambda: bid)
+        except (RunEnded, RunWaits):
+            return 0
 
+    def release(self) -> None:
+        self.watch.release()
+
+    @transaction.atomic
     def take(self, input_tokens: int, output_tokens: int, cost: Decimal) -> None:
         """It is the run's, as what its turns take is."""
+        self.watch.settle(input_tokens + output_tokens, cost)
         if self.run is None:
             return
         spent: dict[str, Any] = {"input_tokens": input_tokens, "output_tokens": output_tokens, "cost": cost}

@@ -1,34 +1,39 @@
-"""Is there budget left? Asked before every model call, answered from run rows."""
+"""Is there budget left? What a model call may take at most is held before it is made, and settled once it is known.
+
+Each budget has one tally a period, each run one hold in it. A hold is taken by a conditional UPDATE of the tally, so
+that calls at the same time cannot spend the same money; locks are taken in the order hold, tally, by budget.
+"""
 
 import math
 import time
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum
 from django.utils import timezone
 
+from agents.models.provider import dollars, units
 from agents.models.team import Membership
 from plumbing.prepared import Select
-from runs.exceptions import RunEnded
-from runs.models import Budget, Run
+from registry.llm.bids import Bid
+from runs.exceptions import RunEnded, RunWaits
+from runs.models import Budget, Hold, Run, Tally
+from runs.rules import stakes
+
+from . import endings
 
 FRESH_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What was used in a period: tokens (input + output), US dollars, runs started."""
-
-    tokens: int
-    cost: Decimal
-    runs: int
+AGAIN_S = 2.0  # a run that waits for what others hold looks again; a hold that is let go wakes it before
+STALE_S = 600  # what a dry run's vanished process held
+BATCH = 500
+WAKE = 16  # runs that one settled call wakes
 
 
 class Watch:
-    """The budgets of one run at work. Limits are read again after a second; what was spent is read each time.
+    """The budgets of one run at work. Limits are read again after a second; what is left is read each time.
 
     The claim of a run has seen whether any budget covers it: mostly none does, and then none is read.
     """
@@ -36,27 +41,189 @@ class Watch:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.budgets: list[Budget] = []
+        self.holds: list[Hold] = []
         is_free = run.seen is not None and not run.seen.is_budgeted and run.root_id is None
         self.read_at = run.seen.at if run.seen and is_free else -math.inf
 
-    def require(self) -> None:
-        """Raises RunEnded(budget_exhausted) when any budget that covers this run is used up."""
+    def hold(self, make_bid: Callable[[], Bid]) -> int | None:
+        """Hold the most that this call may use. The longest answer there is room for, None where nothing limits it.
+
+        Raises RunEnded(budget_exhausted); RunWaits where there is room once other calls have given back theirs.
+        """
+        if not self.current():
+            return None
+        bid = make_bid()
+        try:
+            self.holds, longest = reserve(self.run, self.budgets, bid)
+        except Crowded:
+            raise RunWaits("budget", timezone.now() + timedelta(seconds=AGAIN_S))
+        return longest
+
+    def current(self) -> list[Budget]:
         if time.monotonic() - self.read_at > FRESH_S:
             self.budgets, self.read_at = covering(self.run), time.monotonic()
-        for budget in self.budgets:
-            if reason := overdrawn(budget, self.run):
-                raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
+        return self.budgets
+
+    def require(self) -> None:
+        """For work whose use is known only at its end: counts the run. Raises RunEnded(budget_exhausted)."""
+        if self.current():
+            enter(self.run, self.budgets)
+
+    def settle(self, tokens: int, cost: Decimal) -> None:
+        """What the call has used takes the place of what was held. Within the transaction that writes the answer."""
+        if self.holds:
+            settle(self.holds, tokens, units(cost))
+            self.holds = []
+
+    def release(self) -> None:
+        """The call came to nothing."""
+        self.settle(0, Decimal(0))
+
+    def charge(self, tokens: int, cost: Decimal) -> None:
+        """Add what nothing was held for."""
+        for budget in self.current():
+            spend(open_tally(budget, self.run), tokens, units(cost))
+
+
+class Crowded(Exception):
+    """There is room, but calls under way hold it."""
+
+
+@transaction.atomic
+def reserve(run: Run, budgets: list[Budget], bid: Bid) -> tuple[list[Hold], int]:
+    """Hold this bid in every budget, or in none. Raises RunEnded(budget_exhausted), Crowded."""
+    holds = enter(run, budgets)
+    rooms = [room_of(budget, hold.tally) for budget, hold in zip(budgets, holds, strict=True)]
+    stake = stakes.stake(bid, rooms)
+    if stake is None:
+        raise RunEnded(Run.Status.FAILED, "budget_exhausted", shortage(budgets, holds, bid))
+    for budget, hold, (tokens, cost) in zip(budgets, holds, stake.amounts, strict=True):
+        if not take(budget, hold, tokens, cost):
+            raise Crowded
+    return holds, stake.max_output
+
+
+@transaction.atomic
+def enter(run: Run, budgets: list[Budget]) -> list[Hold]:
+    """The run's hold in each budget, empty; one that is new counts the run. Raises RunEnded(budget_exhausted)."""
+    return [enter_one(run, budget, open_tally(budget, run)) for budget in budgets]
+
+
+def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
+    if run._state.adding:  # a dry run of the router: it is no run, and nothing counts it
+        hold = Hold.objects.create(tally=tally)
+    else:
+        hold, is_new = Hold.objects.get_or_create(tally=tally, run=run)
+        let_go(hold)  # of an attempt whose worker vanished
+        if is_new and not has_begun(run):
+            count_run(budget, tally)
+    tally.refresh_from_db()
+    if reason := overdrawn(budget, tally):
+        raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
+    hold.tally, hold.attempt = tally, run.attempt
+    return hold
+
+
+def has_begun(run: Run) -> bool:
+    """It was at work before its budget had a tally, which counted it then."""
+    return bool(run.turns or run.input_tokens or run.output_tokens)
+
+
+def count_run(budget: Budget, tally: Tally) -> None:
+    rows = Tally.objects.filter(pk=tally.pk)
+    if budget.max_runs is not None:
+        rows = rows.filter(runs__lt=budget.max_runs)
+    if not rows.update(runs=F("runs") + 1):
+        reason = f"{budget}: {budget.max_runs} runs were started"
+        raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
+
+
+def take(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
+    """The statement that admits a call: it holds the amounts as long as what is spent and held stays in the limit."""
+    rows = Tally.objects.filter(pk=hold.tally.pk)
+    if budget.max_tokens is not None:
+        rows = rows.filter(tokens__lte=budget.max_tokens - tokens - F("held_tokens"))
+    if budget.max_cost is not None:
+        rows = rows.filter(cost__lte=units(budget.max_cost) - cost - F("held_cost"))
+    if not rows.update(held_tokens=F("held_tokens") + tokens, held_cost=F("held_cost") + cost):
+        return False
+    hold.tokens, hold.cost, hold.is_active, hold.since = tokens, cost, True, timezone.now()
+    hold.save(update_fields=["attempt", "tokens", "cost", "is_active", "since"])
+    return True
+
+
+def room_of(budget: Budget, tally: Tally) -> stakes.Room:
+    tokens = None if budget.max_tokens is None else budget.max_tokens - tally.tokens
+    cost = None if budget.max_cost is None else units(budget.max_cost) - tally.cost
+    return stakes.Room(tokens, cost)
+
+
+@transaction.atomic
+def settle(holds: list[Hold], tokens: int, cost: int) -> None:
+    for hold in holds:
+        let_go(hold)
+        if tokens or cost:
+            spend(hold.tally, tokens, cost)
+        if hold.run_id is None:
+            hold.delete()
+    transaction.on_commit(wake_waiting)
+
+
+def let_go(hold: Hold) -> bool:
+    """Give back what is held, once: another worker may have done so, or hold something new under a later attempt."""
+    if not hold.is_active:
+        return False
+    mine = Hold.objects.filter(pk=hold.pk, attempt=hold.attempt, is_active=True, since=hold.since)
+    if not mine.update(is_active=False):
+        return False
+    hold.is_active = False
+    held = Tally.objects.filter(pk=hold.tally_id)
+    held.update(held_tokens=F("held_tokens") - hold.tokens, held_cost=F("held_cost") - hold.cost)
+    return True
+
+
+def spend(tally: Tally, tokens: int, cost: int) -> None:
+    Tally.objects.filter(pk=tally.pk).update(tokens=F("tokens") + tokens, cost=F("cost") + cost)
+
+
+def wake_waiting() -> None:
+    """Runs that wait for what others hold. Those that still find no room wait again."""
+    waiting = Run.objects.filter(status=Run.Status.WAITING, waiting_for="budget").order_by("id")
+    for run_id in waiting.values_list("pk", flat=True)[:WAKE]:
+        endings.wake(run_id, waiting_for="budget")
+
+
+def has_room_again(run: Run) -> bool:
+    """Nothing is held any more of the budgets that this run waits for: nobody is left to wake it."""
+    tallies = [open_tally(budget, run).pk for budget in covering(run)]
+    return not Hold.objects.filter(tally__in=tallies, is_active=True).exists()
+
+
+def release_stale(now: datetime) -> int:
+    """What is held for a call that nobody is making any more."""
+    at_work = Q(run__status=Run.Status.RUNNING, run__attempt=F("attempt"))
+    alone = Q(run=None, since__gt=now - timedelta(seconds=STALE_S))
+    stale = Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
+    return sum(release(hold) for hold in stale)
+
+
+@transaction.atomic
+def release(hold: Hold) -> bool:
+    return let_go(hold)
 
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, their teams, and of everyone; in a child run also what its root may use."""
     found = COVERING.all(user=run.principal_id, agent=run.agent_id)
+    if run._state.adding:  # a dry run of the router
+        return [budget for budget in found if budget.period != Budget.Period.RUN]
     if run.root_id is None:
         return found
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
     of_root = COVERING.all(user=run.principal_id, agent=root_agent)
     known = {budget.pk for budget in found}
-    return found + [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
+    tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
+    return sorted(found + tree, key=lambda budget: budget.pk)
 
 
 def of_work(user: Any, agent: Any, *, member: Any) -> QuerySet:
@@ -69,32 +236,62 @@ def of_work(user: Any, agent: Any, *, member: Any) -> QuerySet:
         Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
         Q(team=None) | Q(team_id__in=Membership.objects.filter(user_id=member).values("team_id")),
         enabled=True,
-    )
+    ).order_by("pk")  # in which they are locked
 
 
 COVERING = Select(lambda at: of_work(at.user, at.agent, member=at.user), user=IntegerField(), agent=IntegerField())
 
 
-def overdrawn(budget: Budget, run: Run) -> str:
-    """Why this budget refuses, or nothing. Runs already started count for themselves."""
-    spent = spent_of(budget, run)
-    if budget.max_tokens is not None and spent.tokens >= budget.max_tokens:
-        return f"{budget}: {spent.tokens} of {budget.max_tokens} tokens are used"
-    if budget.max_cost is not None and spent.cost >= budget.max_cost:
-        return f"{budget}: {spent.cost} of {budget.max_cost} US dollars are used"
-    if budget.max_runs is not None and spent.runs > budget.max_runs:
+def open_tally(budget: Budget, run: Run) -> Tally:
+    """The tally of this period. A new one begins with what the rows of runs say was used before there was one."""
+    key = key_of(budget, run)
+    tally = Tally.objects.filter(budget=budget, key=key).first()
+    if tally is None:
+        tally, _ = Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))
+    return tally
+
+
+def key_of(budget: Budget, run: Run, now: datetime | None = None) -> str:
+    if budget.period == Budget.Period.RUN:
+        return str(run.root_pk)
+    return start_of(budget.period, now or timezone.now()).strftime(FORMATS[budget.period])
+
+
+FORMATS: dict[str, str] = {Budget.Period.DAY: "%Y-%m-%d", Budget.Period.MONTH: "%Y-%m"}
+
+
+def used_before(budget: Budget, run: Run) -> dict[str, int]:
+    if budget.period == Budget.Period.RUN:
+        runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
+    else:
+        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, timezone.now()))
+    begun = runs.filter(Q(turns__gt=0) | Q(input_tokens__gt=0) | Q(output_tokens__gt=0))
+    sums = begun.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
+    return {"tokens": sums["tokens"] or 0, "cost": units(Decimal(sums["cost"] or 0)), "runs": sums["runs"]}
+
+
+def overdrawn(budget: Budget, tally: Tally) -> str:
+    """Why this budget refuses, or nothing. Its limits may have been lowered since the run was counted."""
+    if budget.max_tokens is not None and tally.tokens >= budget.max_tokens:
+        return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used"
+    if budget.max_cost is not None and tally.cost >= units(budget.max_cost):
+        return f"{budget}: {dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+    if budget.max_runs is not None and tally.runs > budget.max_runs:
         return f"{budget}: {budget.max_runs} runs were started"
     return ""
 
 
-def spent_of(budget: Budget, run: Run, now: datetime | None = None) -> Spent:
-    """Stored use of the period, plus what this run has used since its row was written."""
-    if budget.period == Budget.Period.RUN:
-        runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
-    else:
-        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, now or timezone.now()))
-    used = total(runs.exclude(pk=run.pk))
-    return Spent(used.tokens + run.input_tokens + run.output_tokens, used.cost + Decimal(run.cost), used.runs + 1)
+def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
+    """The first budget that has no room even for a short answer."""
+    for budget, hold in zip(budgets, holds, strict=True):
+        room, tally = room_of(budget, hold.tally), hold.tally
+        if stakes.stake(bid, [room]) is not None:
+            continue
+        if room.tokens is not None and stakes.stake(bid, [stakes.Room(room.tokens, None)]) is None:
+            return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
+        used = f"{dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
+        return f"{budget}: {used}, too much for another call"
+    return f"{budgets[0]}: too much is used for another call"
 
 
 def in_scope(budget: Budget) -> QuerySet[Run]:
@@ -107,11 +304,6 @@ def in_scope(budget: Budget) -> QuerySet[Run]:
         members = Membership.objects.filter(team_id=budget.team_id).values("user_id")
         runs = runs.filter(principal_id__in=members)
     return runs
-
-
-def total(runs: QuerySet[Run]) -> Spent:
-    sums = runs.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
-    return Spent(sums["tokens"] or 0, Decimal(sums["cost"] or 0), sums["runs"])
 
 
 def start_of(period: str, now: datetime) -> datetime:

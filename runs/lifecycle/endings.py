@@ -194,7 +194,7 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
         cost=run.cost,
         **untrusted(run),
     )
-    run.status = Status.WAITING
+    run.status, run.waiting_for = Status.WAITING, waiting_for
     until_text = events.rfc3339(wake_at) if wake_at else None
     events.record(run, "run.waiting", {"waiting_for": waiting_for, "until": until_text})
 

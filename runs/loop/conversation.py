@@ -110,15 +110,25 @@ class Conversation:
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
         """One model call and the tools it asks for; none in the last turn."""
-        self.budgets.require()
         self.desk.read_grants()
         is_last = self.run.turns >= self.max_turns
         if is_last:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
-        reply = self.ask(tools=[] if is_last else self.desk.offered())
+        tools = [] if is_last else self.desk.offered()
+        question: dict[str, Any] = {
+            "tool_names": tools,
+            "extra_tools": (COMPLETE,) if self.run.policy.get("step") and tools else (),
+            "output_schema": self.output_schema,
+        }
+        longest = self.budgets.hold(lambda: self.live.bid(self.messages, **question))
+        try:
+            reply = self.ask(**question, max_tokens=longest)
+        except Exception:
+            self.budgets.release()
+            raise
         return reply, () if is_last else reply.tool_calls
 
-    def ask(self, *, tools: list[str]) -> ModelReply:
+    def ask(self, **question: Any) -> ModelReply:
         """The model's answer; its deltas go to whoever watches. No database connection is held meanwhile."""
         turn = self.run.turns + 1
         deltas = events.Deltas(self.run.pk, turn) if events.has_watchers(self.run.pk) else None
@@ -126,9 +136,7 @@ class Conversation:
         try:
             return self.live.reply(
                 self.messages,
-                tool_names=tools,
-                extra_tools=(COMPLETE,) if self.run.policy.get("step") and tools else (),
-                output_schema=self.output_schema,
+                **question,
                 on_delta=deltas.write if deltas else None,
                 is_cancelled=self.lease.is_cancelled,
                 deadline=self.run.deadline,
@@ -181,6 +189,11 @@ class Conversation:
             "cost": run.cost,
         }
 
+    def settle(self, reply: ModelReply) -> None:
+        """After the run's row is written: budgets are locked after runs."""
+        cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+        self.budgets.settle(reply.input_tokens + reply.output_tokens, cost)
+
     def write(self, told: list[events.Entry]) -> None:
         """Events and what was spent, as long as the run is ours."""
         if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
@@ -205,6 +218,7 @@ class Conversation:
             answered = self.write_answer(reply, calls)
             records, told = self.desk.record(requested, self.run.turns)
             self.write([answered, *told])
+            self.settle(reply)
         self.records += records
         self.desk.perform(records)
         self.stop_or_wait(records)
@@ -249,7 +263,9 @@ class Conversation:
     def conclude(self, reply: ModelReply) -> bool:
         """A reply without calls ends the run once it keeps the output schema; one repair turn is given."""
         told = [self.write_answer(reply, [])]
-        return self.end_with(reply.text, told)
+        has_ended = self.end_with(reply.text, told)
+        self.settle(reply)
+        return has_ended
 
     def end_with(self, text: str, told: list[events.Entry] | None = None) -> bool:
         """End the run with this text, or ask once for a repair (False)."""

@@ -23,18 +23,24 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     older = falling_out(session, spec, run)
     if not older:
         return
-    budgets.Watch(run).require()
     text = "\n".join(f"{message.role}: {message.words}" for message in older)
     text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot sum up
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
+    watch = budgets.Watch(run)
+    longest = watch.hold(lambda: live.bid(asked, tool_names=()))
     try:
-        reply = live.reply(asked, tool_names=(), is_cancelled=lease.is_cancelled, deadline=run.deadline)
+        reply = live.reply(
+            asked, tool_names=(), is_cancelled=lease.is_cancelled, deadline=run.deadline, max_tokens=longest
+        )
     except (ModelFailed, ModelCancelled):
+        watch.release()
         return
     run.input_tokens += reply.input_tokens
     run.output_tokens += reply.output_tokens
-    run.cost += live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+    cost = live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+    run.cost += cost
+    watch.settle(reply.input_tokens + reply.output_tokens, cost)
     if not reply.text.strip():
         return  # an empty summary would forget everything
     session.summary, session.summarised_to = reply.text, older[-1].seq

@@ -1,5 +1,5 @@
 from .approval import Approval
-from .budget import Budget
+from .budget import Budget, Hold, Tally
 from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
 from .route import RouteDecision, Worker
@@ -12,6 +12,7 @@ __all__ = [
     "Approval",
     "Budget",
     "EventPayload",
+    "Hold",
     "Message",
     "ModelCall",
     "RouteDecision",
@@ -23,6 +24,7 @@ __all__ = [
     "ScheduleOccurrence",
     "Session",
     "StepRun",
+    "Tally",
     "ToolCallRecord",
     "Trigger",
     "TriggerFiring",

@@ -1,4 +1,4 @@
-"""Limits on tokens, cost and runs, checked before each model call."""
+"""Limits on tokens, cost and runs. What a model call may take at most is held before the call and settled after it."""
 
 from typing import Any, Self
 
@@ -6,9 +6,12 @@ from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from agents.models import Agent, Team
 from agents.models.team import Membership
+
+from .run import Run
 
 
 class BudgetQuerySet(models.QuerySet):
@@ -48,3 +51,45 @@ class Budget(models.Model):
     def __str__(self) -> str:
         subject = self.agent or self.user or self.team or "everyone"
         return f"{subject} per {self.period}"
+
+
+class Tally(models.Model):
+    """What was used of a budget in one period, and what calls under way hold of it. Costs are in `provider.UNITS`."""
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="tallies")
+    key = models.CharField(max_length=36, help_text="2026-11-22, 2026-11, or the id of the root run.")
+    tokens = models.BigIntegerField(default=0)
+    cost = models.BigIntegerField(default=0)
+    runs = models.PositiveIntegerField(default=0)
+    held_tokens = models.BigIntegerField(default=0)
+    held_cost = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["budget", "key"], name="tally_once")]
+        indexes = [models.Index(fields=["created_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.budget_id} {self.key}"
+
+
+class Hold(models.Model):
+    """A run's part in a tally: its row counts the run; what it holds is for one model call under way.
+
+    A call that belongs to no run (a dry run of the router) has a row of its own.
+    """
+
+    tally = models.ForeignKey(Tally, on_delete=models.CASCADE, related_name="holds")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="holds")
+    attempt = models.PositiveIntegerField(default=0, help_text="Of the run: a later one does not own this hold.")
+    tokens = models.BigIntegerField(default=0)
+    cost = models.BigIntegerField(default=0)
+    is_active = models.BooleanField(default=False)
+    since = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tally", "run"], name="hold_once")]
+        indexes = [models.Index(fields=["since"], condition=Q(is_active=True), name="hold_active")]
+
+    def __str__(self) -> str:
+        return f"{self.tokens} tokens for run {self.run_id}"

@@ -87,7 +87,9 @@ class Run(models.Model):
     depth = models.PositiveSmallIntegerField(default=0)
     trigger = models.CharField(max_length=8, choices=Trigger.choices, default=Trigger.MESSAGE)
     status = models.CharField(max_length=9, choices=Status.choices, default=Status.QUEUED)
-    waiting_for = models.CharField(max_length=8, blank=True, help_text="approval, device, child, timer or input.")
+    waiting_for = models.CharField(
+        max_length=8, blank=True, help_text="approval, device, child, timer, input or budget."
+    )
     wake_at = models.DateTimeField(null=True, blank=True)
     key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)

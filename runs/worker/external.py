@@ -132,10 +132,12 @@ def finish(
     run.input_tokens += int(spent.get("input_tokens", 0))
     run.output_tokens += int(spent.get("output_tokens", 0))
     run.cost += Decimal(str(spent.get("cost", 0)))
+    tokens = int(spent.get("input_tokens", 0)) + int(spent.get("output_tokens", 0))
     if status in (Status.FAILED, Status.CANCELLED) and error is None:
         silent = {"code": "executor_failed", "message": "the executor gave no reason"}
         error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
     endings.finish(run, status, reply=reply, output=output, error=error)
+    budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))
     return run
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.models import AuditEvent
 from functions.models import Execution
-from runs.models import EventPayload, ModelCall, Run, RunEvent, RunFile, Session
+from runs.models import EventPayload, ModelCall, Run, RunEvent, RunFile, Session, Tally
 
 BATCH = 1000
 
@@ -29,6 +29,8 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
     yield "files", RunFile.objects.filter(created_at__lt=before("sessions"), run=None)
+    over = min(before("runs"), now - timedelta(days=62))  # no period is as long
+    yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from devices import calls as device_calls
 from devices import presence
 from runs.events import record as events
-from runs.lifecycle import endings, queue
+from runs.lifecycle import budgets, endings, queue
 from runs.models import Approval, Run
 
 from . import external
@@ -30,6 +30,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
         "woken": wake_due(now),
         "released": release_orphans(now),
         "vanished": external.release_vanished(now),
+        "released_holds": budgets.release_stale(now),
         "reclaimed": resend_lost(now),
         "resent": resend_queued(now),
     }

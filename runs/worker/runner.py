@@ -10,7 +10,7 @@ from functions import sandbox
 from plumbing.threads import release_connection
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
-from runs.lifecycle import endings
+from runs.lifecycle import budgets, endings
 from runs.lifecycle.claims import claim
 from runs.lifecycle.leases import Lease, hold
 from runs.loop.conversation import Conversation, check_alive
@@ -92,6 +92,8 @@ def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
 def something_came(run: Run) -> bool:
     if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
         return True
+    if run.waiting_for == "budget":
+        return budgets.has_room_again(run)
     pending = ToolCallRecord.objects.filter(run=run, outcome="").exclude(waiting_for="")
     for record in pending.select_related("approval"):
         if record.waiting_for == "approval" and record.approval.status != "open":

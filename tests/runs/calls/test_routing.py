@@ -107,11 +107,11 @@ def test_with_a_budget_used_up_a_route_is_found_without_the_model(
 ):
     time_machine.move_to(timezone.now().replace(hour=12))  # no month ends meanwhile
     make_agent("cook", **COOK, provider=stub_provider)
-    Budget.objects.create(user=alice, period="month", max_tokens=37)
+    Budget.objects.create(user=alice, period="month", max_tokens=10_000)
     mind.script(verdict("cook"), says("Eat."), verdict("cook"))
     send("/api/v1/messages", "I am hungry")
     assert (ask("I am hungry")["method"], len(mind.requests)) == ("classifier", 3)
-    Budget.objects.update(max_tokens=30)
+    Budget.objects.update(max_tokens=70)
     assert (ask("I am hungry")["method"], ask("Suggests leeks recipes")["agent"]) == ("nobody", "cook")
     assert send("/api/v1/messages", "I am hungry")["error"]["code"] == "nobody_fits"
     assert len(mind.requests) == 3

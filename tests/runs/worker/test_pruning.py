@@ -48,7 +48,7 @@ def test_a_budget_is_made_listed_and_changed_by_its_owner_only(alice_api, bob_ap
 
 def test_a_token_budget_stops_the_next_model_call(worker, alice, make_agent, stub_provider, stub):
     agent = make_agent(provider=stub_provider)
-    Budget.objects.create(user=alice, period="month", max_tokens=1)
+    Budget.objects.create(user=alice, period="month", max_tokens=55)
     stub.script(says("hi"), says("never said"))
     assert worker.send_message(alice, "a", agent).status == "succeeded"
     assert worker.send_message(alice, "b", agent).error["code"] == "budget_exhausted"
