@@ -10,8 +10,12 @@ DOCS := .venv/.stamp-docs
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-# Tests that kill whole processes depend on the machine: what fails is tried twice more, shown as R, and named at the end.
-AGAIN := --reruns 2 --reruns-delay 2 -r fER --durations 12
+# A failed test is tried twice more, because tests that kill processes depend on the machine. It is shown as R and named
+# at the end, as skipped tests are, with their reasons.
+AGAIN := --reruns 2 --reruns-delay 2 -r fERs --durations 12
+# One worker process for each lane, all side by side; tests/conftest.py says which tests a lane runs.
+LANES := sqlite postgres plain live live-postgres
+SIDE_BY_SIDE := --dist each $(foreach lane,$(LANES),--tx popen//id=$(lane)//env:LANE=$(lane)) -o console_output_style=classic
 
 .DEFAULT_GOAL := help
 .PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
@@ -22,16 +26,17 @@ help:  ## show what can be made
 run: $(RUN)  ## start everything, process one message, keep serving until Ctrl-C
 	@exec $(BIN)/python manage.py serve
 
-test: test-sqlite test-postgres  ## every test, on SQLite and on the embedded PostgreSQL
+test: $(DEV)  ## every test; those that use the database on SQLite and on the embedded PostgreSQL
+	$(BIN)/pytest $(SIDE_BY_SIDE) $(AGAIN)
 
-test-sqlite: $(DEV)
+test-sqlite: $(DEV)  ## every test on SQLite, one after the other
 	$(BIN)/pytest --db=sqlite $(AGAIN)
 
-test-postgres: $(DEV)
+test-postgres: $(DEV)  ## every test on the embedded PostgreSQL, one after the other
 	$(BIN)/pytest --db=postgres $(AGAIN)
 
 test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
-	$(BIN)/pytest --db=sqlite -m "not slow and not browser"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not live"
 
 check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks
 	$(BIN)/ruff check .

@@ -1,13 +1,15 @@
 """The test environment: a data directory of its own, an embedded Valkey, and either database.
 
-`pytest` runs on SQLite, `pytest --db=postgres` (or DB=postgres) on the embedded PostgreSQL. People are in people.py.
+`pytest` runs every test on SQLite, `pytest --db=postgres` (or DB=postgres) on the embedded PostgreSQL. `make test` starts
+one pytest with a worker process for each lane (see LANES), side by side. People are in people.py.
 """
 
+import json
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +40,41 @@ OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 children: list[int] = []
 
 
+def needs_database(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    return item.get_closest_marker("django_db") is not None or "db" in fixtures or "transactional_db" in fixtures
+
+
+def live_on(item: pytest.Item) -> str | None:
+    """The database of the whole Muster that this test starts; None for a test that starts none."""
+    marker = item.get_closest_marker("live")
+    return marker.kwargs.get("database", "sqlite") if marker else None
+
+
+# What a worker process of `make test` runs, named by the environment variable LANE: on which database, and which tests.
+# Tests that use the database run on both. Those that use none run once, and so do those that start a whole Muster.
+LANES: dict[str, tuple[str, Callable[[pytest.Item], bool]]] = {
+    "sqlite": ("sqlite", lambda item: needs_database(item) and not live_on(item)),
+    "postgres": ("postgres", lambda item: needs_database(item) and not live_on(item)),
+    "plain": ("sqlite", lambda item: not needs_database(item) and not live_on(item)),
+    "live": ("sqlite", lambda item: live_on(item) == "sqlite"),
+    "live-postgres": ("postgres", lambda item: live_on(item) == "postgres"),
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--db", choices=["sqlite", "postgres"], default=os.environ.get("DB") or "sqlite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
+    if starts_workers(config):
+        return  # each worker process has its own servers
+    if lane := os.environ.get("LANE"):
+        config.option.db = LANES[lane][0]
     data_dir = Path(tempfile.mkdtemp(prefix="muster-test-", dir=SHARED_MEMORY if has_room(SHARED_MEMORY) else None))
     data_dir.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
+    (data_dir / "static").mkdir()  # WhiteNoise warns where there is none
     forget_what_is_set_here()
     os.environ["MUSTER_DATA_DIR"] = str(data_dir)
     start_valkey(data_dir)
@@ -57,7 +86,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin(plugin)
 
 
+def starts_workers(config: pytest.Config) -> bool:
+    return config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if lane := os.environ.get("LANE"):
+        belongs = LANES[lane][1]
+        config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+        items[:] = [item for item in items if belongs(item)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Worker processes send their reports as UTF-8, which cannot hold half of a surrogate pair."""
+    data = yield
+    return json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if starts_workers(config):
+        return
     for one in connections.all(initialized_only=True):
         one.close()
         if one.vendor == "postgresql":

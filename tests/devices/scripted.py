@@ -42,7 +42,18 @@ class ScriptedDevice:
         await self.socket.send_to(text_data=text)
 
     async def receive(self, within: float = PATIENCE_S) -> dict[str, Any]:
-        return json.loads(await self.socket.receive_from(timeout=within))
+        return json.loads((await self.output(within))["text"])
+
+    async def output(self, within: float) -> dict[str, Any]:
+        """What the server sends next. An error of the server is raised at once: Channels' own waits for its time-out."""
+        coming = asyncio.ensure_future(self.socket.output_queue.get())
+        await asyncio.wait([coming, self.socket.future], timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        if coming.done():
+            return coming.result()
+        coming.cancel()
+        if self.socket.future.done():
+            self.socket.future.result()
+        raise TimeoutError(f"the server sent nothing within {within} s")
 
     async def expect(self, type: str, within: float = PATIENCE_S) -> dict[str, Any]:
         frame = await self.receive(within)
@@ -52,7 +63,7 @@ class ScriptedDevice:
     async def closed(self, within: float = PATIENCE_S) -> dict[str, Any]:
         """The close, whatever is said before it."""
         while True:
-            event = await self.socket.receive_output(timeout=within)
+            event = await self.output(within)
             if event["type"] == "websocket.close":
                 self.is_open = False
                 return event

@@ -14,7 +14,7 @@ from tests.devices.flapping import FlappingProxy
 from tests.devices.machine import Machine
 from tests.live import ROOT, Live, data_directory, database_of, free_port, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 SLOW = Path(__file__).with_name("slow_server.py")
 PARTS = ["web", "worker", "valkey", "client"]
 ENDED = ("succeeded", "partial", "failed", "expired", "cancelled")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live import ROOT, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.live
 
 
 def example() -> str:

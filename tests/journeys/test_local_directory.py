@@ -9,7 +9,7 @@ import pytest
 from tests.devices.machine import Machine
 from tests.live import Live, data_directory, database_of, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.live
 SCRIPT = Path(__file__).with_name("local_directory.yaml")
 
 

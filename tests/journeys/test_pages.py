@@ -12,7 +12,7 @@ from tests.connectors.fake_mcp_login import FakeMcpLogin
 
 from .browser import DESKTOP, PHONE, picture, serious
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.live]
 
 LOAN = "loan payment principal 200000 yearly_rate 3.5 years 25"
 SOURCE = '''def shout(text: str, times: int = 1) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live import Live, is_gone, serve, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.live
 
 
 def test_it_starts_everything_and_stops_it_in_order(own_live):

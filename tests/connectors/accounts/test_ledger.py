@@ -12,7 +12,7 @@ from tests.connectors.fake_gmail import FakeGmail
 from tests.fakes import StubOpenAI, calls, says
 from tests.live import Live, data_directory, database_of, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.live
 MESSAGES, BATCH = 120, 30
 
 

@@ -185,7 +185,7 @@ def at_once(works):
     assert failures == []
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.timeout(600)
 def test_kill_9_of_the_worker_in_the_middle_of_a_fan_out_loses_nothing(prepared, request):
     with data_directory() as directory:

@@ -25,7 +25,7 @@ def second_beat(own_live, tmp_path):
         beat.wait(timeout=30)
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.timeout(600)
 def test_two_beats_start_each_due_time_once(own_live, second_beat):
     http = own_live.http

@@ -15,7 +15,7 @@ from tests.fakes import StubOpenAI, calls, says
 from tests.live import Live, data_directory, database_of, wait_for
 from tests.loops import in_a_loop
 
-pytestmark = [pytest.mark.slow]
+pytestmark = pytest.mark.live(database="postgres")
 ADD = "def add(a: float, b: float) -> float:\n    '''Add two numbers.'''\n    return a + b\n"
 SLOW = "import time\n\ndef slow(note: str) -> str:\n    '''Takes its time.'''\n    time.sleep(4)\n    return note\n"
 
