@@ -185,19 +185,13 @@ def postgresql(known: dict[str, Any]) -> dict[str, Any]:
 DATABASES = {"default": database()}
 
 VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
-# One embedded Valkey serves as broker, channel layer and cache; real servers are named by their own URLs.
+# One embedded Valkey serves as run queue, message broker and cache; real servers are named by their own URLs.
 BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
 CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
 QUEUE_URL = BROKER_URL.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")  # as redis-py writes it
 EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL_URL", "CACHE_URL"))
 
-CHANNEL_LAYERS: dict[str, Any] = {
-    "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [{"address": CHANNEL_URL, "socket_timeout": None}], "prefix": "muster"},
-    }
-}
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": CACHE_URL}}
 
 CELERY_BROKER_URL = BROKER_URL

@@ -19,15 +19,16 @@ from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, Too
 from devices import protocol
 from devices.exceptions import DeviceFailed
 from devices.models import Device, DeviceCall, Notice
+from devices.nudges import ANSWERS, announce, nudge
 from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
-from devices.waiting import PULSE_S, SWITCHBOARD, Waiter, tell
 from devices.wire import BadFrame, mended
-from plumbing import broadcast
+from plumbing.announcements import Waiter
 from plumbing.prepared import Select
 from plumbing.threads import release_connection
 
 State = DeviceCall.State
+PULSE_S = 0.25  # between looks whether the run was cancelled
 CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
 
 
@@ -39,16 +40,14 @@ def call_device(
     `place` chooses (device or None for any, whether it is online) for a new call; None: this call has a row already.
     Raises CallPending, OutcomeUnknown, and whatever `place` raises.
     """
-    waiter = SWITCHBOARD.register(call.id)
-    try:
+    ANSWERS.listen()
+    with ANSWERS.waiter(call.id) as waiter:
         until = create(wanted, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if hold(waiter, until, context) and waiter.outcome is not None:
-            return answer_of(call.id, **waiter.outcome)
+        if hold(waiter, until, context) and waiter.news is not None:
+            return answer_of(call.id, **waiter.news)
         return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-    finally:
-        SWITCHBOARD.forget(call.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
             continue
         if row.is_awaited and row.run_id:
             runs.append(row.run_id)
-        tell([(row.pk, {"state": state, "result": None, "error": error, "late": False})])
+        announce([(row.pk, {"state": state, "result": None, "error": error, "late": False})])
         if was_sent:
             tell_cancelled(row, "its deadline passed")
     return runs
@@ -207,7 +206,7 @@ def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
         mine = DeviceCall.objects.open().filter(pk=row.pk)
         mine.update(cancel_requested_at=now, cancel_reason=reason[:200])
         if mine.filter(state=State.QUEUED).update(state=State.CANCELLED, error=error, finished_at=now):
-            tell([(row.pk, {"state": State.CANCELLED, "result": None, "error": error, "late": False})])
+            announce([(row.pk, {"state": State.CANCELLED, "result": None, "error": error, "late": False})])
         else:
             tell_cancelled(row, reason)
         count += 1
@@ -217,7 +216,7 @@ def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
 def tell_cancelled(row: DeviceCall, reason: str) -> None:
     if row.device_id:
         text = protocol.encode(protocol.ToolCancel(str(row.pk), mended(reason)))
-        broadcast.publish(f"device.{row.device_id}", {"type": "device.frame", "text": text})
+        nudge(row.device_id, "device_frame", text=text)
 
 
 # -- the end of a run -------------------------------------------------------------------------------------------------
@@ -242,7 +241,7 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
         text = protocol.encode(protocol.RunComplete(closing, status, counts, mended(summary[:2000])))
-        told_now = device in online and broadcast.publish(f"device.{device}", {"type": "device.frame", "text": text})
+        told_now = device in online and nudge(device, "device_frame", text=text)
         if not told_now:
             Notice.objects.create(device_id=device, text=text)
     return len(devices)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
@@ -15,11 +16,12 @@ from agents.exceptions import MusterError
 from devices import presence, protocol
 from devices.models import Device, DeviceCredential
 from devices.models.device import Admission
-from devices.nudges import NUDGES
+from devices.nudges import channel_of
 from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
+from plumbing.listener import LISTENER
 from plumbing.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -89,7 +91,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             return
         self.device, self.credential = admission.device, admission.credential
         self.socket = presence.socket_name(admission.number)
-        await NUDGES.add(self)
+        LISTENER.subscribe(channel_of(self.device.pk), self.hear, loop=asyncio.get_running_loop())
         self.heard()
         await self.accept()
         SWEEPER.add(self)
@@ -98,7 +100,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         SWEEPER.remove(self)
         if self.device is None:
             return
-        await NUDGES.remove(self)
+        LISTENER.unsubscribe(channel_of(self.device.pk), self.hear)
         await in_batch(presence.leave, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -213,9 +215,11 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     # -- messages from workers and other server processes ---------------------------------------------------------
 
-    def on_nudge(self, message: dict[str, Any]) -> None:
-        """Each kind in a task of its own: the next device's message must not wait for this one's."""
-        self.start(getattr(self, message["type"].replace(".", "_"))(message))
+    def hear(self, data: bytes | None) -> None:
+        """Each message in a task of its own: the next must not wait for it. The sweeper finds what was missed."""
+        if data:
+            message = orjson.loads(data)
+            self.start(getattr(self, message["type"])(message))
 
     async def device_call(self, event: dict[str, Any]) -> None:
         if self.has_greeted:

@@ -13,6 +13,7 @@ from django.db import DatabaseError, IntegrityError, connection
 
 from devices import statements
 from devices.models import DeviceCall
+from devices.nudges import channel_of
 from devices.statements import NewCall
 from plumbing import broadcast
 
@@ -92,8 +93,8 @@ def write_singly(letters: list[Letter]) -> None:
 
 def send(letters: Iterable[Letter]) -> None:
     """When the broker is down nothing was sent: the server that holds the socket finds the rows at its next sweep."""
-    nudges = [
-        (f"device.{letter.call.device_id}", {"type": "device.call", "id": str(letter.call.id), "text": letter.text})
+    nudges: list[tuple[bytes, broadcast.Message]] = [
+        (channel_of(letter.call.device_id), {"type": "device_call", "id": str(letter.call.id), "text": letter.text})
         for letter in letters
     ]
     if nudges and not broadcast.publish_many(nudges):

@@ -14,7 +14,7 @@ from agents.schema import check_schema
 from devices import protocol
 from devices.calls import State, hand_over
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
-from plumbing import broadcast
+from devices.nudges import nudge
 from plumbing.prepared import Select
 
 log = logging.getLogger(__name__)
@@ -205,12 +205,12 @@ def is_current(device_id: UUID, socket: str) -> bool:
 
 
 def tell_replaced(device_id: UUID, socket: str) -> None:
-    broadcast.publish(f"device.{device_id}", {"type": "device.replaced", "socket": socket})
+    nudge(device_id, "device_replaced", socket=socket)
 
 
 def tell_revoked(device: Device) -> None:
     """Close its socket, in whichever server process it is."""
-    broadcast.publish(device.group, {"type": "device.revoked"})
+    nudge(device.pk, "device_revoked")
 
 
 def id_of(text: str) -> UUID | None:

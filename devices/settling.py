@@ -23,8 +23,8 @@ from django.utils import timezone
 from devices import presence, protocol, statements
 from devices.calls import State
 from devices.models import DeviceCall
+from devices.nudges import announce
 from devices.statements import OpenCall
-from devices.waiting import tell
 
 log = logging.getLogger(__name__)
 MAX_BATCH = 256
@@ -125,7 +125,7 @@ class Settler:
 
     def settle(self, results: list[Said]) -> None:
         settled = settle(results)
-        tell([(row.id, outcome_of(row)) for row in settled])
+        announce([(row.id, outcome_of(row)) for row in settled])
         for run_id in {row.run_id for row in settled if row.is_awaited and row.run_id}:
             self.wake(run_id)
 

@@ -75,7 +75,7 @@ class Registry:
         (kept per person); None starts another. Without `agent` the router chooses. Raises agents.exceptions.
         """
         earlier, text = parted(messages)
-        waiting.LISTENER.start()
+        waiting.ENDS.listen()
         with transaction.atomic():  # a message that is refused leaves no conversation behind
             taken = intake.accept_message(
                 user=self.user,
@@ -86,7 +86,7 @@ class Registry:
                 metadata=metadata,
                 on_busy="enqueue",
             )
-        ended = waiting.LISTENER.wait(taken.run.pk, wait_s)
+        ended = waiting.wait_for_end(taken.run.pk, wait_s)
         name = str(conversation_id or taken.session.pk)
         if ended is None:
             taken.run.refresh_from_db()

@@ -82,10 +82,6 @@ class Device(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def group(self) -> str:
-        return f"device.{self.pk}"
-
     def is_online(self, now: datetime | None = None) -> bool:
         if self.revoked_at or not self.socket or self.last_seen is None:
             return False

@@ -117,9 +117,9 @@ class ChainViewSet(GrantedViewSet):
         if not wait:
             return as_run(self.begin(request, chain, body), 202)
         with place_to_wait():
-            waiting.LISTENER.start()
+            waiting.ENDS.listen()
             run = self.begin(request, chain, body)
-            ended = waiting.LISTENER.wait(run.pk, wait)
+            ended = waiting.wait_for_end(run.pk, wait)
         return as_run(run, 200 if ended else 202)
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:

@@ -109,9 +109,9 @@ class MessagesView(APIView):
         if "respond-async" in request.headers.get("Prefer", ""):
             return self.accepted(self.accept(request, body, name))
         with place_to_wait():
-            waiting.LISTENER.start()
+            waiting.ENDS.listen()
             taken = self.accept(request, body, name)
-            ended = waiting.LISTENER.wait(taken.run.pk, body.get("wait", DEFAULT_WAIT_S))
+            ended = waiting.wait_for_end(taken.run.pk, body.get("wait", DEFAULT_WAIT_S))
         return self.answered(taken, ended) if ended else self.accepted(taken)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:

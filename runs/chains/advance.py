@@ -20,13 +20,12 @@ from runs.calls import rows as call_rows
 from runs.events import record as events
 from runs.exceptions import RunEnded, RunWaits
 from runs.lifecycle import endings, queue
-from runs.lifecycle.leases import Lease, worker_name
+from runs.lifecycle.leases import Lease, StepLease, hold, worker_name
 from runs.models import Approval, Run, StepRun
 from runs.rules.plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
 
 from . import calls, children, fanout, scopes, slices, steps
 from .calls import Answered
-from .leases import hold_step
 from .steps import StepFailed
 
 Status = StepRun.Status
@@ -383,7 +382,7 @@ def execute_step(step_run_id: str) -> None:
         return
     if step.approval and approval_of(row) is None:
         return  # sent in an earlier round; this one is asked about first
-    with hold_step(row) as lease:
+    with hold(StepLease(row.run, [row.pk])) as lease:
         try:
             given = steps.input_of(step, row, scopes.read(row.run, spec))
             tool = calls.tool_of(row.run, spec, step)

@@ -25,14 +25,14 @@ from agents.tools import ToolSpec
 from plumbing.rows import update_each
 from runs.events import record as events
 from runs.lifecycle import queue
+from runs.lifecycle.leases import StepLease, hold
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.rules.plan import may_retry
 
 from . import calls as step_calls
-from . import leases, steps
+from . import steps
 from .calls import HeldDesk, Request, error_of, settle_call
 from .fanout import count, counted, item_scope, items, items_for, limit_of, recount
-from .leases import StepLease
 from .steps import StepFailed
 
 Status = StepRun.Status
@@ -158,7 +158,7 @@ class Slot:
         until, has_left = time.monotonic() + SLICE_S, False
         self.crew.join()
         try:
-            with leases.hold(self.run.pk, []) as lease:
+            with hold(StepLease(self.run)) as lease:
                 while self.batch(lease) and not lease.is_cancelled():
                     if has_left := self.crew.spare():
                         return False
@@ -194,7 +194,7 @@ class Slot:
     def claim_and_record(self, desk: "BatchDesk", lease: StepLease) -> int:
         """Take the next items; their calls are mapped, judged and written down before the first is made."""
         taken = self.claim()
-        lease.rows = [str(item.pk) for item in taken]
+        lease.pks = [str(item.pk) for item in taken]
         resumed = self.resume(desk, [item for item in taken if item.call is not None])
         fresh, requests, broken = self.mapped([item for item in taken if item.call is None])
         records, told = desk.record(requests, turn=0) if requests else ([], [])

@@ -5,7 +5,6 @@ falls further behind than that reads the rows, so a slow reader costs no memory 
 """
 
 import asyncio
-import logging
 import math
 from collections import deque
 from collections.abc import AsyncIterator
@@ -14,20 +13,19 @@ from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import redis
-from channels.layers import get_channel_layer
+import orjson
 
+from plumbing.listener import LISTENER
 from plumbing.threads import in_thread
 from runs.models import Run
 
-from . import record as events
+from . import record
 from .frames import HEARTBEAT, Frame, delta
 from .stored import stored
 
-log = logging.getLogger(__name__)
 HEARTBEAT_S = 15.0
 KEPT = 512  # frames that a reader may be behind
-BROKER_AWAY_S = 1.0  # between attempts to subscribe
+BROKER_AWAY_S = 1.0  # between looks into the rows while nothing is heard
 
 
 class FeedBroken(Exception):
@@ -40,8 +38,8 @@ class FeedBroken(Exception):
 class Feed:
     """One run's events since somebody began to watch it here."""
 
-    def __init__(self, run: Run, ear: "Ear") -> None:
-        self.run_id, self.ear = str(run.pk), ear
+    def __init__(self, run: Run, feeds: dict[str, "Feed"]) -> None:
+        self.run_id, self.feeds = str(run.pk), feeds
         self.readers = 0
         self.last = run.last_event  # number of the newest event told; at first, of those that were stored before
         self.is_over = run.finished_at is not None
@@ -136,18 +134,30 @@ class Feed:
         self.tell(frame)
 
     async def keep_up(self) -> None:
-        """Listen as long as anybody reads. Who joins while this is giving up has it begin anew."""
+        """Listen as long as anybody reads."""
+        loop = asyncio.get_running_loop()
+        channels = (record.events_of(self.run_id), record.deltas_of(self.run_id))
+        for channel in channels:
+            LISTENER.subscribe(channel, self.receive, loop=loop)
         try:
             while self.readers:
-                is_heard = await self.ear.listen_to(self.run_id)
-                try:
-                    await self.look_about(HEARTBEAT_S if is_heard else BROKER_AWAY_S)
-                    while is_heard and self.readers:
-                        await self.look_about(HEARTBEAT_S)
-                finally:
-                    await self.ear.turn_from(self.run_id)
+                is_heard = all(map(LISTENER.is_standing, channels))
+                await self.look_about(HEARTBEAT_S if is_heard else BROKER_AWAY_S)
         finally:
-            self.ear.forget(self)
+            for channel in channels:
+                LISTENER.unsubscribe(channel, self.receive)
+            self.forget()
+
+    def receive(self, message: bytes | None) -> None:
+        """None: the subscription stands, and what was published before may have been missed."""
+        if message is None:
+            self.may_have_missed()
+        else:
+            self.hear(Frame.of(orjson.loads(message)))
+
+    def forget(self) -> None:
+        if self.feeds.get(self.run_id) is self:
+            del self.feeds[self.run_id]
 
     async def look_about(self, wait_s: float) -> None:
         """In doubt, or after a while, tell what is stored and was not heard; else that the line still stands.
@@ -186,81 +196,18 @@ class Feed:
 
 def unfinished_text(run_id: str) -> dict[str, Any] | None:
     """{"turn", "text"} of a reply that is being written; once it is finished its event has it whole."""
-    found = events.text_so_far(run_id)
+    found = record.text_so_far(run_id)
     return found if found and Run.objects.filter(pk=run_id, turns__lt=found["turn"]).exists() else None
 
 
-class Ear:
-    """What the broker tells one event loop: a single channel, on which any number of runs are heard."""
-
-    def __init__(self) -> None:
-        self.feeds: dict[str, Feed] = {}
-        self.channel = ""
-        self.work: asyncio.Task[None] | None = None
-        self.turn = asyncio.Lock()
-
-    def feed(self, run: Run) -> Feed:
-        if str(run.pk) not in self.feeds:
-            self.feeds[str(run.pk)] = Feed(run, self)
-        return self.feeds[str(run.pk)]
-
-    def forget(self, feed: Feed) -> None:
-        if self.feeds.get(feed.run_id) is feed:
-            del self.feeds[feed.run_id]
-
-    async def listen_to(self, run_id: str) -> bool:
-        """False while the broker is away. The last message comes back as soon as the subscription stands."""
-        layer = get_channel_layer()
-        try:
-            async with self.turn:
-                self.channel = self.channel or await layer.new_channel()
-                self.work = self.work or asyncio.create_task(self.hear_for_ever())
-            for group in groups_of(run_id):
-                await layer.group_add(group, self.channel)
-            await layer.group_send(events.group_of(run_id), {"type": "feed.stands", "run": run_id, "to": self.channel})
-        except (redis.RedisError, OSError) as error:
-            log.info("Run %s is watched by its rows until the broker is back: %s", run_id, error)
-            return False
-        return True
-
-    async def turn_from(self, run_id: str) -> None:
-        layer = get_channel_layer()
-        try:
-            for group in groups_of(run_id):
-                await layer.group_discard(group, self.channel)
-        except (redis.RedisError, OSError):
-            pass  # a broker that is away has forgotten it
-
-    async def hear_for_ever(self) -> None:
-        layer = get_channel_layer()
-        while True:
-            message = await layer.receive(self.channel)
-            try:
-                self.hand_over(message)
-            except Exception:  # one run's news must not deafen all others; its own feed reads the rows in a while
-                log.exception("A message to the feeds was not understood: %s", str(message)[:500])
-
-    def hand_over(self, message: dict[str, Any]) -> None:
-        event = message.get("event")
-        feed = self.feeds.get(event["run"] if event else message["run"])
-        if feed and event:
-            feed.hear(Frame.of(event))
-        elif feed and message["to"] == self.channel:
-            feed.may_have_missed()  # from now on the subscription stands
-
-
-def groups_of(run_id: str) -> tuple[str, str]:
-    return events.group_of(run_id), events.deltas_of(run_id)
-
-
-EARS: WeakKeyDictionary[asyncio.AbstractEventLoop, Ear] = WeakKeyDictionary()
+FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def joined(run: Run) -> AsyncIterator[Feed]:
     """This process's feed of the run; it lives as long as somebody is joined."""
-    ear = EARS.setdefault(asyncio.get_running_loop(), Ear())
-    feed = ear.feed(run)
+    feeds = FEEDS.setdefault(asyncio.get_running_loop(), {})
+    feed = feeds.get(str(run.pk)) or feeds.setdefault(str(run.pk), Feed(run, feeds))
     feed.readers += 1
     feed.begin()
     try:
@@ -270,4 +217,4 @@ async def joined(run: Run) -> AsyncIterator[Feed]:
         if not feed.readers:
             feed.doubt.set()
             if feed.work is None:
-                ear.forget(feed)
+                feed.forget()

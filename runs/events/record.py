@@ -10,17 +10,19 @@ from datetime import datetime
 from typing import Any
 
 import redis
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from plumbing import broadcast
+from plumbing.announcements import line_of
+from plumbing.broadcast import channel_of
 from plumbing.prepared import Question
 from plumbing.rows import insert
 from runs.models import EventPayload, Run, RunEvent
 from runs.models.numbers import take_numbers
 
 from . import outbox
+from .waiting import ENDS
 
 # The closed list: docs/reference/events.md describes each, a test compares.
 TYPES = {
@@ -56,15 +58,15 @@ TYPES = {
 LARGE = 16_000  # bytes of JSON; more than that stands in a row of its own and is cut in the broadcast
 TEXT_KEPT_S = 600
 EXPECTED_S = 10  # a promised watcher has subscribed by then
-ENDS = "muster:ends"  # the channel that announces each end to the requests that wait for it
 
 
-def group_of(run_id: Any) -> str:
-    return f"run.{run_id}"
+def events_of(run_id: Any) -> bytes:
+    """The channel of a run's events; so is `deltas_of` of the pieces of its reply."""
+    return channel_of("run", run_id)
 
 
-def deltas_of(run_id: Any) -> str:
-    return f"run.{run_id}.deltas"
+def deltas_of(run_id: Any) -> bytes:
+    return channel_of("run", run_id, "deltas")
 
 
 Entry = tuple[str, dict[str, Any]]
@@ -123,11 +125,11 @@ def write(run: Run, entries: list[Entry], last: int, *, is_heard: bool) -> None:
             outbox.put(run, entries)
         if payloads:
             EventPayload.objects.bulk_create(payloads)
-        group = group_of(run.pk)
-        messages = [(group, {"type": "run.event", "event": as_json(row)}) for row in rows]
+        messages: list[tuple[bytes, broadcast.Message]] = [(events_of(run.pk), as_json(row)) for row in rows]
         ended = next((row.data for row in rows if row.type == "run.finished"), None)
-        notices = [(ENDS, json.dumps({"run": str(run.pk), "data": ended}, default=str))] if ended else []
-        transaction.on_commit(lambda: broadcast.publish_many(messages, plain=notices))
+        if ended is not None:
+            messages.append((ENDS.channel, line_of(run.pk, None if ended.get("is_cut") else ended)))
+        transaction.on_commit(lambda: broadcast.publish_many(messages))
 
 
 def set_aside(row: RunEvent) -> EventPayload:
@@ -178,30 +180,23 @@ class Deltas:
         data = {"turn": self.turn, "offset": self.sent, "text": self.text[self.sent :]}
         event = {"run": self.run_id, "seq": None, "type": "message.delta", "data": data}
         keep_text(self.run_id, self.turn, self.text)
-        broadcast.publish(deltas_of(self.run_id), {"type": "run.event", "event": event})
+        broadcast.publish(deltas_of(self.run_id), event)
         self.sent = len(self.text)
         self.last = time.monotonic()
 
 
-def text_key(run_id: Any) -> str:
-    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'muster')}:text:{run_id}"
-
-
 def keep_text(run_id: Any, turn: int, text: str) -> None:
-    if not broadcast.is_shared():
-        return
+    key, kept = channel_of("text", run_id), json.dumps({"turn": turn, "text": text})
     try:
-        broadcast.line().ask(("SET", text_key(run_id), json.dumps({"turn": turn, "text": text}), "EX", TEXT_KEPT_S))
+        broadcast.line().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
     except redis.RedisError:
         pass  # only late joiners miss something, and the finished message holds it all
 
 
 def text_so_far(run_id: Any) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written now, or None."""
-    if not broadcast.is_shared():
-        return None
     try:
-        (kept,) = broadcast.line().ask(("GET", text_key(run_id)))
+        (kept,) = broadcast.line().ask(("GET", channel_of("text", run_id)))
     except redis.RedisError:
         return None
     return json.loads(kept) if kept else None
@@ -209,11 +204,9 @@ def text_so_far(run_id: Any) -> dict[str, Any] | None:
 
 def has_watchers(run_id: Any) -> bool:
     """Does anybody listen for deltas, or will in a moment? Else the model is asked for the whole answer at once."""
-    if not broadcast.is_shared():
-        return True
-    numsub = ("PUBSUB", "NUMSUB", broadcast.group_channel(deltas_of(run_id)))
+    numsub = ("PUBSUB", "NUMSUB", deltas_of(run_id))
     try:
-        (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", watch_key(run_id)))
+        (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", channel_of("watched", run_id)))
     except redis.RedisError:
         return False
     return bool(count or expected)
@@ -221,13 +214,7 @@ def has_watchers(run_id: Any) -> bool:
 
 def expect_watcher(run_id: Any) -> None:
     """Say before a run is queued that somebody is about to listen: a worker may be faster than their subscription."""
-    if not broadcast.is_shared():
-        return
     try:
-        broadcast.line().ask(("SET", watch_key(run_id), "1", "EX", EXPECTED_S))
+        broadcast.line().ask(("SET", channel_of("watched", run_id), "1", "EX", EXPECTED_S))
     except redis.RedisError:
         pass  # they get the answer whole
-
-
-def watch_key(run_id: Any) -> str:
-    return f"{settings.CHANNEL_LAYERS['default']['CONFIG'].get('prefix', 'muster')}:watched:{run_id}"

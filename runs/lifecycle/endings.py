@@ -58,6 +58,8 @@ def finish(
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
+        if run.chain_version_id:  # steps that are still at work
+            transaction.on_commit(lambda: tell_cancelled(run.pk))
     if run.parent_id and any(counts_of(run).values()):
         Run.objects.filter(pk=run.parent_id).update(
             **{name: F(name) + number for name, number in counts_of(run).items()}
@@ -215,7 +217,7 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
     else:
         for child in Run.objects.filter(parent=run).live():
             cancel(child, by=by, reason=reason or "its parent was cancelled")
-    transaction.on_commit(lambda: tell_cancelled([run.pk]))
+    transaction.on_commit(lambda: tell_cancelled(run.pk))
     return run
 
 

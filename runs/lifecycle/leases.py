@@ -8,24 +8,24 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
-import redis
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
 
 from plumbing import broadcast
+from plumbing.listener import LISTENER
 from runs.exceptions import LeaseLost
-from runs.models import Run
+from runs.models import Run, StepRun
 
 from . import workers
 
 log = logging.getLogger(__name__)
-CANCELS = "muster:cancels"
+CANCELS = broadcast.channel_of("cancels")
 
 
 def worker_name() -> str:
@@ -63,32 +63,57 @@ class Lease:
             self.lost.set()
             raise LeaseLost(self.run_id)
 
+    def check(self, run: Mapping[str, Any]) -> None:
+        if run["cancel_requested_at"]:
+            self.cancelled.set()
+        if (run["attempt"], run["lease_owner"], run["status"]) != (self.attempt, self.owner, Run.Status.RUNNING):
+            self.lost.set()
+
+
+class StepLease:
+    """Some step rows of one run; shaped like a run's lease as far as tool calls ask."""
+
+    def __init__(self, run: Run, rows: Iterable[Any] = ()) -> None:
+        self.run_id = str(run.pk)
+        self.pks = [str(pk) for pk in rows]
+        self.cancelled = threading.Event()
+        if run.cancel_requested_at:
+            self.cancelled.set()
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled.is_set()
+
+    def renew(self, until: datetime) -> None:
+        StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING).update(lease_expires_at=until)
+
+    def check(self, run: Mapping[str, Any]) -> None:
+        if run["cancel_requested_at"] or run["status"] in Run.DONE:
+            self.cancelled.set()
+
 
 class Keeper:
-    """Renews and listens while at least one lease is held; its threads end when the process does."""
+    """Renews and listens from the first lease on; its thread ends when the process does."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.leases: dict[str, Lease] = {}
+        self.leases: set[Lease | StepLease] = set()
         self.started_in = 0
 
-    def add(self, lease: Lease) -> None:
+    def add(self, lease: Lease | StepLease) -> None:
         with self.lock:
-            self.leases[lease.run_id] = lease
+            self.leases.add(lease)
             if self.started_in != os.getpid():
                 self.started_in = os.getpid()
                 threading.Thread(target=self.renew_for_ever, name="leases", daemon=True).start()
-                if broadcast.is_shared():
-                    threading.Thread(target=self.listen_for_ever, name="cancels", daemon=True).start()
+                LISTENER.subscribe(CANCELS, self.hear)
 
-    def remove(self, lease: Lease) -> None:
+    def remove(self, lease: Lease | StepLease) -> None:
         with self.lock:
-            if self.leases.get(lease.run_id) is lease:
-                del self.leases[lease.run_id]
+            self.leases.discard(lease)
 
-    def held(self) -> list[Lease]:
+    def held(self) -> list[Lease | StepLease]:
         with self.lock:
-            return list(self.leases.values())
+            return list(self.leases)
 
     def renew_for_ever(self) -> None:
         while True:
@@ -105,53 +130,41 @@ class Keeper:
 
     def renew(self) -> None:
         """Extend what is held; notice what was lost or cancelled meanwhile."""
-        held = {lease.run_id: lease for lease in self.held()}
+        held = self.held()
+        runs = [lease.run_id for lease in held if isinstance(lease, Lease)]
         close_old_connections()
-        workers.report(worker_name(), runs=len(held))
+        workers.report(worker_name(), runs=len(runs))
         if not held:
             return
         until = timezone.now() + timedelta(seconds=settings.LEASE_S)
-        Run.objects.filter(pk__in=held, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
+        Run.objects.filter(pk__in=runs, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
             lease_expires_at=until
         )
-        for row in Run.objects.filter(pk__in=held).values(
-            "pk", "attempt", "lease_owner", "status", "cancel_requested_at"
-        ):
-            lease = held[str(row["pk"])]
-            if row["cancel_requested_at"]:
-                lease.cancelled.set()
-            if (row["attempt"], row["lease_owner"]) != (lease.attempt, lease.owner) or row[
-                "status"
-            ] != Run.Status.RUNNING:
-                lease.lost.set()
+        for lease in held:
+            if isinstance(lease, StepLease):
+                lease.renew(until)
+        rows = Run.objects.filter(pk__in={lease.run_id for lease in held})
+        columns = rows.values("pk", "attempt", "lease_owner", "status", "cancel_requested_at")
+        found = {str(row["pk"]): row for row in columns}
+        for lease in held:
+            if lease.run_id in found:
+                lease.check(found[lease.run_id])
 
-    def listen_for_ever(self) -> None:
+    def hear(self, run_ids: bytes | None) -> None:
         """A cancel reaches the worker at once; the renewal sees it too, should the broker be away."""
-        while True:
-            try:
-                listener = redis.Redis.from_url(settings.CHANNEL_URL, socket_timeout=None).pubsub()
-                listener.subscribe(CANCELS)
-                for message in listener.listen():
-                    if message["type"] == "message":
-                        self.cancel(message["data"].decode())
-            except redis.RedisError as error:
-                log.info("Listening for cancellations again in a second: %s", error)
-                time.sleep(1)
-
-    def cancel(self, run_id: str) -> None:
-        with self.lock:
-            lease = self.leases.get(run_id)
-        if lease is not None:
-            lease.cancelled.set()
+        cancelled = set((run_ids or b"").decode().split())
+        for lease in self.held():
+            if lease.run_id in cancelled:
+                lease.cancelled.set()
 
 
 KEEPER = Keeper()
+Held = TypeVar("Held", bound=Lease | StepLease)
 
 
 @contextmanager
-def hold(run: Run) -> Iterator[Lease]:
-    """The lease of a run just claimed, renewed until the block ends."""
-    lease = Lease(run)
+def hold(lease: Held) -> Iterator[Held]:
+    """A lease just taken, renewed until the block ends."""
     KEEPER.add(lease)
     try:
         yield lease
@@ -159,12 +172,8 @@ def hold(run: Run) -> Iterator[Lease]:
         KEEPER.remove(lease)
 
 
-def tell_cancelled(run_ids: list[Any]) -> None:
-    """Tell whichever worker holds these runs."""
-    for run_id in run_ids:
-        KEEPER.cancel(str(run_id))
-    if broadcast.is_shared():
-        try:
-            broadcast.line().ask(*(("PUBLISH", CANCELS, str(run_id)) for run_id in run_ids))
-        except redis.RedisError:
-            pass  # the renewal sees the row
+def tell_cancelled(run_id: Any) -> None:
+    """Tell whichever worker holds this run, or steps of it. The renewal sees the row too."""
+    text = str(run_id).encode()
+    KEEPER.hear(text)
+    broadcast.publish(CANCELS, text)

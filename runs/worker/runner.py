@@ -26,7 +26,7 @@ def execute(run_id: str) -> None:
     run = claim(run_id)
     if run is None:
         return
-    with hold(run) as lease:
+    with hold(Lease(run)) as lease:
         try:
             work(run, lease)
         except RunWaits as wait:

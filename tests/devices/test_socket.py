@@ -13,8 +13,9 @@ from agents.models import AuditEvent, Tool
 from devices import offers, presence
 from devices.models import Device, DeviceCredential, OfferedTool
 from devices.models.device import UNUSED_KEPT
-from devices.nudges import NUDGES, channel_of
+from devices.nudges import channel_of
 from devices.sweeping import SWEEPER
+from plumbing.listener import LISTENER
 from tests.devices.scripted import ScriptedDevice, ask, asking, paired
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -190,7 +191,7 @@ async def test_a_connection_that_broke_here_leaves_nothing_behind(laptop, monkey
             await device.hello()
         device.is_open = False
     assert not (await Device.objects.aget()).is_online()
-    assert channel_of(laptop[0].pk) not in NUDGES.channels
+    assert channel_of(laptop[0].pk) not in LISTENER.subscribers
     assert laptop[0].pk not in {consumer.device.pk for consumer in SWEEPER.live}
 
 

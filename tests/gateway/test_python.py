@@ -35,7 +35,7 @@ def registry(alice, worker, monkeypatch):
 
     from runs.intake import messages as intake
 
-    monkeypatch.setattr(waiting.LISTENER, "wait", wait)
+    monkeypatch.setattr(waiting, "wait_for_end", wait)
     monkeypatch.setattr(intake, "accept_message", committed(intake.accept_message))
     return Registry(alice)
 

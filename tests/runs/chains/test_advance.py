@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from agents.tools import ToolFailed, ToolResult
-from runs.chains import leases as step_leases
 from runs.intake import messages as intake
 from runs.lifecycle import endings, leases
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
@@ -278,7 +277,7 @@ def test_a_cancel_in_the_middle_of_a_step_keeps_what_was_done_and_starts_no_more
     def cancelled_meanwhile(call, context):
         run = Run.objects.get(pk=context.run_id)
         endings.cancel(run, by=run.principal, reason="enough")
-        leases.tell_cancelled([run.pk])
+        leases.tell_cancelled(run.pk)
         assert context.is_cancelled()
         return answer("done")
 
@@ -295,8 +294,7 @@ def test_a_cancel_in_the_middle_of_a_for_each_leaves_the_rest_out(make_chain, ru
     def cancelled_meanwhile(call, context):
         run = Run.objects.get(pk=context.run_id)
         endings.cancel(run, by=run.principal, reason="enough")
-        for lease in step_leases.KEEPER.leases:
-            lease.cancelled.set()  # as its thread does within a second
+        leases.tell_cancelled(run.pk)
         return answer("done")
 
     functions.answers += [answer(0), cancelled_meanwhile]

@@ -88,7 +88,7 @@ async def at_end(*watchers):
 
 
 async def until_subscribed(run, times):
-    numsub = ("PUBSUB", "NUMSUB", broadcast.group_channel(events.group_of(run.pk)))
+    numsub = ("PUBSUB", "NUMSUB", events.events_of(run.pk))
     async with asyncio.timeout(60):
         while (await in_thread(broadcast.line().ask, numsub))[0][1] != times:
             await asyncio.sleep(0)
@@ -111,12 +111,12 @@ async def test_a_hundred_watchers_are_one_subscription_that_ends_with_them(run, 
     watchers = [Watcher(run) for _ in range(100)]
     await tell("tool.log")
     await asyncio.gather(*(one.has(lambda one: 2 in one.numbers) for one in watchers))
-    (heard,) = feed.EARS[asyncio.get_running_loop()].feeds.values()
+    (heard,) = feed.FEEDS[asyncio.get_running_loop()].values()
     await until_subscribed(run, 1)
     assert heard.readers == 100
     await asyncio.gather(*(one.leave() for one in watchers))
     await asyncio.wait_for(heard.work, 60)
-    assert not feed.EARS[asyncio.get_running_loop()].feeds
+    assert not feed.FEEDS[asyncio.get_running_loop()]
     await until_subscribed(run, 0)
 
 
@@ -197,7 +197,7 @@ async def test_a_delta_is_never_told_before_the_events_that_came_before_it(run, 
 
 
 async def test_a_delta_waits_while_the_rows_are_read(run):
-    told = feed.Feed(run, ear=None)
+    told = feed.Feed(run, feeds={})
     piece = Frame(str(run.pk), "message.delta", '{"turn": 2, "offset": 0, "text": "Done."}')
     told.hear(piece)
     assert (list(told.recent), told.doubt.is_set()) == ([], True)
@@ -256,7 +256,7 @@ async def test_an_ended_run_is_told_without_a_subscription(run, end):
     run = await in_thread(lambda: Run.objects.get(pk=run.pk))
     watcher = Watcher(run)
     await at_end(watcher)
-    assert watcher.numbers == [1, 2] and not feed.EARS[asyncio.get_running_loop()].feeds
+    assert watcher.numbers == [1, 2] and not feed.FEEDS[asyncio.get_running_loop()]
 
 
 async def test_a_feed_that_breaks_ends_the_streams_so_that_they_come_again(run, monkeypatch):
@@ -280,7 +280,7 @@ async def test_a_message_nobody_understands_deafens_no_watcher(run, tell, end, c
     watcher = Watcher(run)
     await watcher.has(lambda one: one.numbers == [1])
     await until_subscribed(run, 1)
-    await in_thread(broadcast.publish, events.group_of(run.pk), {"type": "run.event", "event": {"run": str(run.pk)}})
+    await in_thread(broadcast.publish, events.events_of(run.pk), {"run": str(run.pk)})
     await tell("tool.log")
     await watcher.has(lambda one: one.numbers == [1, 2])
     assert "not understood" in caplog.text

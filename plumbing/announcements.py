@@ -1,0 +1,94 @@
+"""Threads that wait for the news of one thing each: the end of a run, the answer of a device.
+
+One channel carries the news of all of them, a line each: the key, then JSON. A line without JSON says: read the row.
+"""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import orjson
+
+from .broadcast import channel_of
+from .listener import LISTENER
+
+MAX_INLINE = 64 * 1024  # bytes; longer news is read from its row
+STARTS_WITHIN_S = 1.0
+
+
+class Waiter:
+    """One thread's wait. `news` is what was announced, or None: read the row."""
+
+    def __init__(self) -> None:
+        self.lines: SimpleQueue[bytes] = SimpleQueue()
+        self.news: dict[str, Any] | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was announced within this time."""
+        try:
+            body = self.lines.get(timeout=max(0.0, seconds))
+        except Empty:
+            return False
+        self.news = orjson.loads(body) if body else None
+        return True
+
+
+class Announcements:
+    """News on one channel; the latest `remembered` are kept for a waiter that comes just too late."""
+
+    def __init__(self, name: str, *, remembered: int = 0) -> None:
+        self.channel = channel_of(name)
+        self.remembered = remembered
+        self.lock = threading.Lock()
+        self.recent: OrderedDict[str, bytes] = OrderedDict()
+        self.waiters: dict[str, list[Waiter]] = {}
+
+    def listen(self) -> bool:
+        """Called before the work is given away, so that its news is not missed. False while the broker is away."""
+        if self.is_heard():
+            return True
+        LISTENER.subscribe(self.channel, self.hear)
+        return LISTENER.wait_until_standing(self.channel, STARTS_WITHIN_S)
+
+    def is_heard(self) -> bool:
+        return LISTENER.is_standing(self.channel)
+
+    @contextmanager
+    def waiter(self, key: Any) -> Iterator[Waiter]:
+        """In this block nothing that is announced about this key is missed."""
+        key, mine = str(key), Waiter()
+        with self.lock:
+            self.waiters.setdefault(key, []).append(mine)
+            if (body := self.recent.get(key)) is not None:
+                mine.lines.put(body)
+        try:
+            yield mine
+        finally:
+            with self.lock:
+                self.waiters[key].remove(mine)
+                if not self.waiters[key]:
+                    del self.waiters[key]
+
+    def hear(self, data: bytes | None) -> None:
+        """What nobody here waits for is not even parsed."""
+        for line in (data or b"").splitlines():
+            key, _, body = line.partition(b" ")
+            self.deliver(key.decode(), body)
+
+    def deliver(self, key: str, body: bytes) -> None:
+        with self.lock:
+            if self.remembered:
+                self.recent[key] = body
+                while len(self.recent) > self.remembered:
+                    self.recent.popitem(last=False)
+            for waiter in self.waiters.get(key, ()):
+                waiter.lines.put(body)
+
+
+def line_of(key: Any, news: dict[str, Any] | None) -> bytes:
+    body = b"" if news is None else json.dumps(news, default=str).encode()  # no raw line breaks
+    return b"%s %s" % (str(key).encode(), body if len(body) <= MAX_INLINE else b"")

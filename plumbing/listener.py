@@ -1,0 +1,155 @@
+"""What other processes publish for this one: one thread reads one connection, for any number of subscribers.
+
+The client's own listening loop costs more than the message, so the connection is read here directly. Messages are
+nudges: a broker that is away loses them, and every subscriber finds what it missed in the rows.
+"""
+
+import asyncio
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import redis
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+AGAIN_S = 1.0  # between attempts to reach the broker
+Loop = asyncio.AbstractEventLoop
+# Takes a message. None: the subscription stands from now on; what was published before may have been missed.
+Hear = Callable[[bytes | None], None]
+
+
+class Listener:
+    """Subscribers by channel. The thread starts with the first of them, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.subscribers: dict[bytes, dict[Hear, Loop | None]] = {}
+        self.standing: set[bytes] = set()
+        self.changed = threading.Condition(self.lock)
+        self.wanted: list[tuple[bytes, bytes]] = []  # (SUBSCRIBE or UNSUBSCRIBE, channel), not sent yet
+        self.started_in = 0
+
+    def subscribe(self, channel: bytes, hear: Hear, *, loop: Loop | None = None) -> None:
+        """`hear` is called in this thread, which it must not hold up, or on `loop` where one is given."""
+        with self.lock:
+            is_first = channel not in self.subscribers
+            self.subscribers.setdefault(channel, {})[hear] = loop
+            if self.started_in != os.getpid():
+                self.start()
+            elif is_first:
+                self.ask(b"SUBSCRIBE", channel)
+            is_standing = channel in self.standing
+        if is_standing:
+            give(hear, loop, None)
+
+    def unsubscribe(self, channel: bytes, hear: Hear) -> None:
+        with self.lock:
+            subscribers = self.subscribers.get(channel, {})
+            subscribers.pop(hear, None)
+            if not subscribers and self.subscribers.pop(channel, None) is not None:
+                self.standing.discard(channel)
+                self.ask(b"UNSUBSCRIBE", channel)
+
+    def is_standing(self, channel: bytes) -> bool:
+        """Does this process hear this channel now?"""
+        return channel in self.standing and self.started_in == os.getpid()
+
+    def wait_until_standing(self, channel: bytes, seconds: float) -> bool:
+        with self.changed:
+            return self.changed.wait_for(lambda: channel in self.standing, seconds)
+
+    # -- the thread -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.started_in = os.getpid()
+        self.standing.clear()
+        self.bell, self.ear = socket.socketpair()  # a line that changed must wake the thread
+        self.bell.setblocking(False)
+        threading.Thread(target=self.listen_for_ever, name="listener", daemon=True).start()
+
+    def ask(self, verb: bytes, channel: bytes) -> None:
+        self.wanted.append((verb, channel))
+        with suppress(BlockingIOError):  # it rings already
+            self.bell.send(b"!")
+
+    def listen_for_ever(self) -> None:
+        while True:
+            line = redis.ConnectionPool.from_url(settings.CHANNEL_URL, socket_timeout=None).make_connection()
+            try:
+                self.listen(line)
+            except (redis.RedisError, OSError) as error:
+                log.info("The broker is away; subscribing again in %s s: %s", AGAIN_S, error)
+            finally:
+                self.standing.clear()
+                line.disconnect()
+            time.sleep(AGAIN_S)
+
+    def listen(self, line: Any) -> None:
+        line.connect()
+        with self.lock:
+            self.wanted = [(b"SUBSCRIBE", channel) for channel in self.subscribers]
+        poll = select.poll()
+        for one in (line._sock, self.ear):
+            poll.register(one, select.POLLIN)
+        while True:
+            self.send_wanted(line)
+            rung = {descriptor for descriptor, _ in poll.poll()}
+            if self.ear.fileno() in rung:
+                self.ear.recv(4096)
+            if rung - {self.ear.fileno()}:
+                self.read(line)
+
+    def send_wanted(self, line: Any) -> None:
+        with self.lock:
+            wanted, self.wanted = self.wanted, []
+        if wanted:
+            line.send_packed_command(line.pack_commands(wanted), check_health=False)
+
+    def read(self, line: Any) -> None:
+        """All that has come."""
+        while True:
+            kind, channel, data = line.read_response(disconnect_on_error=False, push_request=True)
+            if kind == b"message":
+                self.hand_over(channel, data)
+            elif kind == b"subscribe":
+                self.stands(channel)
+            if not line.can_read(timeout=0):
+                return
+
+    def stands(self, channel: bytes) -> None:
+        with self.changed:
+            if channel not in self.subscribers:
+                return
+            self.standing.add(channel)
+            self.changed.notify_all()
+        self.hand_over(channel, None)
+
+    def hand_over(self, channel: bytes, data: bytes | None) -> None:
+        for hear, loop in [*self.subscribers.get(channel, {}).items()]:
+            give(hear, loop, data)
+
+
+def give(hear: Hear, loop: Loop | None, data: bytes | None) -> None:
+    if loop is None:
+        hear_safely(hear, data)
+    else:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(hear_safely, hear, data)
+
+
+def hear_safely(hear: Hear, data: bytes | None) -> None:
+    """A message that one subscriber cannot read must not stop the thread that serves all of them."""
+    try:
+        hear(data)
+    except Exception:
+        log.exception("A message from the broker was not understood: %s", str(data)[:500])
+
+
+LISTENER = Listener()
