@@ -351,8 +351,9 @@ def crowd(calls: Calls) -> str:
 
 def introduction() -> str:
     load = os.getloadavg()[0]
-    return (f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, Python "
-            f"{platform.python_version()}, load average {load:.1f} while measuring.\n")  # fmt: skip
+    return (f"`python -m benchmarks.sandbox`, {platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, "
+            f"Python {platform.python_version()}, load average {load:.1f} while measuring. The *floor* is a fork\n"
+            "of a bare Python process that writes one byte to a pipe and exits.\n")  # fmt: skip
 
 
 def row(number: str, what: str, target: str, measured: str, is_met: bool) -> Row:
