@@ -32,7 +32,9 @@ class ConnectionForm(forms.ModelForm):
 
 @admin.register(Connection)
 class ConnectionAdmin(OwnedAdmin):
-    """Made by logging in or over the API, where addresses are checked; renamed, shared, switched off here."""
+    """Created by logging in or over the API, where addresses are checked; renamed, shared and
+    switched off here.
+    """
 
     form = ConnectionForm
     list_display = ["name", "provider", "account", "state", "last_error", "checked_at", "enabled", "owner"]
@@ -53,7 +55,7 @@ class ConnectionAdmin(OwnedAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Over the API, which tells the service and takes the tools along."""
+        """Deleting goes through the API's code, which tells the service and removes the tools."""
         return False
 
     def save_model(self, request: HttpRequest, obj: Connection, form: Any, change: bool) -> None:

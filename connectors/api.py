@@ -1,4 +1,4 @@
-"""connections/…: cloud accounts and servers of this person, their logins, health and tools."""
+"""connections/…: the user's cloud accounts and servers, their logins, health and tools."""
 
 import json
 from typing import Any
@@ -56,7 +56,7 @@ class ConnectionViewSet(
     mixins.DestroyModelMixin,
     viewsets.GenericViewSet,
 ):
-    """Linked accounts, MCP servers and HTTP services. What is not yours is not there (404)."""
+    """Linked accounts, MCP servers and HTTP services. Connections of others answer 404."""
 
     scope = "connections"
     scopes = {"health": "connections:read"}
@@ -91,7 +91,7 @@ class ConnectionViewSet(
         drop_all(row)
 
     def perform_destroy(self, row: Connection) -> None:
-        """Its tools go with it, unless an agent is granted one (409)."""
+        """Delete the connection and its tools; 409 while an agent is granted one."""
         with refusals("connection"):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
@@ -105,7 +105,7 @@ class ConnectionViewSet(
     @extend_schema(responses=HealthSerializer)
     @action(detail=True, pagination_class=None, filterset_fields=None)
     def health(self, request: Any, pk: int) -> Response:
-        """Ask the service now whether this connection works."""
+        """Check now whether this connection works."""
         row = self.get_object()
         check(row, request.user)
         row.refresh_from_db()
@@ -115,7 +115,7 @@ class ConnectionViewSet(
     @extend_schema(request=None, responses={200: RevokedSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def revoke(self, request: Any, pk: int) -> Response:
-        """Forget the login, and tell the service where it can be told."""
+        """Forget the login, and revoke it at the service where that is possible."""
         row = self.get_object()
         if not row.uses_oauth:
             raise Invalid("This connection has no login to revoke.", hint="Delete it.")
@@ -126,7 +126,9 @@ class ConnectionViewSet(
     @extend_schema(responses=RemoteToolSerializer(many=True), operation_id="connections_tools_list")
     @action(detail=True, filterset_fields=None)
     def tools(self, request: Any, pk: int) -> Response:
-        """What the server offers, what of it is approved, and how its calls went."""
+        """The tools that the server offers, which of them are approved, and the results of their
+        calls.
+        """
         rows = self.get_object().remote_tools.select_related("tool")
         self.page_ordering = ("remote_name", "pk")
         page = self.paginate_queryset(rows)
@@ -135,21 +137,21 @@ class ConnectionViewSet(
     @extend_schema(request=None, responses={200: ListingSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def refresh(self, request: Any, pk: int) -> Response:
-        """Ask an MCP server what it offers and bring the catalogue up to date."""
+        """Read an MCP server's tools and update the catalogue."""
         row = self.get_object()
         if row.provider != Connection.Provider.MCP:
-            raise Invalid("Only an MCP server can be asked what it offers.", hint="Import a document instead.")
+            raise Invalid("Only the tools of an MCP server can be read.", hint="Import an OpenAPI document instead.")
         try:
             listing = list_tools(row, request.user.pk)
         except ToolError as error:
-            raise Unavailable(str(error), code=error.code, hint="Look at the server, then try again.")
+            raise Unavailable(str(error), code=error.code, hint="Check the server, then try again.")
         self.audit("listed", row, new=listing.new, changed=listing.changed, gone=listing.gone)
         return Response(ListingSerializer(listing).data)
 
     @extend_schema(request=ApproveSerializer, responses={200: RemoteToolSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def approve(self, request: Any, pk: int, name: str) -> Response:
-        """Believe a tool as it is offered now, under the hash you looked at."""
+        """Approve a tool as it is offered now, identified by the hash you looked at."""
         body = read(ApproveSerializer, request)
         row = self.get_object().remote_tools.filter(remote_name=name.replace("\0", "")).first()
         if row is None:
@@ -161,11 +163,13 @@ class ConnectionViewSet(
     @extend_schema(request=ImportSerializer, responses={200: ListingSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def import_document(self, request: Any, pk: int) -> Response:
-        """Operations of an OpenAPI document become tools. Those that change later are switched off until approved."""
+        """Create tools from the operations of an OpenAPI document. Tools that change later are
+        switched off until approved.
+        """
         body = read(ImportSerializer, request)
         row = self.get_object()
         if row.provider != Connection.Provider.OPENAPI:
-            raise Invalid("Documents are imported into a connection of the provider “openapi”.")
+            raise Invalid("Documents can only be imported into a connection of the provider “openapi”.")
         text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
         listing = openapi.import_document(
             row,
@@ -184,12 +188,12 @@ def place_of(row: Connection) -> tuple[str, Any]:
 
 
 def client_of(row: Connection) -> tuple[str, Any]:
-    """Who we are at the server: a secret's name, a client's id."""
+    """The identity used at the server: the name of a secret, or the id of a client."""
     return row.secret_name, row.config.get("client_id")
 
 
 def move(row: Connection, *, keeps_secret: bool) -> None:
-    """The server is elsewhere now: what was trusted about the old one is not carried over."""
+    """The address changed: approvals and secrets of the old server are not kept."""
     if not keeps_secret:
         row.secret_name = ""
     row.health, row.last_error = Connection.Health.UNKNOWN, ""
@@ -198,7 +202,7 @@ def move(row: Connection, *, keeps_secret: bool) -> None:
 
 
 def check(row: Connection, user: Any) -> None:
-    """Make the cheapest request there is; the answer stands in the row's health."""
+    """Make the cheapest request there is; the result is stored in the connection's health."""
     try:
         if row.provider == Connection.Provider.MCP:
             list_tools(row, user.pk)
@@ -223,7 +227,7 @@ def read(serializer_class: Any, request: Any) -> dict[str, Any]:
 
 
 class ServicesView(APIView):
-    """The cloud services there are, and the least that each is asked for."""
+    """The available cloud services, and the minimum access each one asks for."""
 
     scope = "connections"
 
@@ -243,7 +247,7 @@ class AuthorizeView(APIView):
 
     @extend_schema(request=AuthorizeSerializer, responses={200: AuthorizationSerializer})
     def post(self, request: Any, provider: str) -> Response:
-        """Where to send the browser, and what the person will be asked for."""
+        """The address to open in the browser, and the permissions the user will be asked for."""
         body = read(AuthorizeSerializer, request)
         url, authorization = begin(request.user, provider, body)
         shown = shown_scopes(provider, authorization.scopes)
@@ -255,7 +259,7 @@ class AuthorizeView(APIView):
         parameters=[OpenApiParameter("connection", int), OpenApiParameter("access", str, many=True)],
     )
     def get(self, request: Any, provider: str) -> HttpResponse:
-        """The same as a link to click: sends the browser to the service."""
+        """The same as a link: redirects the browser to the service."""
         query = {"access": request.query_params.getlist("access")}
         if connection := request.query_params.get("connection"):
             query["connection"] = connection
@@ -281,20 +285,20 @@ def begin(user: Any, provider: str, body: dict[str, Any]) -> Any:
 
 def shown_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
     if provider == Connection.Provider.MCP:
-        return [{"scope": scope, "access": None, "why": "The server asks for it."} for scope in scopes]
+        return [{"scope": scope, "access": None, "why": "The server requires it."} for scope in scopes]
     known = {one.scope: one for one in service_of(provider).scopes}
     return [
         {
             "scope": scope,
             "access": known[scope].access if scope in known else "read",
-            "why": known[scope].why if scope in known else "Stay signed in, and know whose account it is.",
+            "why": known[scope].why if scope in known else "Stay signed in, and identify the account.",
         }
         for scope in scopes
     ]
 
 
 class CallbackView(APIView):
-    """End a login: the service sends the browser here."""
+    """Completes a login: the service redirects the browser here."""
 
     scopes = {"get": "connections:write", "post": "connections:write"}
 
@@ -303,7 +307,9 @@ class CallbackView(APIView):
         parameters=[OpenApiParameter("state", str, required=True), *map(OpenApiParameter, ("code", "error", "iss"))],
     )
     def get(self, request: Any, provider: str) -> HttpResponse:
-        """As the browser comes back, signed in as the person who began: on to the connection's page. Else as JSON."""
+        """For a signed-in browser: completes the login and redirects to the connection's page.
+        Other clients get JSON.
+        """
         query = {name: request.query_params.get(name, "") for name in ("state", "code", "error", "iss")}
         connection = self.finish(request, provider, query)
         if "text/html" in request.headers.get("Accept", ""):
@@ -312,7 +318,7 @@ class CallbackView(APIView):
 
     @extend_schema(request=CallbackSerializer, responses={200: ConnectionSerializer})
     def post(self, request: Any, provider: str) -> Response:
-        """The same for a program that caught the browser's return itself."""
+        """The same for a program that received the redirect itself."""
         connection = self.finish(request, provider, request.data)
         return Response(ConnectionSerializer(connection, context={"request": request}).data)
 
@@ -326,13 +332,13 @@ class CallbackView(APIView):
 
 
 class DeviceView(APIView):
-    """A login for a machine without a browser."""
+    """Starts a login on a device without a browser."""
 
     scopes = {"post": "connections:write"}
 
     @extend_schema(request=AuthorizeSerializer, responses={200: DeviceLoginSerializer})
     def post(self, request: Any, provider: str) -> Response:
-        """The code to type in, and where."""
+        """The code to enter, and the address to enter it at."""
         body = read(AuthorizeSerializer, request)
         answer = device_code.begin(request.user, provider, access=body.get("access") or (), name=body.get("name", ""))
         return Response(DeviceLoginSerializer(answer).data)
@@ -343,7 +349,7 @@ class DevicePollView(APIView):
 
     @extend_schema(request=DevicePollSerializer, responses={200: ConnectionSerializer, 202: PendingSerializer})
     def post(self, request: Any, provider: str) -> Response:
-        """The connection once the person has agreed; 202 until then."""
+        """The connection once the user has agreed; 202 until then."""
         body = read(DevicePollSerializer, request)
         connection = device_code.poll(request.user, provider, body["id"])
         if connection is None:

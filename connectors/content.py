@@ -1,4 +1,4 @@
-"""A message as typed content: who, when, what; text cut with a mark that says so, never silently."""
+"""A message as typed content: sender, time, text. Text that is cut carries a mark that says so."""
 
 import re
 from dataclasses import asdict, dataclass, field
@@ -28,7 +28,9 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What every connector hands over. `text_length` is the whole text's; times are RFC 3339."""
+    """The result type of every connector. `text_length` is the length of the whole text; times are
+    RFC 3339.
+    """
 
     id: str
     thread_id: str
@@ -52,14 +54,18 @@ class Message:
 
 
 def cut(text: str, max_chars: int) -> tuple[str, int, bool]:
-    """The text within its limit, its whole length, and whether something is missing. The mark counts extra."""
+    """The text cut to its limit, its whole length, and whether something is missing. The mark is
+    not counted.
+    """
     if len(text) <= max_chars:
         return text, len(text), False
     return f"{text[:max_chars]}\n[cut: {len(text) - max_chars} more characters]", len(text), True
 
 
 def decode(data: bytes, charset: str = "") -> str:
-    """Text in whatever it claims to be; an unknown or broken charset loses characters, never the message."""
+    """Decodes text from its declared charset; an unknown or wrong charset loses characters but
+    never the message.
+    """
     if codec := known_charset(charset):
         return clean(data.decode(codec, "replace"))
     try:
@@ -69,12 +75,14 @@ def decode(data: bytes, charset: str = "") -> str:
 
 
 def clean(text: str) -> str:
-    """Line ends as \\n; no control or invisible characters, in which instructions hide and which no database keeps."""
+    """Line ends as \\n, without control and invisible characters, which can hide instructions and
+    which databases refuse.
+    """
     return UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def header_text(value: str) -> str:
-    """A header's encoded words (RFC 2047) as what they say, on one line; a broken one stays as it is."""
+    """Decodes the encoded words of a header (RFC 2047) onto one line; a broken one stays as it is."""
     try:
         said = str(make_header(decode_header(value))) or value
     except (HeaderParseError, LookupError, ValueError):
@@ -83,7 +91,9 @@ def header_text(value: str) -> str:
 
 
 def sender_text(value: str) -> str:
-    """“Dora <dora@example.net>”, the name decoded after it was parted from the address: it cannot make up another."""
+    """“Dora <dora@example.net>”. The name is decoded after the address was split off, so it cannot
+    forge another address.
+    """
     name, address = parseaddr(value)
     if not address:
         return header_text(value)
@@ -91,7 +101,7 @@ def sender_text(value: str) -> str:
 
 
 def from_html(source: str) -> str:
-    """The readable text of an HTML message; what it hides (scripts, styles) stays hidden."""
+    """The readable text of an HTML message, without scripts, styles and hidden parts."""
     reader = Reader()
     reader.feed(source)
     reader.close()

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a service, as the errors that the runner knows."""
+"""Errors between Muster and a service, as exceptions that the runner handles."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from .models import Connection
 
 
 class ReconnectNeeded(ToolFailed):
-    """This account must be connected again."""
+    """The account must be connected again."""
 
     code = "reconnect_needed"
 
@@ -22,29 +22,31 @@ class ReconnectNeeded(ToolFailed):
 
 
 class MissingScope(ToolFailed):
-    """The person did not allow this when connecting."""
+    """The user did not grant this access when connecting."""
 
     code = "missing_scope"
 
     def __init__(self, connection: Connection, access: str) -> None:
         link = reconnect_link(connection, access)
-        message = f"“{connection.name}” was connected without the right to {access}. Allow it here: {link}"
+        message = f"“{connection.name}” has no permission to {access}. Grant it here: {link}"
         super().__init__(message, details={"reconnect": link, "access": access})
 
 
 class Throttled(ToolFailed):
-    """The service asks us to wait."""
+    """The service asks for a pause."""
 
     code = "rate_limited"
 
     def __init__(self, service: str, seconds: float) -> None:
-        message = f"{service} takes no more requests for {seconds:.0f} seconds; try again after that."
+        message = f"{service} accepts no more requests for {seconds:.0f} seconds; try again later."
         super().__init__(message, details={"retry_after_s": seconds})
         self.seconds = seconds
 
 
 def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
-    """A run waits as long as the service asked, by a timer and without a worker, then makes the same call again."""
+    """The run waits as long as the service asked, by a timer and without a worker, then makes the
+    same call again.
+    """
     if context.run_id is None:
         return error
     until = timezone.now() + timedelta(seconds=error.seconds)
@@ -52,7 +54,7 @@ def later(error: Throttled, context: ToolContext) -> Throttled | CallPending:
 
 
 class CursorExpired(Exception):
-    """The service no longer knows where we stopped reading; scan by date."""
+    """The service no longer knows the cursor; scan by date."""
 
 
 def failed(code: str, message: str, **details: Any) -> ToolFailed:
@@ -60,7 +62,7 @@ def failed(code: str, message: str, **details: Any) -> ToolFailed:
 
 
 def reconnect_link(connection: Connection, access: str = "") -> str:
-    """A page that starts the login anew; a browser that is signed in follows it."""
+    """A page that restarts the login; a signed-in browser can open it directly."""
     more = f"&access={access}" if access else ""
     base = settings.PUBLIC_URL.rstrip("/")
     return f"{base}/api/v1/connections/{connection.provider}/authorize?connection={connection.pk}{more}"

@@ -1,4 +1,6 @@
-"""Linked accounts and servers, what was delivered from them, and the tools that remote servers offer."""
+"""Linked accounts and servers, the messages delivered from them, and the tools that remote servers
+offer.
+"""
 
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -12,15 +14,17 @@ from agents.fields import EncryptedTextField
 from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
-WARN = timedelta(days=3)  # before a login ends for good
+WARN = timedelta(days=3)  # warning time before a login expires
 
 
-ACCOUNTS = ("gmail", "outlook", "teams")  # providers that people log in to; the others are servers with an address
+ACCOUNTS = ("gmail", "outlook", "teams")  # providers with a login; the others are servers with an address
 
 
 class ConnectionQuerySet(OwnedQuerySet):
     def of_provider(self, user: Any, provider: str) -> Self:
-        """What a call by this person may use: own first, then the team's, then the site's."""
+        """The connections that a call by this user may use: own first, then the team's, then the
+        site's.
+        """
         return self.visible_to(user).filter(provider=provider, enabled=True).nearest_first(user)
 
 
@@ -33,37 +37,42 @@ class Connection(Owned):
         OPENAPI = "openapi", "HTTP service (OpenAPI)"
 
     class Health(models.TextChoices):
-        UNKNOWN = "unknown", "not used yet"
+        UNKNOWN = "unknown", "never used"
         OK = "ok", "works"
-        EXPIRING = "expiring", "the login ends soon: reconnect"
-        BROKEN = "broken", "does not work: reconnect"
+        EXPIRING = "expiring", "login expires soon: reconnect"
+        BROKEN = "broken", "not working: reconnect"
 
     name = models.CharField(max_length=64, validators=[check_name])
     provider = models.CharField(max_length=12, choices=Provider.choices)
     base_url = models.CharField(
         max_length=500, blank=True,
-        help_text="Where an MCP server or HTTP service is. Changing it clears the secret's name and every approval.",
+        help_text="The address of an MCP server or HTTP service. Changing it clears the secret's name and "
+            "every approval.",
     )  # fmt: skip
-    config = models.JSONField(default=dict, blank=True, help_text='Such as {"command": ["mcp-server-time"]}.')
-    secret_name = models.CharField(max_length=64, blank=True, help_text="A secret that is bound to the server's host.")
-    account = models.CharField(max_length=254, blank=True, help_text="Whose account it is, as the service says.")
+    config = models.JSONField(default=dict, blank=True, help_text='For example {"command": ["mcp-server-time"]}.')
+    secret_name = models.CharField(
+        max_length=64, blank=True, help_text="The name of a secret bound to the server's host."
+    )
+    account = models.CharField(max_length=254, blank=True, help_text="The account's name, as reported by the service.")
     scopes = models.JSONField(default=list, blank=True, editable=False)
     access_token = EncryptedTextField(blank=True, editable=False)
     refresh_token = EncryptedTextField(blank=True, editable=False)
     token_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
     login_ends_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When the refresh token dies, if the service says so."
+        null=True, blank=True, editable=False, help_text="When the refresh token expires, if the service says so."
     )
     login = models.JSONField(
         default=dict,
         blank=True,
         editable=False,
-        help_text="Where an MCP server has people log in, and who we are there.",
+        help_text="The login of an MCP server, and our client there.",
     )
     login_secret = EncryptedTextField(blank=True, editable=False)
     token_version = models.PositiveIntegerField(default=0, editable=False)
     refreshing_until = models.DateTimeField(null=True, blank=True, editable=False)
-    cursor = models.JSONField(default=dict, blank=True, editable=False, help_text="Where each stream was read to.")
+    cursor = models.JSONField(
+        default=dict, blank=True, editable=False, help_text="The position up to which each stream was read."
+    )
     health = models.CharField(max_length=8, choices=Health.choices, default=Health.UNKNOWN, editable=False)
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     checked_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -80,39 +89,43 @@ class Connection(Owned):
 
     @property
     def uses_oauth(self) -> bool:
-        """An account, or an MCP server that wants a login of its own."""
+        """A cloud account, or an MCP server with its own login."""
         return self.provider in ACCOUNTS or bool(self.login)
 
     @property
     def offers_tools(self) -> bool:
-        """A server does; the tools of accounts are known."""
+        """True for servers; the tools of cloud accounts are known."""
         return self.provider not in ACCOUNTS
 
     @property
     def is_linked(self) -> bool:
-        """Has it what a call needs?"""
+        """Whether it has what a call needs."""
         return bool(self.access_token or self.refresh_token) if self.uses_oauth else True
 
     def token_lives(self, now: datetime, refused: str = "") -> bool:
-        """May this access token be sent? Not the one that was `refused`, not one that ends within a minute."""
+        """Whether this access token may be sent: not the `refused` one, and not one that expires
+        within a minute.
+        """
         if not self.access_token or self.access_token == refused:
             return False
         return self.token_expires_at is None or self.token_expires_at - now > timedelta(seconds=60)
 
     def want_login(self, scopes: list[str]) -> None:
-        """The server said so, and which permissions it misses: the next login asks for them too."""
+        """Record that the server requires a login, and which scopes are missing: the next login
+        asks for them too.
+        """
         more = list(dict.fromkeys([*self.login.get("more_scopes", []), *scopes]))[:50]
         self.login = {**self.login, "more_scopes": more}
         Connection.objects.filter(pk=self.pk).update(login=self.login)
-        self.mark_broken("The server wants a login." if not scopes else f"The login lacks {', '.join(scopes)}.")
+        self.mark_broken("The server requires a login." if not scopes else f"The login lacks {', '.join(scopes)}.")
 
     def forget_client(self) -> None:
-        """The server's login service knows us no more: the next login registers anew."""
+        """The login service no longer knows our client: the next login registers again."""
         self.login = {name: value for name, value in self.login.items() if name != "client_id"}
         Connection.objects.filter(pk=self.pk).update(login=self.login)
 
     def forget_login(self) -> None:
-        """The server is another one, or a secret takes the login's place."""
+        """The server changed, or a secret replaces the login."""
         self.login, self.login_secret = {}, ""
         self.save(update_fields=["login", "login_secret"])
         self.authorizations.filter(used_at=None).delete()
@@ -127,7 +140,9 @@ class Connection(Owned):
         self.note_health(self.Health.BROKEN, reason, timezone.now())
 
     def note_health(self, health: str, error: str, now: datetime) -> None:
-        """Written when it changes, and else at most once a minute: a sync of 1,000 messages is no 1,000 updates."""
+        """Written when it changes, otherwise at most once a minute: a sync of 1,000 messages must
+        not cause 1,000 updates.
+        """
         fresh = self.checked_at is not None and now - self.checked_at < timedelta(minutes=1)
         if fresh and (health, error) == (self.health, self.last_error):
             return
@@ -137,7 +152,7 @@ class Connection(Owned):
         )
 
     def forget_tokens(self, *, keeps_scopes: bool = False) -> None:
-        """With the scopes kept, the next login asks for the same."""
+        """The scopes are kept, so the next login asks for the same."""
         self.access_token = self.refresh_token = ""
         self.token_expires_at = self.login_ends_at = self.refreshing_until = None
         self.scopes = self.scopes if keeps_scopes else []
@@ -155,7 +170,7 @@ class AuthorizationQuerySet(models.QuerySet):
 
 
 class Authorization(models.Model):
-    """A login that somebody began: what the callback must bring back, once and in time."""
+    """A started login: what the callback must return, once and in time."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     provider = models.CharField(max_length=12, choices=Connection.Provider.choices)
@@ -180,7 +195,7 @@ class Authorization(models.Model):
         return f"{self.user} to {self.provider}"
 
     def use_up(self, now: datetime) -> bool:
-        """True for the first that asks, once: a callback replayed gets False."""
+        """True for the first caller only: a replayed callback gets False."""
         rows = Authorization.objects.filter(pk=self.pk, used_at=None, expires_at__gt=now)
         return rows.update(used_at=now) == 1
 
@@ -191,7 +206,9 @@ class DeliveredQuerySet(models.QuerySet):
 
 
 class DeliveredItem(models.Model):
-    """The ledger: each message once, found → claimed by a call → delivered. See connectors/ledger.py."""
+    """The ledger: each message once, found → claimed by a call → delivered. See
+    connectors/accounts/ledger.py.
+    """
 
     class State(models.TextChoices):
         FOUND = "found"
@@ -202,8 +219,8 @@ class DeliveredItem(models.Model):
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="items")
     external_id = models.CharField(max_length=512)
-    stream = models.CharField(max_length=16, help_text="Which filters found it.")
-    place = models.CharField(max_length=512, blank=True, help_text="The folder, channel or chat it is in.")
+    stream = models.CharField(max_length=16, help_text="The filters that found it.")
+    place = models.CharField(max_length=512, blank=True, help_text="The folder, channel or chat that contains it.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.FOUND)
     claimed_by = models.CharField(max_length=64, blank=True, help_text="Id of the tool call.")
     claimed_at = models.DateTimeField(null=True)
@@ -235,7 +252,9 @@ class RemoteQuerySet(models.QuerySet):
 
 
 class RemoteTool(models.Model):
-    """A tool as its server offers it. What runs is `pinned`; what the server says now is `offered`."""
+    """A tool offered by a server. The approved definition is `pinned`; the current one is
+    `offered`.
+    """
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="remote_tools")
     remote_name = models.CharField(max_length=256)
@@ -248,7 +267,7 @@ class RemoteTool(models.Model):
     approved_at = models.DateTimeField(null=True)
     is_offered = models.BooleanField(default=True)
     is_withheld = models.BooleanField(
-        default=False, help_text="Its tool was switched off because it changed or vanished, not by a person."
+        default=False, help_text="Switched off because it changed or disappeared, not by a user."
     )
     calls = models.PositiveBigIntegerField(default=0)
     failures = models.PositiveBigIntegerField(default=0)
@@ -270,7 +289,7 @@ class RemoteTool(models.Model):
         return self.offered_hash != self.pinned_hash
 
     def count(self, wall_ms: float, error: str = "") -> None:
-        """One call more in its metrics."""
+        """Count one call in the metrics."""
         changes: dict[str, Any] = {"calls": F("calls") + 1, "total_ms": F("total_ms") + wall_ms}
         if error:
             changes |= {"failures": F("failures") + 1, "last_error": error[:300]}

@@ -20,7 +20,7 @@ EFFECTS = {
 }  # fmt: skip
 MAX_TEXT = 2 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
-# Headers that say who calls or how the message is framed: the secret and we say that, no model.
+# Headers that identify the caller or frame the message: set by us, never by a model.
 OWN_HEADERS = frozenset(
     ["authorization", "cookie", "host", "content-type", "content-length", "transfer-encoding", "connection", "accept",
      "proxy-authorization", "x-forwarded-for", "forwarded", "upgrade", "te"]
@@ -29,11 +29,11 @@ JSON = Any
 
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML without aliases: a few lines of them can stand for gigabytes."""
+    """Safe YAML without aliases, which could expand a few lines to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not taken")
+            raise yaml.YAMLError("aliases are not supported")
         return super().compose_node(parent, index)
 
 
@@ -53,7 +53,7 @@ def checked(value: JSON) -> dict[str, JSON]:
         raise Invalid("The document is not an object.", code="malformed_document")
     if not str(value.get("openapi", "")).startswith("3."):
         raise Invalid(
-            "Only OpenAPI 3 documents are taken.", code="unknown_format", hint="Convert a Swagger 2 document first."
+            "Only OpenAPI 3 documents are supported.", code="unknown_format", hint="Convert a Swagger 2 document first."
         )
     if not isinstance(value.get("paths"), dict):
         raise Invalid("The document has no paths.", code="malformed_document")
@@ -61,7 +61,7 @@ def checked(value: JSON) -> dict[str, JSON]:
 
 
 def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") -> str:
-    """Where the operations are: as given, else the first server. Raises Invalid."""
+    """The base address: the given one, else the first server. Raises Invalid."""
     servers = document.get("servers") or [{}]
     server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
     url = str(server.get("url") or "/")
@@ -70,12 +70,14 @@ def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") 
     url = given or urljoin(found_at, url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-        raise Invalid(f"“{url[:200]}” is no base address.", code="no_server", hint="Send base_url.")
+        raise Invalid(f"“{url[:200]}” is not a base address.", code="no_server", hint="Send base_url.")
     return url.rstrip("/")
 
 
 def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iterator[Offered]:
-    """Every operation (or those named) as a tool. Raises Invalid where a named one is missing or there are too many."""
+    """Every operation (or the named ones) as a tool. Raises Invalid for a missing name or too many
+    operations.
+    """
     found = {}
     for path, item in document["paths"].items():
         for method in METHODS:
@@ -87,7 +89,9 @@ def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iter
     chosen = [found[name] for name in only] if only is not None else list(found.values())
     if len(chosen) > MAX_OPERATIONS:
         raise Invalid(
-            f"The document has {len(chosen)} operations.", code="too_many", hint=f"Name at most {MAX_OPERATIONS}."
+            f"The document has {len(chosen)} operations.",
+            code="too_many",
+            hint=f"Select at most {MAX_OPERATIONS} by name.",
         )
     yield from chosen
 
@@ -116,7 +120,9 @@ def offered(document: dict[str, JSON], path: str, method: str, item: dict[str, J
 def parameters_of(
     document: dict[str, JSON], item: dict[str, JSON], operation: dict[str, JSON]
 ) -> list[dict[str, JSON]]:
-    """The path's and the operation's; the operation's win. Cookies and headers of our own are left out."""
+    """The parameters of the path and the operation; the operation's take precedence. Cookies and
+    reserved headers are left out.
+    """
     found: dict[tuple[str, str], dict[str, JSON]] = {}
     for entry in [*(item.get("parameters") or []), *(operation.get("parameters") or [])]:
         parameter = resolved(document, entry)
@@ -146,7 +152,9 @@ def body_of(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, 
 def input_schema(
     document: dict[str, JSON], parameters: list[dict[str, JSON]], body: dict[str, JSON] | None
 ) -> dict[str, JSON]:
-    """One object: each parameter by name, the body under `body`; what they refer to comes along in $defs."""
+    """One object: each parameter by name, the body under `body`; referenced schemas are copied into
+    $defs.
+    """
     properties: dict[str, JSON] = {}
     for parameter in parameters:
         schema = deepcopy(parameter.get("schema") or {"type": "string"})
@@ -179,9 +187,11 @@ REFERENCE = "#/components/schemas/"
 
 
 def translated(value: JSON, wanted: list[str], depth: int = 0) -> JSON:
-    """OpenAPI's schema as JSON Schema 2020-12: local references, no `nullable`, no 3.0 boolean bounds."""
+    """OpenAPI's schema as JSON Schema 2020-12: local references, without `nullable` and 3.0 boolean
+    bounds.
+    """
     if depth > 60:
-        raise Invalid("The document nests too deeply.", code="malformed_document")
+        raise Invalid("The document is nested too deeply.", code="malformed_document")
     if isinstance(value, list):
         return [translated(one, wanted, depth + 1) for one in value]
     if not isinstance(value, dict):
@@ -205,7 +215,7 @@ DROPPED = frozenset(["nullable", "discriminator", "xml", "externalDocs", "exampl
 
 
 def resolved(document: dict[str, JSON], entry: JSON) -> dict[str, JSON]:
-    """What a local reference names; {} for anything else."""
+    """The target of a local reference; {} for any other."""
     for _ in range(8):
         if not isinstance(entry, dict):
             return {}

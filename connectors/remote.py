@@ -1,4 +1,6 @@
-"""Tools a remote server offers: into the catalogue, pinned by hash, off when they change, approved by people."""
+"""Tools offered by remote servers: added to the catalogue, pinned by hash, switched off on change,
+approved by users.
+"""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +25,9 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One tool as its server (or an OpenAPI document) tells of it. `effect` is what it claims."""
+    """One tool as described by its server (or an OpenAPI document). `effect` is the server's own
+    claim.
+    """
 
     name: str
     description: str
@@ -45,7 +49,7 @@ class Offered:
 
 @dataclass(slots=True)
 class Listing:
-    """What became of a list of offers, by name."""
+    """The result for each offered tool, by name."""
 
     new: list[str]
     changed: list[str]
@@ -54,11 +58,11 @@ class Listing:
 
 
 def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str, by: Any = None) -> Listing:
-    """Bring the catalogue up to date with what is offered now.
+    """Bring the catalogue up to date with the offered tools.
 
-    A new tool may be used at once, as destructive as a tool can be, until a person approves what it claims; `by` is the
-    person who brought the document and so approved it. A changed or vanished one is switched off; one that a person
-    switched off stays off.
+    A new tool can be used at once but counts as destructive until a user approves its claimed
+    effect; `by` is the user who imported the document and thereby approved it. A changed or missing
+    tool is switched off; one that a user switched off stays off.
     """
     listing = Listing([], [], [], [])
     known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
@@ -80,16 +84,16 @@ def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str,
 
 def problem_of(offered: Offered, seen: set[str]) -> str:
     if len(seen) >= MAX_TOOLS:
-        return f"A connection offers at most {MAX_TOOLS} tools."
+        return f"A connection can offer at most {MAX_TOOLS} tools."
     if not offered.name or len(offered.name) > 256:
         return "A tool needs a name of at most 256 characters."
     if offered.name in seen:
-        return "There are two tools of that name."
+        return "Two tools have the same name."
     for schema in filter(None, (offered.input_schema, offered.output_schema)):
         if problems := check_schema(schema):
             return f"Its schema cannot be used: {problems[0]['path'] or '/'}: {problems[0]['message']}"
     if offered.input_schema.get("type") != "object":
-        return "Its input schema is not one of an object."
+        return "The input schema does not describe an object."
     return ""
 
 
@@ -109,7 +113,7 @@ def add(connection: Connection, offered: Offered, kind: str, by: Any) -> RemoteT
 
 
 def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
-    """The catalogue's row as the pinned definition says; the effect is what a person believes."""
+    """Write the pinned definition to the catalogue row; the effect is the approved one."""
     definition = row.offered
     tool.description = definition["description"]
     tool.input_schema = definition["input_schema"]
@@ -125,7 +129,7 @@ def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
 
 
 def follow(row: RemoteTool, offered: Offered, listing: Listing) -> None:
-    """A known tool is offered: as pinned (then it may be used), or changed (then it may not)."""
+    """Update a known tool: usable if it matches its pin, switched off if it changed."""
     definition = offered.definition()
     row.offered, row.offered_hash, row.is_offered = definition, sha256_of(definition), True
     row.save(update_fields=["offered", "offered_hash", "is_offered", "seen_at"])
@@ -142,7 +146,9 @@ def withdraw(row: RemoteTool, listing: Listing) -> None:
 
 
 def switch(row: RemoteTool, *, on: bool) -> None:
-    """Off, and on again what was switched off here; what a person switched off is theirs."""
+    """Switch tools off, and on again if this function switched them off; a user's own choice is
+    kept.
+    """
     if row.tool is None or (on and not row.is_withheld) or (not on and not row.tool.enabled):
         return
     row.is_withheld = not on
@@ -155,15 +161,17 @@ def switch(row: RemoteTool, *, on: bool) -> None:
 
 @transaction.atomic
 def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Tool:
-    """Believe what is offered now, under the hash the person saw. Raises Conflict, Invalid."""
+    """Approve the current definition, identified by the hash the user saw. Raises Conflict,
+    Invalid.
+    """
     locked = RemoteTool.objects.select_for_update(of=("self",)).select_related("tool", "connection").get(pk=row.pk)
     if locked.offered_hash != sha256:
-        raise Conflict("The tool has changed since you looked.", code="definition_changed", hint="Look again.")
+        raise Conflict("The tool has changed since you looked at it.", code="definition_changed", hint="Look again.")
     if not locked.is_offered or locked.tool is None:
         raise Conflict("The server no longer offers this tool.", code="not_offered")
     effect = effect or locked.offered["effect"]
     if effect not in Tool.Effect.values:
-        raise Invalid(f"“{effect}” is no effect.", hint=f"Choose of {', '.join(Tool.Effect.values)}.")
+        raise Invalid(f"“{effect}” is not an effect.", hint=f"Choose from {', '.join(Tool.Effect.values)}.")
     locked.pinned_hash = locked.approved_hash = sha256
     locked.approved_by, locked.approved_at = user, timezone.now()
     write_tool(locked.tool, locked, effect=effect)
@@ -173,7 +181,7 @@ def approve(row: RemoteTool, user: Any, *, sha256: str, effect: str = "") -> Too
 
 
 def forget_approvals(connection: Connection) -> None:
-    """The server is another one now: nothing that was believed of the old one holds."""
+    """The server has changed: all approvals of the old one are withdrawn."""
     connection.remote_tools.update(approved_hash="", approved_by=None, approved_at=None)
     for row in connection.remote_tools.select_related("tool"):
         if row.tool is not None:
@@ -185,7 +193,7 @@ def forget_approvals(connection: Connection) -> None:
 
 
 def free_name(connection: Connection, remote_name: str) -> str:
-    """connection_tool as a slug; with a number where that is taken."""
+    """connection_tool as a slug, with a number if that is taken."""
     slug = re.sub(r"[^a-z0-9_-]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()).strip("_-")
     base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")
     taken = set(Tool.objects.filter(owner=connection.owner, name__startswith=base).values_list("name", flat=True))
@@ -193,16 +201,18 @@ def free_name(connection: Connection, remote_name: str) -> str:
 
 
 def secret_header(connection: Connection, user_id: int | None, host: str) -> dict[str, str]:
-    """The header that carries the caller's secret to this host; {} where the connection names none. Raises Invalid."""
+    """The header with the user's secret for this host; {} if the connection names no secret. Raises
+    Invalid.
+    """
     secret = bound_secret(connection, user_id, host)
     header = secret.header_for(host) if secret else None
     return {header[0]: header[1]} if header else {}
 
 
 def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secret | None:
-    """The caller's secret of the connection's name; None where it names none.
+    """The user's secret with the name given by the connection; None if it names none.
 
-    Raises Invalid where it names one that the caller lacks or that is not bound to the host.
+    Raises Invalid if the user has no such secret or it is not bound to the host.
     """
     if not connection.secret_name:
         return None

@@ -1,4 +1,4 @@
-"""Connections as JSON. Tokens never leave."""
+"""Connections as JSON. Tokens are never included."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,13 +25,15 @@ class ConnectionSerializer(OwnedSerializer):
     base_url = Text(required=False, allow_blank=True, max_length=500)
     config = ObjectField(
         required=False,
-        help_text='A program of this machine: {"command": ["program", "word"]}. A client of ours at an MCP server\'s '
-        'login that registers none: {"client_id": "…"}, its secret as secret_name.',
+        help_text='A local program: {"command": ["program", "word"]}. For an MCP server whose login '
+        'does not register clients: {"client_id": "…"}, with the secret of the client as secret_name.',
     )
     secret_name = Text(required=False, allow_blank=True, max_length=64, help_text="A secret bound to the host.")
     scopes = serializers.ListField(child=serializers.CharField(), read_only=True)
     is_linked = serializers.BooleanField(read_only=True)
-    reconnect = serializers.SerializerMethodField(help_text="Opens the login again; null where there is none.")
+    reconnect = serializers.SerializerMethodField(
+        help_text="Address to log in again; null if the connection has no login."
+    )
 
     class Meta:
         model = Connection
@@ -45,11 +47,11 @@ class ConnectionSerializer(OwnedSerializer):
         return reconnect_link(connection) if connection.uses_oauth else None
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
-        """What a server's connection needs; a cloud account is made by logging in, not here."""
+        """Fields for adding a server; a cloud account is added by logging in, not here."""
         known = self.instance
         provider = body.get("provider", known.provider if known else "")
         if known and provider != known.provider:
-            raise serializers.ValidationError({"provider": ["A connection stays with its provider."]})
+            raise serializers.ValidationError({"provider": ["The provider of a connection cannot be changed."]})
         if provider not in SERVERS:
             return self.of_account(body)
         base_url = body.get("base_url", known.base_url if known else "")
@@ -63,16 +65,18 @@ class ConnectionSerializer(OwnedSerializer):
 
     def of_account(self, body: dict[str, Any]) -> dict[str, Any]:
         if self.instance is None:
-            raise serializers.ValidationError({"provider": ["Connect this account through its authorize path."]})
+            raise serializers.ValidationError({"provider": ["Connect this account through its authorize endpoint."]})
         if body.get("base_url") or body.get("config") or body.get("secret_name"):
-            raise serializers.ValidationError({"base_url": ["Where a cloud service is, the site's settings say."]})
+            raise serializers.ValidationError(
+                {"base_url": ["The address of a cloud service is part of the site's settings."]}
+            )
         return body
 
     def check_url(self, url: str) -> None:
         if reason := url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED):
             raise serializers.ValidationError({"base_url": [reason]})
         if urlsplit(url).fragment:
-            raise serializers.ValidationError({"base_url": ["An address has no fragment."]})
+            raise serializers.ValidationError({"base_url": ["An address cannot have a fragment."]})
 
     def check_client(self, client_id: Any) -> None:
         if not isinstance(client_id, str) or len(client_id) > 1000:
@@ -90,21 +94,21 @@ class ScopeSerializer(serializers.Serializer):
 
 
 class AskedScopeSerializer(ScopeSerializer):
-    access = serializers.ChoiceField(choices=ACCESS, allow_null=True, help_text="null: only an MCP server knows.")
+    access = serializers.ChoiceField(choices=ACCESS, allow_null=True, help_text="null unless it is an MCP server.")
 
 
 class ServiceSerializer(serializers.Serializer):
     provider = serializers.CharField()
     title = serializers.CharField()
-    is_configured = serializers.BooleanField(help_text="Has the site an OAuth client for it?")
+    is_configured = serializers.BooleanField(help_text="Whether the site has an OAuth client for it.")
     scopes = ScopeSerializer(many=True)
     tools = serializers.ListField(child=serializers.CharField())
 
 
 class AuthorizeSerializer(StrictSerializer):
-    access = Words(required=False, each=10, max_length=3, help_text="Of read, write, send; read unless given.")
-    name = Text(required=False, max_length=64, help_text="What to call the connection.")
-    connection = RowId(required=False, allow_null=True, help_text="One to connect again.")
+    access = Words(required=False, each=10, max_length=3, help_text="Any of read, write, send; read by default.")
+    name = Text(required=False, max_length=64, help_text="A name for the connection.")
+    connection = RowId(required=False, allow_null=True, help_text="A connection to log in again.")
 
     def validate_name(self, name: str) -> str:
         for check in Connection._meta.get_field("name").validators:
@@ -113,27 +117,27 @@ class AuthorizeSerializer(StrictSerializer):
 
 
 class AuthorizationSerializer(serializers.Serializer):
-    url = serializers.URLField(help_text="Open it in the browser in which you are signed in here.")
-    scopes = AskedScopeSerializer(many=True, help_text="What will be asked for, and why.")
+    url = serializers.URLField(help_text="Open it in the browser in which you are signed in.")
+    scopes = AskedScopeSerializer(many=True, help_text="The permissions that will be requested, and why.")
     expires_at = serializers.DateTimeField()
 
 
 class CallbackSerializer(serializers.Serializer):
-    """What else a service sends along (scope, session_state, …) is left aside."""
+    """Additional parameters that a service sends (scope, session_state, …) are ignored."""
 
     state = Text(max_length=200)
     code = Text(required=False, allow_blank=True, max_length=4000, default="")
     error = Text(required=False, allow_blank=True, max_length=500, default="")
     iss = Text(
-        required=False, allow_blank=True, max_length=2000, default="", help_text="Who answers, where it says so."
+        required=False, allow_blank=True, max_length=2000, default="", help_text="The issuer, if the service sends it."
     )
 
 
 class DeviceLoginSerializer(serializers.Serializer):
     id = RowId()
-    user_code = serializers.CharField(help_text="Type it in at the address.")
+    user_code = serializers.CharField(help_text="Enter it at the address.")
     verification_uri = serializers.CharField()
-    interval = serializers.IntegerField(help_text="Seconds between two questions.")
+    interval = serializers.IntegerField(help_text="Seconds between two requests.")
     expires_at = serializers.DateTimeField()
 
 
@@ -155,15 +159,15 @@ class HealthSerializer(serializers.Serializer):
 
 
 class RevokedSerializer(serializers.Serializer):
-    told_service = serializers.BooleanField(help_text="False: take the access back in the account's own settings too.")
+    told_service = serializers.BooleanField(help_text="False: remove the access in the account's own settings as well.")
 
 
 class RemoteToolSerializer(serializers.ModelSerializer):
     name = serializers.CharField(source="remote_name")
     tool = serializers.SlugRelatedField(slug_field="name", read_only=True)
-    effect = serializers.CharField(source="tool.effect", read_only=True, help_text="What is believed.")
+    effect = serializers.CharField(source="tool.effect", read_only=True, help_text="The approved definition.")
     enabled = serializers.BooleanField(source="tool.enabled", read_only=True)
-    offered = ObjectField(read_only=True, help_text="What the server says now; its effect is a claim.")
+    offered = ObjectField(read_only=True, help_text="The current definition; its effect is the server's claim.")
     sha256 = serializers.CharField(source="offered_hash")
     is_approved = serializers.SerializerMethodField()
     is_changed = serializers.BooleanField(read_only=True)
@@ -184,8 +188,10 @@ class RemoteToolSerializer(serializers.ModelSerializer):
 
 
 class ApproveSerializer(StrictSerializer):
-    sha256 = Text(max_length=64, help_text="Of the definition you looked at.")
-    effect = Choice(choices=Tool.Effect.choices, required=False, help_text="What it is to count as; else as claimed.")
+    sha256 = Text(max_length=64, help_text="Hash of the definition you looked at.")
+    effect = Choice(
+        choices=Tool.Effect.choices, required=False, help_text="The effect to assign; default: the claimed one."
+    )
 
 
 class ListingSerializer(serializers.Serializer):
@@ -199,8 +205,10 @@ class ImportSerializer(StrictSerializer):
     document = ObjectField(required=False, help_text="The OpenAPI 3 document as JSON.")
     text = Text(required=False, max_length=900_000, trim_whitespace=False, help_text="Or as JSON or YAML text.")
     url = Text(required=False, max_length=2000, help_text="Or where it is.")
-    base_url = Text(required=False, allow_blank=True, max_length=500, help_text="Instead of the document's server.")
-    operations = Words(required=False, each=256, max_length=200, help_text="Only these; all unless given.")
+    base_url = Text(
+        required=False, allow_blank=True, max_length=500, help_text="Used instead of the document's server."
+    )
+    operations = Words(required=False, each=256, max_length=200, help_text="Operations to import; all by default.")
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         if sum(bool(body.get(name)) for name in ("document", "text", "url")) != 1:

@@ -6,10 +6,12 @@ from agents.tools import ToolContext, ToolFailed, ToolSpec
 
 
 def seconds_left(tool: ToolSpec, context: ToolContext) -> float:
-    """Seconds until the tool's deadline or the run's, whichever comes first. Raises ToolFailed when it is over."""
+    """Seconds until the tool's deadline or the run's, whichever comes first. Raises ToolFailed when
+    it has passed.
+    """
     seconds = tool.deadline_s
     if context.deadline is not None:
         seconds = min(seconds, (context.deadline - timezone.now()).total_seconds())
     if seconds <= 0:
-        raise ToolFailed("The time for this call is over.", code="timeout")
+        raise ToolFailed("The time limit for this call has passed.", code="timeout")
     return seconds

@@ -22,14 +22,14 @@ __all__ = ["ConnectorToolset", "HttpToolset", "McpToolset"]
 
 
 class ConnectorToolset:
-    """Executes tools of kind connector, over the caller's own account."""
+    """Executes tools of kind connector with the user's own account."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         provider, method = tool.source["connector"], tool.source["method"]
         try:
             operation = operation_of(provider, method)
         except LookupError:
-            raise ToolFailed(f"There is no operation “{method}” of {provider}.", code="unknown_tool")
+            raise ToolFailed(f"{provider} has no operation “{method}”.", code="unknown_tool")
         arguments = dict(call.arguments)
         connection = account_of(context.user_id, provider, arguments.pop("account", ""))
         with outbound.until(seconds_left(tool, context)), open_api(connection) as api:
@@ -58,18 +58,20 @@ def open_api(connection: Connection) -> Api:
 
 
 def account_of(user_id: int, provider: str, account: str) -> Connection:
-    """The caller's connection: the one of that name or address, else the nearest. Raises ToolFailed, RetryTool."""
+    """The user's connection: the one with that name or address, else the nearest. Raises
+    ToolFailed, RetryTool.
+    """
     user = get_user_model().objects.get(pk=user_id)
     rows = Connection.objects.of_provider(user, provider)
     named = rows.filter(Q(name=account) | Q(account__iexact=account)) if account else rows
     connection = named.first()
     if connection is None and account:
         raise RetryTool(
-            f"There is no account “{account[:100]}”; there are {', '.join(row.name for row in rows) or '–'}."
+            f"There is no account “{account[:100]}”. Connected: {', '.join(row.name for row in rows) or '–'}."
         )
     if connection is None:
         title = service_of(provider).title
-        raise ToolFailed(f"No {title} account is connected; the person must connect one.", code="connection_missing")
+        raise ToolFailed(f"No {title} account is connected; the user must connect one.", code="connection_missing")
     if not connection.is_linked:
         raise ReconnectNeeded(connection, "This account is not linked.")
     return connection

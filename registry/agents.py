@@ -1,4 +1,4 @@
-"""LiveAgent: a spec with its model and tools in hand, ready to reply. Holds no state of any run."""
+"""LiveAgent: a spec together with its model and tools, ready to answer. Holds no state of any run."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -24,7 +24,9 @@ __all__ = ["LiveAgent", "ModelReply", "ModelToolCall"]
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One answer of a model. `request` and `response` are what was asked and answered, without keys."""
+    """One answer of a model. `request` and `response` hold what was sent and received, without
+    keys.
+    """
 
     text: str
     tool_calls: tuple[ModelToolCall, ...]
@@ -40,7 +42,9 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class LiveAgent:
-    """`tools` are all granted ones by name; which may run is decided elsewhere, call by call."""
+    """`tools` holds all granted tools by name. Whether a call may run is decided per call,
+    elsewhere.
+    """
 
     spec: AgentSpec
     hash: str
@@ -64,13 +68,16 @@ class LiveAgent:
         deadline: datetime | None = None,
         max_tokens: int | None = None,
     ) -> ModelReply:
-        """Ask the model once (retries and fallbacks included). The system prompt is put first unless there is one.
+        """Ask the model once, with retries and fallbacks. The system prompt comes first unless
+        there is one already.
 
         `max_tokens` is the longest answer that a budget has room for.
 
-        `tool_names` None offers all granted tools, () none; `extra_tools` are offered besides.
-        Streams only where somebody listens (`on_delta`).
-        Raises ModelFailed(code, message, attempts), or ModelCancelled within a second of `is_cancelled()` turning true.
+        `tool_names`: None offers all granted tools, () offers none. `extra_tools` are offered in
+        addition. The answer is streamed only when `on_delta` is given.
+
+        Raises ModelFailed(code, message, attempts), or ModelCancelled within a second after
+        `is_cancelled()` becomes true.
         """
         started = perf_counter()
         stopwatch = Stopwatch(started, on_delta)
@@ -148,7 +155,7 @@ class LiveAgent:
 
 
 class Stopwatch:
-    """Notes when the first piece of text came."""
+    """Records when the first piece of text arrived."""
 
     __slots__ = ("_listener", "_started", "first_ms")
 

@@ -1,4 +1,6 @@
-"""A bounded cache by content: what it holds cannot be stale, because the key says all that it was built from."""
+"""A bounded cache keyed by content. An entry cannot be stale, because the key covers everything it
+was built from.
+"""
 
 import threading
 from collections import OrderedDict
@@ -10,7 +12,9 @@ Value = TypeVar("Value")
 
 
 class Cache(Generic[Key, Value]):
-    """Least recently used goes first. Safe between threads; a miss is made outside the lock, perhaps twice at once."""
+    """Evicts the least recently used entry. Thread-safe; a missing value is built outside the lock,
+    possibly twice.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -29,7 +33,7 @@ class Cache(Generic[Key, Value]):
         return found
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Value]:
-        """Those that are kept, in the order asked for; a thousand for the price of one lock."""
+        """The cached values among these keys, in the given order, with the lock taken once."""
         with self._lock:
             found = {key: value for key in keys if (value := self._kept.get(key)) is not None}
             for key in found:

@@ -1,4 +1,6 @@
-"""System checks: what `manage.py check` says about the registry before a message finds out."""
+"""System checks of the registry: `manage.py check` reports missing models and toolsets before a
+message meets them.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +12,14 @@ from agents.models import Provider, Tool
 
 @register("registry")
 def kinds_are_known(app_configs: Sequence[Any] | None = None, **_: Any) -> list[CheckMessage]:
-    """Every kind of provider that a row may have can be built; no toolset stands for a kind that no row has."""
-    from registry.llm.llms import KINDS  # read when checks run, not when they are registered
+    """Every provider kind has a model class, and every toolset belongs to a kind of tool."""
+    from registry.llm.llms import KINDS  # imported when the checks run, not when they are registered
 
     from .toolsets import TOOLSETS
 
     lacking = sorted(set(Provider.Kind.values) - set(KINDS))
     spare = sorted(set(TOOLSETS) - set(Tool.Kind.values))
     return [
-        *(Error(f"No model is made for providers of kind “{kind}”.", id="registry.E001") for kind in lacking),
-        *(Error(f"The toolset “{kind}” has no kind of tool.", id="registry.E002") for kind in spare),
+        *(Error(f"Providers of kind “{kind}” have no model class.", id="registry.E001") for kind in lacking),
+        *(Error(f"The toolset “{kind}” has no matching kind of tool.", id="registry.E002") for kind in spare),
     ]

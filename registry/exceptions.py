@@ -1,10 +1,10 @@
-"""What can go wrong between a row and a model's answer. Each says what the catcher should do."""
+"""Errors between a row and a model's answer. Each says what the catcher should do."""
 
 from agents.exceptions import Invalid
 
 
 class CannotBuild(Invalid):
-    """This agent cannot be built from its rows; its author must change something."""
+    """The agent cannot be built from its rows; its author has to change something."""
 
     code = "cannot_build"
 
@@ -28,7 +28,9 @@ class ModelCancelled(Exception):
 
 
 class AttemptFailed(Exception):
-    """One attempt at one model failed. `is_retryable`: the same model may be asked again, `retry_after` s from now."""
+    """One attempt with one model failed. `is_retryable`: the same model may be asked again after
+    `retry_after` seconds.
+    """
 
     def __init__(
         self, code: str, message: str, *, status: int = 0, is_retryable: bool = False, retry_after: float | None = None

@@ -1,4 +1,6 @@
-"""Rows → live agents. A hit costs no query; a miss one for the tools, and those for rows that are not at hand."""
+"""Builds live agents from rows. A cache hit costs no query; a miss costs one for the tools, and one
+for each other row.
+"""
 
 from typing import Any
 
@@ -12,16 +14,17 @@ from .agents import LiveAgent
 from .cache import Cache
 from .exceptions import CannotBuild
 
-KEPT = 16_384  # live agents a process keeps; 5 to 10 kB each, since tools and providers are shared
+KEPT = 16_384  # live agents kept per process; 5 to 10 kB each, since tools and providers are shared
 _live: Cache[str, LiveAgent] = Cache(KEPT)
 _tools: Cache[tuple[Any, ...], ToolSpec] = Cache(KEPT)
 _providers: Cache[tuple[int, int], Provider] = Cache(512)
 
 
 def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
-    """The agent as it is published, or as that version says. Raises CannotBuild.
+    """The agent as published, or in the given version. Raises CannotBuild.
 
-    The key is all that it is built from (`Agent.live_hash`), so that a kept one cannot be stale in any process.
+    The cache key is `Agent.live_hash`, which covers everything that the agent is built from, so a
+    cached agent cannot be stale in any process.
     """
     if version is None or version.pk == agent.published_id:
         return _published(agent)
@@ -29,7 +32,7 @@ def live_agent(agent: Agent, version: AgentVersion | None = None) -> LiveAgent:
 
 
 def loaded_hashes() -> list[str]:
-    """What this process holds built."""
+    """The agents that this process has built and kept."""
     return _live.keys()
 
 
@@ -57,7 +60,7 @@ def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
 
 
 def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = None) -> LiveAgent:
-    """A live agent from a spec, not kept. Raises CannotBuild."""
+    """A live agent built from a spec and not cached. Raises CannotBuild."""
     return assemble(spec, key or spec.sha256(), tool_rows(spec.grants), provider_of(spec, fallback_provider))
 
 
@@ -69,7 +72,7 @@ def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provide
 
 
 def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
-    """The granted tools that are enabled, by id. One that is gone or disabled is simply not offered."""
+    """The granted tools that are enabled, by id. A deleted or disabled tool is not offered."""
     if not grants:
         return {}
     return {row.pk: row for row in Tool.objects.filter(pk__in=[grant.tool_id for grant in grants], enabled=True)}
@@ -78,12 +81,16 @@ def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
 def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
     row = Provider.objects.filter(pk=spec.provider_id or fallback or 0).first()
     if row is None:
-        raise CannotBuild("provider_missing", f"The provider “{spec.provider}” is gone.", "Choose another and publish.")
+        raise CannotBuild(
+            "provider_missing",
+            f"The provider “{spec.provider}” does not exist any more.",
+            "Choose another provider and publish.",
+        )
     return row
 
 
 def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
-    """The tool as this grant gives it; one object for all agents that hold it so."""
+    """The tool as this grant gives it; agents with the same grant share one object."""
     deadline_s = grant.deadline_s or row.deadline_s
     key = (row.pk, row.definition_hash, row.untrusted, deadline_s, grant.pinned_version, grant.offline)
     return _tools.get_or_make(key, lambda: make_tool_spec(row, grant, deadline_s))

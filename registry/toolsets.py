@@ -1,4 +1,4 @@
-"""Kind of tool → the code that executes it. A literal table: a kind that is not in it is refused."""
+"""Kind of tool → the code that executes it. A literal table: an unknown kind is refused."""
 
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
 from connectors.tools import ConnectorToolset, HttpToolset, McpToolset
@@ -20,13 +20,17 @@ TOOLSETS: dict[str, Toolset] = {
 
 
 def is_durable(kind: str) -> bool:
-    """Whether a call made again with its old id finds the old call, so that a crash leaves nothing unknown."""
+    """Whether repeating a call with its old id finds the old call, so that a crash leaves no
+    unknown outcome.
+    """
     return bool(getattr(TOOLSETS.get(kind), "is_durable", False))
 
 
 def call(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-    """Execute one call. Raises the errors of agents.tools; the runner decided before that it may run."""
+    """Execute one call. Raises the errors of agents.tools. The runner has already decided that the
+    call may run.
+    """
     toolset = TOOLSETS.get(tool.kind)
     if toolset is None:
-        raise ToolFailed(f"No toolset executes tools of kind “{tool.kind}”.", code="unknown_tool_kind")
+        raise ToolFailed(f"There is no toolset for tools of kind “{tool.kind}”.", code="unknown_tool_kind")
     return toolset.call(tool, call, context)

@@ -1,4 +1,6 @@
-"""Words of a text, for matching without a language model: lower case, no endings, no little words. Plain Python."""
+"""Words of a text for matching without a language model: lower case, stemmed, without stop words.
+Plain Python.
+"""
 
 import re
 from functools import lru_cache
@@ -14,7 +16,7 @@ LITTLE = frozenset(
     with without would yes yet you your
     """.split()  # noqa: SIM905 (read as a text)
 )
-# What signs say in words, so that "3 + 4" finds a calculator.
+# Words for operators, so that "3 + 4" finds a calculator.
 SIGNS = (
     (re.compile(r"\d\s*[-+*/%^]\s*\(?\d|\)\s*[-+*/]"), "calculate arithmetic expression"),
     (re.compile(r"\d\s*\+\s*\d"), "add sum plus"),
@@ -25,7 +27,7 @@ WORD = re.compile(r"[a-z]+|[^\W\d_]+", re.UNICODE)
 
 
 def words_of(text: str) -> list[str]:
-    """Stems in order, little words left out; a shape such as "3 + 4" adds the words it stands for."""
+    """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for."""
     text = text.lower()
     text += "".join(f" {said}" for sign, said in SIGNS if sign.search(text))
     return [stem(word) for word in WORD.findall(text.replace("_", " ")) if word not in LITTLE]
@@ -39,7 +41,7 @@ ENDINGS = """
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """Crude and steady: plural, -ing, -ed, -ation and the like are cut where three letters stay."""
+    """A crude stemmer: cuts plural, -ing, -ed, -ation and the like if three letters remain."""
     for ending in ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]

@@ -1,4 +1,6 @@
-"""What every cloud connector is: tools with schemas, and a sync that misses nothing and doubles nothing."""
+"""The base of every cloud connector: tools with schemas, and a sync that neither misses nor repeats
+a message.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +22,13 @@ from . import ledger
 from .http import Api, is_gone
 
 JSON = Any
-LOOK_BACK = timedelta(days=7)  # the first run of a stream
-OVERLAP = timedelta(days=1)  # a scan by date reaches back over what may have arrived late; the ledger drops doubles
-AT_ONCE = 8  # messages read in parallel over one account's pool
+LOOK_BACK = timedelta(days=7)  # how far back the first run of a stream looks
+OVERLAP = timedelta(
+    days=1
+)  # a scan by date overlaps the previous one, since messages may arrive late; the ledger removes duplicates
+AT_ONCE = 8  # messages read in parallel over one account's connection pool
 State = DeliveredItem.State
-# What hinders the whole account says nothing about a message: it waits, however often.
+# Errors of the whole account are not the message's fault: the message stays, however often they occur.
 OF_THE_ACCOUNT = frozenset(
     ["reconnect_needed", "missing_scope", "rate_limited", "service_unavailable", "login_unavailable", "cancelled"]
 )
@@ -51,14 +55,14 @@ class Operation:
         }
 
 
-ACCOUNT = {"type": "string", "maxLength": 254, "description": "Which of several connected accounts; its name."}
+ACCOUNT = {"type": "string", "maxLength": 254, "description": "The name of the account, if several are connected."}
 TEXT = {"type": "string", "maxLength": 100_000}
 WORD = {"type": "string", "minLength": 1, "maxLength": 512}
 WORDS = {"type": "array", "items": WORD, "maxItems": 50}
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
 CHARS = {
     "type": "integer", "minimum": 100, "maximum": MAX_CHARS, "default": 8000,
-    "description": "Characters of each text; a longer one is cut with a mark.",
+    "description": "Maximum characters of each text; a longer text is cut and marked.",
 }  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def operation(description: str, *, effect: str, access: str, required: tuple[str
 
 @dataclass(slots=True)
 class Found:
-    """Where a walk puts what it finds, before the cursor moves."""
+    """Receives what a scan finds, before the cursor moves."""
 
     connection: Connection
     stream: str
@@ -88,7 +92,7 @@ class Found:
 
 @dataclass(slots=True)
 class Batch:
-    """What one call hands over."""
+    """The result of one sync call."""
 
     messages: list[dict[str, JSON]] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
@@ -99,7 +103,7 @@ class Batch:
 
 
 class Connector:
-    """Code for one cloud service, at work for one connection."""
+    """The code of one cloud service, working for one connection."""
 
     provider: ClassVar[str]
 
@@ -115,7 +119,7 @@ class Connector:
                 yield found
 
     def require(self, access: str) -> None:
-        """Raises MissingScope before anything is sent, when the person did not allow it."""
+        """Raises MissingScope before anything is sent if the user did not grant this access."""
         scopes = [one.scope for one in service_of(self.provider).scopes if one.access == access]
         granted = {scope.lower().rsplit("/", 1)[-1] for scope in self.connection.scopes}
         if granted and scopes and not any(scope.lower().rsplit("/", 1)[-1] in granted for scope in self.wider(scopes)):
@@ -128,21 +132,23 @@ class Connector:
     # -- each service's own ------------------------------------------------------------------------------------------
 
     def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
-        """Put all that is new into `found` and return the next cursor. Raises CursorExpired."""
+        """Put everything new into `found` and return the next cursor. Raises CursorExpired."""
         raise NotImplementedError
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
-        """One message in full; None for one that the filters leave out. Raises ToolFailed."""
+        """One message in full, or None if the filters exclude it. Raises ToolFailed."""
         raise NotImplementedError
 
     def check(self) -> str:
-        """Ask the service who we are: the account's name. Raises ToolFailed."""
+        """Ask the service for the account's name. Raises ToolFailed."""
         raise NotImplementedError
 
     # -- the sync ----------------------------------------------------------------------------------------------------
 
     def sync(self, call_id: str, limit: int, max_chars: int, filters: dict[str, JSON]) -> dict[str, JSON]:
-        """The next messages that no other call was given. The same call again is given the same."""
+        """The next messages that no other call received. Repeating the same call returns the same
+        messages.
+        """
         stream = ledger.stream_of(filters)
         items = ledger.claimed(self.connection, call_id)
         if not items:
@@ -154,7 +160,9 @@ class Connector:
         return batch.as_json()
 
     def discover(self, stream: str, filters: dict[str, JSON]) -> None:
-        """Bring the ledger up to date, then move the cursor: whatever breaks in between is found again."""
+        """Bring the ledger up to date, then move the cursor, so that an interrupted sync finds the
+        same messages again.
+        """
         self.connection.refresh_from_db(fields=["cursor"])
         cursor = self.connection.cursor.get(stream, {})
         started = timezone.now()
@@ -169,12 +177,16 @@ class Connector:
         )
 
     def scan_from(self, cursor: dict[str, JSON], floor: datetime) -> datetime:
-        """Where a scan by date begins: seven days before the first run, else a day before the last one."""
+        """Where a scan by date begins: seven days back on the first run, else a day before the last
+        one.
+        """
         last = parse_datetime(cursor["synced_at"]) if cursor.get("synced_at") else None
         return max(floor, last - OVERLAP) if last else floor
 
     def read_all(self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int) -> Batch:
-        """Read the claimed ones, several at once; one that fails waits for the next call and is told of."""
+        """Read the claimed messages, several at once. One that fails is reported and retried by the
+        next call.
+        """
         batch, outcomes = Batch(), {}
         stopped: ToolError | None = None
         for item, message, error in self.read_each(items, filters, max_chars):
@@ -193,7 +205,9 @@ class Connector:
     def read_each(
         self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int
     ) -> Iterator[tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]]:
-        hindered: list[ToolError] = []  # what hinders the account hinders the rest of the batch: it is not asked for
+        hindered: list[
+            ToolError
+        ] = []  # an error of the account stops the rest of the batch: the service is not asked again
 
         def read(item: DeliveredItem) -> tuple[DeliveredItem, dict[str, JSON] | None, ToolError | None]:
             if self.is_cancelled():
@@ -210,22 +224,22 @@ class Connector:
         if len(items) < 2:
             yield from map(read, items)
             return
-        contexts = [copy_context() for _ in items]  # the time limit of this call holds in the threads too
+        contexts = [copy_context() for _ in items]  # the time limit of this call also applies in the threads
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.provider) as pool:
             yield from pool.map(lambda context, item: context.run(read, item), contexts, items)
 
 
 def outcome_of(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:
-    """What the ledger says of an item after it was read, or was not."""
+    """The ledger's entry for an item after the attempt to read it."""
     if error is None:
-        return (State.DELIVERED, "") if message is not None else (State.GONE, "left out by the filters")
+        return (State.DELIVERED, "") if message is not None else (State.GONE, "excluded by the filters")
     if error.code in OF_THE_ACCOUNT:
         return State.FOUND, str(error)
     return (State.GONE if is_gone(error) else State.FAILED), str(error)
 
 
 def matches(message: dict[str, JSON], filters: dict[str, JSON]) -> bool:
-    """Senders and words, for services that cannot filter a delta by them."""
+    """Filters by sender and words, for services that cannot filter a delta query by them."""
     sender = message["from"].lower()
     if (senders := filters.get("senders")) and not any(word.lower() in sender for word in senders):
         return False

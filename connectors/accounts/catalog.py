@@ -1,4 +1,4 @@
-"""The literal table of connectors, and their operations as rows of the catalogue."""
+"""The table of connectors, and their operations as rows of the tool catalogue."""
 
 from agents.models import Tool
 from agents.models.agent import tool_changed
@@ -13,7 +13,9 @@ SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
 
 
 def operation_of(provider: str, method: str) -> Operation:
-    """Raises LookupError for what no connector offers: a tool's row alone reaches no other method."""
+    """Raises LookupError for anything that is not an operation of a connector, so a tool row cannot
+    reach other methods.
+    """
     for operation in CONNECTORS[provider].operations():
         if operation.method == method:
             return operation
@@ -21,7 +23,9 @@ def operation_of(provider: str, method: str) -> Operation:
 
 
 def offer_tools() -> int:
-    """Every operation as a tool of the site; repeatable. Returns how many rows were made or changed."""
+    """Create or update a site tool for every operation; safe to repeat. Returns how many rows
+    changed.
+    """
     return sum(
         offer(provider, operation) for provider, connector in CONNECTORS.items() for operation in connector.operations()
     )

@@ -25,7 +25,7 @@ TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
 FILTERS: dict[str, JSON] = {
     "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
     "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
-    "query": {**TEXT, "maxLength": 1000, "description": "Gmail's own search words, such as subject:invoice."},
+    "query": {**TEXT, "maxLength": 1000, "description": "Gmail search syntax, such as subject:invoice."},
 }
 
 
@@ -40,8 +40,9 @@ class Gmail(Connector):
         return self.sync(call_id, limit, max_chars, filters)
 
     @operation(
-        "Search messages by Gmail's search words; newest first, without their text.",
-        effect="read", access="read", **FILTERS, limit=LIMIT, page={**WORD, "description": "From `next` of a page."},
+        "Search messages with Gmail search syntax; newest first, without their text.",
+        effect="read", access="read", **FILTERS, limit=LIMIT, page={**WORD, "description": "The value of `next` of the "
+            "previous page."},
     )  # fmt: skip
     def search(self, limit: int = 50, page: str = "", **filters: JSON) -> JSON:
         answer = self.api.get(f"{ME}/messages", params=self.list_params(filters, limit, page))
@@ -87,7 +88,7 @@ class Gmail(Connector):
         return {"id": answer.get("id"), "message_id": answer.get("message", {}).get("id")}
 
     @operation(
-        "Set and take away labels; INBOX taken away archives, TRASH set deletes.",
+        "Add and remove labels. Removing INBOX archives the message; adding TRASH deletes it.",
         effect="idempotent", access="write", required=("id",), id=WORD, add=WORDS, remove=WORDS,
     )  # fmt: skip
     def label(self, id: str, add: list[str] | None = None, remove: list[str] | None = None) -> JSON:
@@ -102,11 +103,11 @@ class Gmail(Connector):
     def check(self) -> str:
         profile = self.profile()
         if not profile:
-            self.labels()  # does the login work?
+            self.labels()  # the cheapest request that proves the login
         return str(profile.get("emailAddress") or self.connection.account)
 
     def profile(self) -> dict[str, JSON]:
-        """Address and newest history id; {} from servers that have no such path (some emulators)."""
+        """Address and newest history id; {} from servers without this path (some emulators)."""
         try:
             return self.api.get(f"{ME}/profile")
         except ToolFailed as error:
@@ -119,20 +120,24 @@ class Gmail(Connector):
     def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
         if cursor.get("history_id") and not (filters.get("senders") or filters.get("query")):
             return {"history_id": self.walk_history(cursor["history_id"], filters, found)}
-        history_id = self.newest_history()  # before the scan: what comes meanwhile is seen
+        history_id = self.newest_history()  # read before the scan, so that messages arriving meanwhile are seen
         ids = list(self.scan(filters, since))
-        found.add(reversed(ids))  # a list is newest first; the ledger hands out the oldest first
+        found.add(reversed(ids))  # the list is newest first; the ledger returns the oldest first
         return {"history_id": history_id} if history_id else {}
 
     def newest_history(self) -> str:
-        """The mailbox's, else the newest message's; "" of an empty mailbox, which is scanned by date again."""
+        """The mailbox's history id, else the newest message's; "" for an empty mailbox, which is
+        scanned by date again.
+        """
         if profile := self.profile():
             return str(profile.get("historyId") or "")
         newest = self.api.get(f"{ME}/messages", params={"maxResults": 1}).get("messages", [])
         return str(self.api.get(f"{ME}/messages/{newest[0]['id']}").get("historyId") or "") if newest else ""
 
     def walk_history(self, history_id: str, filters: dict[str, JSON], found: Found) -> str:
-        """All that was added since; the newest history id. Raises CursorExpired (Gmail says 404)."""
+        """Everything added since then, and the newest history id. Raises CursorExpired (Gmail
+        answers 404).
+        """
         labels = filters.get("labels") or []
         params: dict[str, JSON] = {"startHistoryId": history_id, "maxResults": PAGE, "historyTypes": ["messageAdded"]}
         if labels:
@@ -144,7 +149,7 @@ class Gmail(Connector):
             if not page.get("nextPageToken"):
                 return history_id
             params["pageToken"] = page["nextPageToken"]
-        return params["startHistoryId"]  # so much came that this walk did not end: the next begins again
+        return params["startHistoryId"]  # too many changes for one scan: the next one continues
 
     def history_page(self, params: dict[str, JSON]) -> dict[str, JSON]:
         try:
@@ -184,7 +189,7 @@ class Gmail(Connector):
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def message(self, id: str, max_chars: int) -> dict[str, JSON]:
-        """One whole message; of one that is too large, what Gmail tells of it without its body."""
+        """One whole message; if it is too large, what Gmail returns without its body."""
         try:
             raw = self.api.get(f"{ME}/messages/{quoted(id)}", params={"format": "full"})
         except ToolFailed as error:
@@ -223,7 +228,7 @@ class Gmail(Connector):
         }  # fmt: skip
 
     def text_in(self, id: str, payload: dict[str, JSON]) -> str:
-        """The plain text, else the HTML as text, else nothing: a message may hold neither."""
+        """The plain text, else the HTML as text, else "": a message may contain neither."""
         leaves = [part for part in parts_of(payload) if not part.get("filename")]
         for kind, reader in (("text/plain", str), ("text/html", from_html)):
             texts = [self.part_text(id, part) for part in leaves if part.get("mimeType") == kind]
@@ -241,9 +246,9 @@ class Gmail(Connector):
 
 
 def quoted(word: str) -> str:
-    """An id as one path segment. Raises RetryTool for what cannot be one."""
+    """An id as one path segment. Raises RetryTool for an invalid one."""
     if not word or not all(letter.isalnum() or letter in "-_=." for letter in word) or word.strip(".") == "":
-        raise RetryTool(f"“{word[:60]}” is no id of a message.")
+        raise RetryTool(f"“{word[:60]}” is not a message id.")
     return word
 
 
@@ -259,7 +264,7 @@ def added_in(page: dict[str, JSON]) -> Iterator[str]:
 
 
 def headers_of(raw: dict[str, JSON]) -> dict[str, str]:
-    """By lower-case name; the first of several wins."""
+    """Headers by lower-case name; of several with one name, the first."""
     found: dict[str, str] = {}
     for header in (raw.get("payload") or {}).get("headers", []):
         found.setdefault(str(header.get("name", "")).lower(), clean(str(header.get("value", ""))))
@@ -278,7 +283,7 @@ def addresses(line: str) -> list[str]:
 
 
 def parts_of(part: dict[str, JSON], depth: int = 0) -> Iterator[dict[str, JSON]]:
-    """The leaves of a MIME tree; one deeper than 20 levels is not looked into."""
+    """The leaves of a MIME tree, down to 20 levels."""
     inner = part.get("parts") or []
     if not inner:
         yield part
@@ -319,7 +324,7 @@ def too_large_text(raw: dict[str, JSON]) -> str:
 def compose(
     *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
 ) -> str:
-    """A message as Gmail takes it. Raises RetryTool for an address or subject with a line break in it."""
+    """A message in Gmail's format. Raises RetryTool for a line break in an address or subject."""
     mail = EmailMessage()
     try:
         mail["To"] = ", ".join(to)

@@ -1,4 +1,6 @@
-"""Requests to a person's cloud account: token, retries, throttling, sizes; each error says what to do."""
+"""Requests to a user's cloud account: token, retries, throttling, size limits. Each error says what
+to do.
+"""
 
 import re
 from collections.abc import Callable
@@ -17,8 +19,8 @@ from connectors.logins import tokens
 from connectors.models import Connection
 from plumbing import outbound
 
-ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a message beyond it is read without its body
-PATIENCE_S = 2.0  # a worker waits no longer than this for a service that says “later”
+ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a larger message is read without its body
+PATIENCE_S = 2.0  # longest wait on a worker for a service that asks to retry later
 BACKOFF_S = (0.2, 0.6)
 RATE_WORDS = frozenset({"ratelimitexceeded", "userratelimitexceeded", "quotaexceeded"})
 RETRIED = frozenset({408, 500, 502, 503, 504})
@@ -33,7 +35,7 @@ class Api:
         self.title = title
         self._base_url = base_url.rstrip("/")
         self._pause = pause
-        host = urlsplit(base_url).hostname or ""  # it stands in the settings: an administrator has allowed it
+        host = urlsplit(base_url).hostname or ""  # set in the settings, so an administrator has allowed it
         self._client = outbound.client([*settings.PRIVATE_HOSTS_ALLOWED, host])
 
     def __enter__(self) -> "Api":
@@ -43,11 +45,13 @@ class Api:
         self._client.close()
 
     def get(self, path: str, *, access: str = "read", limit: int = ANSWER_LIMIT, **more: Any) -> Any:
-        """JSON of a GET; `path` may be a whole address that the service itself gave (a next page)."""
+        """JSON of a GET; `path` may be a full address that the service returned (a next page)."""
         return self.request("GET", path, access=access, limit=limit, **more)
 
     def post(self, path: str, body: Any, *, access: str, **more: Any) -> Any:
-        """JSON of a POST, made once: whether a broken one arrived is unknown, and it is never repeated silently."""
+        """JSON of a POST, sent once: after a broken connection its outcome is unknown, and it is
+        not repeated.
+        """
         return self.request("POST", path, access=access, json=body, **more)
 
     def request(
@@ -70,7 +74,7 @@ class Api:
                 self._pause(BACKOFF_S[attempt])
                 continue
             if status == 401 and not refused:
-                refused = token  # refresh once, then believe the service
+                refused = token  # refresh once, then accept the service's answer
                 continue
             if status == 429 or (status in RETRIED and repeatable):
                 self.wait_or_give_up(status, headers, attempt, last)
@@ -87,17 +91,22 @@ class Api:
             return response.status_code, response.headers, outbound.read_body(response, limit)
 
     def address(self, path: str) -> str:
-        """Below our base, or a next page on the very same host: a token goes nowhere else."""
+        """An address below our base, or a next page on the same host: the token is sent to no other
+        host.
+        """
         if not path.startswith("http"):
             return f"{self._base_url}{path}"
         if urlsplit(path)[:2] != urlsplit(self._base_url)[:2]:
-            raise failed("bad_answer", f"{self.title} points to another host; that is not followed.")
+            raise failed("bad_answer", f"{self.title} points to another host, which is not followed.")
         return path
 
     def after_broken_exchange(self, error: httpx.HTTPError, repeatable: bool, last: bool) -> None:
         never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
         if not repeatable and not never_sent:
-            raise OutcomeUnknown(f"{self.title} broke off ({type(error).__name__}); nobody knows whether it was done.")
+            raise OutcomeUnknown(
+                f"{self.title} closed the connection ({type(error).__name__}); it is unknown whether the "
+                "request was carried out."
+            )
         if last or isinstance(error, outbound.OverTime):
             raise failed("service_unavailable", f"{self.title} cannot be reached: {type(error).__name__}.")
 
@@ -110,7 +119,7 @@ class Api:
         self._pause(wait if wait is not None else BACKOFF_S[attempt])
 
     def answer(self, status: int, body: bytes, access: str) -> Any:
-        """What an answer means."""
+        """The JSON of an answer, or the error it stands for."""
         value = read_json(body)
         if status < 300:
             if value is None and body.strip():
@@ -135,7 +144,7 @@ class Api:
 
 
 def read_json(body: bytes) -> Any:
-    """The value, or None for what is no JSON. Broken characters are replaced, never fatal."""
+    """The value, or None if it is not JSON. Broken characters are replaced."""
     try:
         return httpx.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
     except ValueError:
@@ -164,7 +173,7 @@ def lacks_scope(error: dict[str, str]) -> bool:
 
 
 def retry_after(headers: httpx.Headers, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from seconds or a date; None where the header is absent or unreadable."""
+    """Seconds to wait, from seconds or a date; None if the header is absent or invalid."""
     text = headers.get("retry-after", "").strip()
     if not text:
         return None

@@ -1,8 +1,8 @@
-"""Nothing missed, nothing twice: what was found, who claimed it, what was handed over.
+"""The ledger of delivered items: what was found, which call claimed it, what was delivered.
 
-A call claims items under its id and marks them delivered before it returns. Made again with the same id (its worker
-died before the answer was written down), it gets the same items again; another call never gets them, unless the
-claim is stale: its call began ten minutes ago and never came to an end.
+A call claims items under its id and marks them delivered before it returns. A repeated call with
+the same id (after its worker died) gets the same items; another call does not, unless the claim is
+stale: ten minutes old and never finished.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,17 +19,17 @@ from connectors.models import Connection, DeliveredItem
 
 State = DeliveredItem.State
 STALE = timedelta(minutes=10)
-ATTEMPTS = 5  # then an item that cannot be read is given up, with its reason
+ATTEMPTS = 5  # attempts before an unreadable item is given up, with its reason
 BATCH = 500
 
 
 def stream_of(filters: dict[str, Any]) -> str:
-    """One name for one set of filters; each has its own cursor."""
+    """One key per set of filters; each has its own cursor."""
     return sha256_of({key: value for key, value in filters.items() if value})[:16]
 
 
 def note_found(connection: Connection, stream: str, ids: Iterable[str], place: str = "") -> int:
-    """Add what the ledger does not know yet; doubles and known ones change nothing."""
+    """Add unknown items; duplicates and known ones change nothing."""
     fresh = dict.fromkeys(ids)
     rows = [
         DeliveredItem(connection=connection, stream=stream, external_id=external_id, place=place)
@@ -40,7 +40,7 @@ def note_found(connection: Connection, stream: str, ids: Iterable[str], place: s
 
 
 def save_cursor(connection: Connection, stream: str, cursor: dict[str, Any]) -> None:
-    """Move one stream's cursor; called when all up to it is in the ledger."""
+    """Move the cursor of one stream; called when everything before it is in the ledger."""
     with transaction.atomic():
         row = Connection.objects.select_for_update().only("cursor").get(pk=connection.pk)
         row.cursor[stream] = cursor
@@ -49,7 +49,7 @@ def save_cursor(connection: Connection, stream: str, cursor: dict[str, Any]) -> 
 
 
 def claimed(connection: Connection, call_id: str) -> list[DeliveredItem]:
-    """What this very call was given already."""
+    """The items that this call was given before."""
     rows = connection.items.filter(claimed_by=call_id, state__in=[State.CLAIMED, State.DELIVERED])
     return list(rows.order_by("id"))
 
@@ -58,7 +58,7 @@ def claimed(connection: Connection, call_id: str) -> list[DeliveredItem]:
 def claim(
     connection: Connection, stream: str, call_id: str, limit: int, now: datetime | None = None
 ) -> list[DeliveredItem]:
-    """Take the oldest waiting items for this call."""
+    """Claim the oldest waiting items for this call."""
     now = now or timezone.now()
     waiting = Q(state=State.FOUND) | Q(state=State.CLAIMED, claimed_at__lt=now - STALE)
     rows = connection.items.select_for_update(skip_locked=skips_locked()).filter(waiting, stream=stream)
@@ -74,9 +74,10 @@ def skips_locked() -> bool:
 
 
 def settle(items: Iterable[DeliveredItem], outcome: Callable[[DeliveredItem], tuple[str, str]]) -> None:
-    """Write down what became of each item: (state, error). One that failed is tried again, five times in all.
+    """Record the result of each item: (state, error). A failed one is retried, five times in all.
 
-    One that goes back to be found was hindered by its account; that attempt does not count.
+    An item that goes back to `found` was stopped by an error of its account; that attempt does not
+    count.
     """
     groups: dict[tuple[str, str, int], list[int]] = {}
     for item in items:

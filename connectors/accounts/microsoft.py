@@ -1,4 +1,4 @@
-"""What Outlook and Teams share: Microsoft Graph's pages and delta links."""
+"""What Outlook and Teams share: the pages and delta links of Microsoft Graph."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,9 @@ from .http import Api
 
 JSON = Any
 MAX_PAGES = 400
-STABLE = {"Prefer": 'IdType="ImmutableId"'}  # else an id changes when a message is moved, and it would come twice
+STABLE = {
+    "Prefer": 'IdType="ImmutableId"'
+}  # otherwise an id changes when a message is moved, and the message would arrive twice
 
 
 def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: Any) -> Iterator[dict[str, JSON]]:
@@ -44,9 +46,9 @@ def text_of(body: dict[str, JSON] | None, max_chars: int) -> tuple[str, int, boo
 
 
 def segment(word: str) -> str:
-    """An id as one path segment. Raises RetryTool for what cannot be one."""
+    """An id as one path segment. Raises RetryTool for an invalid one."""
     if not word or word.strip(".") == "" or not all(letter.isalnum() or letter in "-_=:@.+!" for letter in word):
-        raise RetryTool(f"“{word[:60]}” is no id.")
+        raise RetryTool(f"“{word[:60]}” is not a valid id.")
     return word.replace("+", "%2B")
 
 

@@ -18,7 +18,7 @@ TO = {**WORDS, "minItems": 1, "description": "Mail addresses."}
 FILTERS: dict[str, JSON] = {
     "folder": {**WORD, "description": "A folder's id or well-known name; inbox unless given."},
     "senders": {**WORDS, "description": "Only messages from one of these addresses or domains."},
-    "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must hold."},
+    "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must contain."},
 }
 
 

@@ -17,9 +17,9 @@ V1 = "/v1.0"
 PLACE = {**WORD, "description": "A channel as team/channel (their ids), or a chat's id."}
 FILTERS: dict[str, JSON] = {
     "channels": {**WORDS, "description": "Only these channels, each as team/channel; all of yours unless given."},
-    "chats": {"type": "boolean", "default": False, "description": "Your chats too."},
-    "senders": {**WORDS, "description": "Only messages from people whose name holds one of these."},
-    "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must hold."},
+    "chats": {"type": "boolean", "default": False, "description": "Include your chats."},
+    "senders": {**WORDS, "description": "Only messages from people whose name contains one of these."},
+    "query": {**TEXT, "maxLength": 1000, "description": "Words that the message must contain."},
 }
 
 
@@ -64,7 +64,7 @@ class Teams(Connector):
         }
 
     @operation(
-        "Write into a channel or a chat.", effect="destructive", access="send", required=("place", "text"),
+        "Send a message to a channel or a chat.", effect="destructive", access="send", required=("place", "text"),
         place=PLACE, text=TEXT,
     )  # fmt: skip
     def send(self, place: str, text: str) -> JSON:
@@ -72,12 +72,12 @@ class Teams(Connector):
         return {"id": answer.get("id"), "sent": True}
 
     @operation(
-        "Reply to a message of a channel.", effect="destructive", access="send", required=("place", "id", "text"),
+        "Reply to a message in a channel.", effect="destructive", access="send", required=("place", "id", "text"),
         place=PLACE, id=WORD, text=TEXT,
     )  # fmt: skip
     def reply(self, place: str, id: str, text: str) -> JSON:
         if "/" not in place:
-            raise RetryTool("A chat has no replies: send into it.")
+            raise RetryTool("A chat has no replies: send a new message to it.")
         path = f"{messages_of(place)}/{microsoft.segment(id)}/replies"
         return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
 
@@ -88,7 +88,9 @@ class Teams(Connector):
     # -- sync --------------------------------------------------------------------------------------------------------
 
     def walk(self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, found: Found) -> dict[str, JSON]:
-        """Each place has its own link; one that expired is scanned by date, the others go on."""
+        """Each place has its own delta link; one that expired is scanned by date, without affecting
+        the others.
+        """
         links: dict[str, str] = dict(cursor.get("links") or {})
         for place in self.places(filters):
             try:
@@ -114,7 +116,9 @@ class Teams(Connector):
         return link
 
     def walk_chat(self, chat: str, last: str, since: datetime, found: Found) -> str:
-        """A chat knows no delta: by date, from a day before the last message seen; the ledger drops doubles."""
+        """A chat has no delta query: scan by date from a day before the last message; the ledger
+        removes duplicates.
+        """
         begin = max(since, datetime.fromisoformat(last) - OVERLAP) if last else since
         params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
                   "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
@@ -143,7 +147,7 @@ class Teams(Connector):
                     "channel_id": row["id"], "channel": clean(row.get("displayName") or ""),
                 }  # fmt: skip
         except ToolFailed as error:
-            if error.code not in ("not_found", "forbidden"):  # a team that was archived a moment ago hides no other
+            if error.code not in ("not_found", "forbidden"):  # a team that was just archived must not hide the others
                 raise
 
 
@@ -155,7 +159,7 @@ def messages_of(place: str) -> str:
 
 
 def identities(rows: list[dict[str, JSON]], place: str) -> list[str]:
-    """Ids are unique in their place only. Oldest first."""
+    """Ids are unique only within their place. Oldest first."""
     fresh = [row for row in rows if not microsoft.is_removed(row)]
     return [f"{place}|{row['id']}" for row in sorted(fresh, key=lambda row: row.get("createdDateTime") or "")]
 

@@ -1,4 +1,6 @@
-"""Looking after logins that nobody uses just now: a warning before one ends, and before a service forgets it."""
+"""Checks logins that are not in use: warns before one expires, and renews it before the service
+drops it.
+"""
 
 from datetime import datetime, timedelta
 
@@ -10,12 +12,14 @@ from connectors.models import ACCOUNTS, WARN, Authorization, Connection
 
 from . import tokens
 
-UNUSED = timedelta(days=1)  # a login that is renewed each day is not forgotten for want of use
+UNUSED = timedelta(days=1)  # a login renewed daily does not expire for lack of use
 A_RUN = 200
 
 
 def check_logins(now: datetime | None = None) -> int:
-    """Renew what was not looked at for a day, warn of what ends soon; returns how many were looked at."""
+    """Renew logins that were not checked for a day and warn about those that end soon; returns how
+    many were checked.
+    """
     now = now or timezone.now()
     Authorization.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
     due = [row for row in waiting(now) if row.refresh_token]
@@ -25,7 +29,7 @@ def check_logins(now: datetime | None = None) -> int:
 
 
 def waiting(now: datetime) -> list[Connection]:
-    """Linked accounts that work as far as we know; a broken one waits for its person."""
+    """Linked accounts without a known problem; broken ones wait for their owner."""
     stale = Q(checked_at=None) | Q(checked_at__lt=now - UNUSED)
     unwarned = Q(login_ends_at__lt=now + WARN) & ~Q(health=Connection.Health.EXPIRING)
     rows = Connection.objects.filter(stale | unwarned, enabled=True).exclude(health=Connection.Health.BROKEN)
@@ -37,4 +41,4 @@ def check(row: Connection, now: datetime) -> None:
         tokens.access_token(row)
         row.mark_ok(now)
     except ToolError:
-        return  # a dead login is written down where it was found; a service that is down is asked again in an hour
+        return  # a dead login was recorded where it was found; an unavailable service is asked again in an hour

@@ -1,4 +1,6 @@
-"""OAuth's device code: a machine without a browser shows a code, the person types it in elsewhere."""
+"""The OAuth device code flow: a machine without a browser shows a code, which the user enters in a
+browser elsewhere.
+"""
 
 import secrets
 from collections.abc import Iterable
@@ -18,7 +20,7 @@ from .tokens import OAuthRefused, after, post
 
 
 def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "") -> dict[str, Any]:
-    """For a machine without a browser: the code to type in and where, and the id to ask after. Raises Invalid."""
+    """Start a login: the code, the address to enter it at, and the id for polling. Raises Invalid."""
     service = configured(provider)
     scopes = service.scopes_for(access or ["read"])
     try:
@@ -43,7 +45,8 @@ def begin(user: Any, provider: str, *, access: Iterable[str] = (), name: str = "
 
 
 def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
-    """The connection when the person has agreed, None while they have not. Asks the service no faster than it allows.
+    """The connection when the user has agreed, None until then. Polls no faster than the service
+    allows.
 
     Raises NotFound, Conflict, Invalid, Unavailable.
     """
@@ -54,7 +57,7 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
         raise NotFound("There is no such login.")
     now = timezone.now()
     if authorization.used_at or authorization.expires_at <= now:
-        raise Conflict("This login was used already, or came too late.", hint="Start again.")
+        raise Conflict("This login was already used or has expired.", hint="Start again.")
     if not may_poll(authorization, now):
         return None
     try:
@@ -70,7 +73,7 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
     except httpx.HTTPError as broken:
         raise Unavailable(f"{service.title} cannot be reached: {type(broken).__name__}.")
     if not authorization.use_up(now):
-        raise Conflict("This login was used already.")
+        raise Conflict("This login was already used.")
     return save_login(authorization, token)
 
 

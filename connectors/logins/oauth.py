@@ -1,4 +1,6 @@
-"""OAuth 2: authorise with state and PKCE, callback once, revoke. Tokens are connectors/logins/tokens.py's."""
+"""OAuth 2: authorize with state and PKCE, one-time callback, revoke. Tokens are handled in
+connectors/logins/tokens.py.
+"""
 
 import base64
 import hashlib
@@ -21,7 +23,7 @@ from .providers import Login, Service, service_of
 from .server_login import ServerLogin, found
 from .tokens import NO_CLIENT, OAuthRefused, login_of, post, take_token
 
-AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
+AUTHORIZATION_S = 600  # a login must be completed within ten minutes
 
 
 # -- authorise -----------------------------------------------------------------------------------------------------
@@ -30,7 +32,9 @@ AUTHORIZATION_S = 600  # a begun login must come back within ten minutes
 def begin(
     user: Any, provider: str, *, access: Iterable[str] = (), name: str = "", connection: Connection | None = None
 ) -> tuple[str, Authorization]:
-    """Where the person's browser goes to agree, and the row that waits for the answer. Raises Invalid, Unavailable."""
+    """The address where the user agrees, and the row that waits for the callback. Raises Invalid,
+    Unavailable.
+    """
     login, scopes = asked(user, provider, access, connection)
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     authorization = Authorization.objects.create(
@@ -58,10 +62,16 @@ def begin(
 def asked(
     user: Any, provider: str, access: Iterable[str], connection: Connection | None
 ) -> tuple[Login | ServerLogin, list[str]]:
-    """The login and its scopes: the site's client for a cloud service, or what an MCP server wants of its own."""
+    """The login and its scopes: the site's client for a cloud service, or the login that an MCP
+    server requires.
+    """
     if provider == Connection.Provider.MCP:
         if connection is None:
-            raise Invalid("Which MCP server?", code="connection_missing", hint="Add it, then name it as `connection`.")
+            raise Invalid(
+                "Name the MCP server.",
+                code="connection_missing",
+                hint="Add the server first, then give its name as `connection`.",
+            )
         login = found(connection, user, redirect_uri(provider))
         return login, list(login.scopes)
     service = configured(provider)
@@ -69,7 +79,7 @@ def asked(
 
 
 def wanted_scopes(service: Service, access: Iterable[str], connection: Connection | None) -> list[str]:
-    """What is asked for now, and what a reconnected account had before."""
+    """The requested scopes, together with those that a reconnected account already had."""
     before = connection.scopes if connection is not None else []
     return list(dict.fromkeys([*service.scopes_for(access if access else () if before else ["read"]), *before]))
 
@@ -81,7 +91,7 @@ def configured(provider: str) -> Service:
         raise Invalid(
             f"This site has no OAuth client for {service.title}.",
             code="not_configured",
-            hint=f"An administrator sets MUSTER_{family}_CLIENT_ID and MUSTER_{family}_CLIENT_SECRET.",
+            hint=f"An administrator can set MUSTER_{family}_CLIENT_ID and MUSTER_{family}_CLIENT_SECRET.",
         )
     return service
 
@@ -104,21 +114,22 @@ def challenge(verifier: str) -> str:
 def complete(
     user: Any, provider: str, *, state: str, code: str = "", error: str = "", iss: str = ""
 ) -> Connection:  # fmt: skip
-    """The connection that a callback makes or renews. A state is good once, for whom it was made.
+    """The connection that a callback creates or renews. A state is valid once, for the user it was
+    made for.
 
-    Raises NotFound (unknown or another person's state), Conflict (used, late), Invalid (refused by the service, or
-    `iss` names another).
+    Raises NotFound (unknown state or another user's), Conflict (used or expired), Invalid (refused
+    by the service, or `iss` names another service).
     """
     authorization = Authorization.objects.visible_to(user).filter(state_hash=digest(state), provider=provider).first()
     if authorization is None:
-        raise NotFound("This login was not begun here.", hint="Start again from the connections page.")
+        raise NotFound("This login was not started here.", hint="Start again from the connections page.")
     if not authorization.use_up(timezone.now()):
-        raise Conflict("This login was used already, or took longer than ten minutes.", hint="Start again.")
+        raise Conflict("This login was already used, or took longer than ten minutes.", hint="Start again.")
     login, title = begun(authorization)
     if isinstance(login, ServerLogin) and (iss or login.names_issuer) and iss != login.issuer:
-        raise Invalid("Another service answered than the one that was asked.", code="login_refused")
+        raise Invalid("The answer came from another service than the one that was asked.", code="login_refused")
     if error or not code:
-        raise Invalid(f"The login was not finished: {(error or 'no code came')[:200]}.", code="login_refused")
+        raise Invalid(f"The login was not completed: {(error or 'no code came')[:200]}.", code="login_refused")
     try:
         token = post(
             login,
@@ -138,7 +149,7 @@ def complete(
 
 
 def begun(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
-    """With whom this login was begun, and what people call it."""
+    """The service of this login, and its display name."""
     if authorization.provider == Connection.Provider.MCP:
         return login_of(authorization.connection), authorization.connection.name
     service = service_of(authorization.provider)
@@ -147,7 +158,7 @@ def begun(authorization: Authorization) -> tuple[Login | ServerLogin, str]:
 
 @transaction.atomic
 def save_login(authorization: Authorization, token: dict[str, Any]) -> Connection:
-    """The row that keeps the tokens: the one being reconnected, else a new one."""
+    """The row that stores the tokens: the one being reconnected, else a new one."""
     connection = authorization.connection or Connection(
         owner=authorization.user,
         provider=authorization.provider,
@@ -171,7 +182,9 @@ def free_name(user: Any, wanted: str) -> str:
 
 
 def revoke(connection: Connection) -> bool:
-    """Forget the tokens, and tell the service where it has a place for that. True when the service knows."""
+    """Forget the tokens and revoke them at the service if it supports that. True if the service
+    confirmed.
+    """
     told = tell_revoked(connection)
     connection.forget_tokens()
     connection.mark_broken("Disconnected.")
@@ -179,7 +192,7 @@ def revoke(connection: Connection) -> bool:
 
 
 def tell_revoked(connection: Connection) -> bool:
-    """Ask the service to forget the login. False where it has no place for that, or did not hear."""
+    """Ask the service to revoke the login. False if it cannot, or did not answer."""
     login = login_of(connection)
     token = connection.refresh_token or connection.access_token
     if not login.url("revoke") or not token:
@@ -187,5 +200,5 @@ def tell_revoked(connection: Connection) -> bool:
     try:
         post(login, "revoke", token=token)
     except (OAuthRefused, httpx.HTTPError):
-        return False  # the person is told; our copy goes in any case
+        return False  # the user is told; our copy is deleted in any case
     return True

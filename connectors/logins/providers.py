@@ -1,4 +1,4 @@
-"""Where each cloud service is, and the least it must be asked for."""
+"""The cloud services: their addresses and the minimum scopes to ask for."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from django.conf import settings
 
 from agents.exceptions import Invalid, NotFound
 
-ACCESS = ("read", "write", "send")  # what a person may be asked for, least first
+ACCESS = ("read", "write", "send")  # kinds of access, least first
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One permission, with the sentence a person reads before agreeing."""
+    """One permission, with the sentence shown before the user agrees."""
 
     scope: str
     access: str
@@ -23,7 +23,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One family of accounts. Addresses come from settings when they are asked for, so that emulators serve."""
+    """One family of accounts. Addresses are read from settings when needed, so that emulators can
+    stand in.
+    """
 
     family: str
     base_scopes: tuple[str, ...] = ()
@@ -38,16 +40,18 @@ class Login:
         return getattr(settings, f"{self.family}_CLIENT_SECRET")
 
     def hosts_for(self, url: str) -> list[str]:
-        """Which private hosts a post may go to: its own stands in the settings, so an administrator has allowed it."""
+        """Private hosts that a request may reach: the service's own address comes from the
+        settings, so it is allowed.
+        """
         return [*settings.PRIVATE_HOSTS_ALLOWED, urlsplit(url).hostname or ""]
 
     def credentials(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Form fields and headers of each post."""
+        """Form fields and headers of each request."""
         secret = {"client_secret": self.client_secret} if self.client_secret else {}
         return {"client_id": self.client_id, **secret}, {}
 
     def url(self, what: str) -> str:
-        """`what` is authorize, token, revoke or device; "" where the service has none."""
+        """`what` is authorize, token, revoke or device; "" if the service has no such address."""
         if self.family == "GOOGLE":
             base = settings.GOOGLE_OAUTH_URL
             return {
@@ -71,7 +75,7 @@ MICROSOFT = Login("MICROSOFT", base_scopes=("offline_access", "User.Read"), extr
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One cloud service: its login, its scopes, the setting that says where its API is."""
+    """One cloud service: its login, its scopes, and the setting with the address of its API."""
 
     provider: str
     title: str
@@ -88,10 +92,10 @@ class Service:
         return bool(self.login.client_id)
 
     def scopes_for(self, access: Iterable[str]) -> list[str]:
-        """The least scopes for these kinds of access. Raises Invalid for a word that is none."""
+        """The minimum scopes for these kinds of access. Raises Invalid for an unknown kind."""
         wanted = list(access) or ["read"]
         if unknown := [word for word in wanted if word not in ACCESS]:
-            raise Invalid(f"“{unknown[0]}” is no kind of access.", hint=f"Choose of {', '.join(ACCESS)}.")
+            raise Invalid(f"“{unknown[0]}” is not a kind of access.", hint=f"Choose from {', '.join(ACCESS)}.")
         asked = [entry.scope for entry in self.scopes if entry.access in wanted]
         return [*self.login.base_scopes, *dict.fromkeys(asked)]
 
@@ -111,7 +115,8 @@ SERVICES: dict[str, Service] = {
         (
             Scope(GMAIL_SCOPE + "readonly", "read", "Read your messages and labels."),
             Scope(GMAIL_SCOPE + "modify", "write", "Set labels on messages, move them and write drafts."),
-            Scope(GMAIL_SCOPE + "send", "send", "Send messages as you; each is asked for unless you decide otherwise."),
+            Scope(GMAIL_SCOPE + "send", "send", "Send messages as you. Each one needs your approval "
+                "unless you decide otherwise."),
         ),
     ),
     "outlook": Service(
@@ -119,7 +124,8 @@ SERVICES: dict[str, Service] = {
         (
             Scope("Mail.Read", "read", "Read your messages and folders."),
             Scope("Mail.ReadWrite", "write", "Move messages, set categories and write drafts."),
-            Scope("Mail.Send", "send", "Send messages as you; each is asked for unless you decide otherwise."),
+            Scope("Mail.Send", "send", "Send messages as you. Each one needs your approval unless you "
+                "decide otherwise."),
         ),
     ),
     "teams": Service(
@@ -129,15 +135,15 @@ SERVICES: dict[str, Service] = {
             Scope("Channel.ReadBasic.All", "read", "See the channels of your teams."),
             Scope("ChannelMessage.Read.All", "read", "Read the messages of your channels."),
             Scope("Chat.Read", "read", "Read your chats."),
-            Scope("ChannelMessage.Send", "send", "Write into channels as you."),
-            Scope("ChatMessage.Send", "send", "Write into chats as you."),
+            Scope("ChannelMessage.Send", "send", "Send messages to channels as you."),
+            Scope("ChatMessage.Send", "send", "Send messages to chats as you."),
         ),
     ),
 }  # fmt: skip
 
 
 def service_of(provider: str) -> Service:
-    """Raises NotFound for a provider that people do not log in to."""
+    """Raises NotFound for a provider without a login."""
     if service := SERVICES.get(provider):
         return service
-    raise NotFound(f"There is no cloud service “{provider[:40]}”.", hint=f"There are {', '.join(SERVICES)}.")
+    raise NotFound(f"There is no cloud service “{provider[:40]}”.", hint=f"Available: {', '.join(SERVICES)}.")

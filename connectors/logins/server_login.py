@@ -1,8 +1,10 @@
-"""Logins that MCP servers want for themselves: found by the server's own word, with a client registered for us.
+"""OAuth logins that MCP servers require: discovered from the server, with a client registered
+automatically.
 
-RFC 9728 says which login service, RFC 8414 where its doors are, RFC 7591 who we are there, RFC 8707 that a token is for
-this server alone; the MCP specification of 2025-11-25 puts them together (docs/adr/0064). All of it is strangers' word:
-every address is checked as one that a person typed, and no code is asked for that PKCE would not protect.
+RFC 9728 names the login service, RFC 8414 its endpoints, RFC 7591 the registration, RFC 8707 binds
+a token to this server; the MCP specification of 2025-11-25 combines them (docs/adr/0064). None of
+this information is trusted: every address is checked like one typed by a user, and PKCE is
+required.
 """
 
 import base64
@@ -25,7 +27,7 @@ from plumbing.addresses import host_refusal, url_refusal
 DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024
 POST, BASIC, NONE = "client_secret_post", "client_secret_basic", "none"
-METHODS = (POST, BASIC, NONE)  # how a client may show who it is, best first
+METHODS = (POST, BASIC, NONE)  # ways a client can authenticate, best first
 DOORS = {
     "authorize": "authorization_endpoint", "token": "token_endpoint", "revoke": "revocation_endpoint",
     "register": "registration_endpoint",
@@ -36,13 +38,15 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServerLogin:
-    """The login of one MCP server, as its connection keeps it; oauth.py and tokens.py use it as a providers.Login."""
+    """The login of one MCP server, as stored with its connection; oauth.py and tokens.py use it as
+    a providers.Login.
+    """
 
     issuer: str
     doors: dict[str, str]
     resource: str
     scopes: tuple[str, ...]
-    names_issuer: bool  # the callback must say who answers
+    names_issuer: bool  # the callback must name its issuer
     redirect_uri: str
     client_id: str
     client_secret: str
@@ -50,18 +54,18 @@ class ServerLogin:
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
-        """More of the address that the browser is sent to."""
+        """Additional query parameters of the address that the browser opens."""
         return (("resource", self.resource),)
 
     def url(self, what: str) -> str:
         return self.doors.get(what, "")
 
     def hosts_for(self, url: str) -> list[str]:
-        """Which private hosts a post may go to: a stranger's word adds none."""
+        """Private hosts that a request may reach: the server's own statements add none."""
         return list(settings.PRIVATE_HOSTS_ALLOWED)
 
     def credentials(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Form fields and headers of each post."""
+        """Form fields and headers of each request."""
         form = {"client_id": self.client_id, "resource": self.resource}
         if self.method == BASIC:
             pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
@@ -70,18 +74,22 @@ class ServerLogin:
 
 
 def kept(connection: Connection) -> ServerLogin:
-    """What was found when the login was begun. Raises Invalid where none was."""
+    """The login found when it was started. Raises Invalid if there is none."""
     row = connection.login
     if not row.get("client_id"):
-        raise Invalid(f"“{connection.name}” has no login yet.", code="no_login", hint="Begin one, then come back.")
+        raise Invalid(
+            f"“{connection.name}” has no login yet.", code="no_login", hint="Start the login first, then try again."
+        )
     same = {name: row[name] for name in KEPT}
     return ServerLogin(**same, scopes=tuple(row["scopes"]), client_secret=connection.login_secret)
 
 
 def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
-    """Ask the server which login it wants, and become a client there. Kept in the row. Raises Invalid, Unavailable."""
+    """Discover the server's login and register as a client. Stored in the row. Raises Invalid,
+    Unavailable.
+    """
     if not connection.base_url:
-        raise Invalid("A program of this machine has no login.", code="no_login")
+        raise Invalid("A local program has no login.", code="no_login")
     try:
         with outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client, outbound.until(DISCOVERY_S):
             login = Search(client, connection, user, redirect_uri).login()
@@ -94,7 +102,9 @@ def found(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
 
 
 def keep(connection: Connection, login: ServerLogin) -> None:
-    """A login begun at another service must not end here: its code would go to the new one."""
+    """A login started at one service must not be completed at another, which would receive its
+    code.
+    """
     before = connection.login
     if (before.get("issuer"), before.get("doors")) != (login.issuer, login.doors):
         connection.authorizations.filter(used_at=None).delete()
@@ -107,7 +117,7 @@ def keep(connection: Connection, login: ServerLogin) -> None:
 
 
 class Search:
-    """One search for a server's login, in the order of the specification."""
+    """The discovery of one server's login, in the order of the specification."""
 
     def __init__(self, client: httpx.Client, connection: Connection, user: Any, redirect_uri: str) -> None:
         self._client = client
@@ -120,9 +130,9 @@ class Search:
         service = self.service(first(resource.get("authorization_servers")))
         doors = {what: self.door(service.get(name), name) for what, name in DOORS.items() if service.get(name)}
         if not {"authorize", "token"} <= doors.keys():
-            raise unfit("names no place to log in")
+            raise unfit("does not name an authorization endpoint")
         if "S256" not in words(service.get("code_challenge_methods_supported")):
-            raise unfit("does not promise PKCE (S256), without which a login could be stolen on its way")
+            raise unfit("does not support PKCE (S256), which protects a login from being stolen")
         asked = parameter_of(challenge, "scope").split() or words(resource.get("scopes_supported"))
         more = ["offline_access"] if "offline_access" in words(service.get("scopes_supported")) else []
         scopes = tuple(dict.fromkeys([*asked, *more, *self._connection.login.get("more_scopes", [])]))
@@ -136,16 +146,16 @@ class Search:
     # which login service
 
     def challenge(self) -> str:
-        """What the server answers to somebody without a token."""
+        """The server's answer to a request without a token."""
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         with self._client.stream("POST", self._url, json=message, headers=headers) as response:
             if response.is_success:
-                raise Invalid("This server lets anybody in: it wants no login.", code="no_login")
+                raise Invalid("This server does not require a login.", code="no_login")
             return response.headers.get("www-authenticate", "")[:4000]
 
     def resource(self, told: str) -> JSON:
-        """What the server says of itself as a protected resource; {} where it says nothing."""
+        """The server's protected resource metadata; {} if it has none."""
         name = "oauth-protected-resource"
         places = [told, well_known(self._url, name), well_known(origin_of(self._url), name)]
         for url in dict.fromkeys(filter(None, places)):
@@ -156,19 +166,23 @@ class Search:
         return {}
 
     def service(self, issuer: str) -> JSON:
-        """The login service's own description. Older servers are their own."""
+        """The metadata of the login service. Older servers are their own login service."""
         issuer = issuer or origin_of(self._url)
         for url in descriptions(issuer):
             if said := self.document(url):
                 if str(said.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-                    raise unfit(f"calls itself {str(said.get('issuer'))[:200]} at the address of {issuer[:200]}")
+                    raise unfit(
+                        f"identifies itself as {str(said.get('issuer'))[:200]} at the address of {issuer[:200]}"
+                    )
                 return {**said, "issuer": str(said["issuer"])}
-        raise unfit("does not describe itself where it should")
+        raise unfit("does not publish its metadata at the expected address")
 
     # who we are there
 
     def client(self, service: JSON, doors: dict[str, str], scopes: Iterable[str]) -> tuple[str, str, str]:
-        """Client id, secret and how to show them: as configured, as before, or registered now."""
+        """Client id, secret and authentication method: from the configuration, from an earlier
+        login, or registered now.
+        """
         methods = words(service.get("token_endpoint_auth_methods_supported")) or [BASIC]
         if given := self._connection.config.get("client_id"):
             secret = bound_secret(self._connection, self._user.pk, host_of(doors["token"]))
@@ -179,8 +193,9 @@ class Search:
             return before["client_id"], self._connection.login_secret, before["method"]
         if "register" not in doors:
             raise Invalid(
-                "This server's login service registers no clients by itself.", code="not_configured",
-                hint=f"Register {self._redirect_uri} there; config.client_id is the client, secret_name its secret.",
+                "This server's login service does not register clients automatically.", code="not_configured",
+                hint=f"Register {self._redirect_uri} there, then set config.client_id to the client's id "
+                    "and secret_name to its secret.",
             )  # fmt: skip
         return self.registered(doors["register"], fitting(methods), scopes)
 
@@ -199,13 +214,13 @@ class Search:
         secret = str(said.get("client_secret") or "")
         method = said.get("token_endpoint_auth_method") or method
         if method not in METHODS:
-            raise unfit(f"wants its clients to show themselves by {str(method)[:60]}")
+            raise unfit(f"requires clients to authenticate by {str(method)[:60]}")
         return said["client_id"], secret, method if secret else NONE
 
     # what strangers say
 
     def document(self, url: str) -> JSON:
-        """A description as a JSON object; {} where there is none."""
+        """Metadata as a JSON object; {} if there is none."""
         self.door(url, "a description")
         with self._client.stream(
             "GET", url, headers={"Accept": "application/json", "MCP-Protocol-Version": VERSION}
@@ -213,10 +228,10 @@ class Search:
             return parsed(outbound.read_body(response, ANSWER_LIMIT)) if response.status_code == 200 else {}
 
     def door(self, url: Any, name: str) -> str:
-        """The address if people and posts may be sent there: over TLS, or to a private host that is allowed."""
+        """The address, if requests may go there: over TLS, or to an allowed private host."""
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if not isinstance(url, str) or (reason := url_refusal(url, allowed)):
-            raise unfit(f"gives an address that cannot be used for {name}: {reason if isinstance(url, str) else url}")
+            raise unfit(f"returned an unusable address for {name}: {reason if isinstance(url, str) else url}")
         if urlsplit(url).scheme != "https" and not host_refusal(host_of(url), ()):
             raise unfit(f"is not protected by TLS: {url[:200]}")
         return url
@@ -224,7 +239,9 @@ class Search:
 
 def unfit(why: str) -> Invalid:
     return Invalid(
-        f"The server's login service {why}.", code="login_unfit", hint="Tell whoever runs the server, or use a secret."
+        f"The server's login service {why}.",
+        code="login_unfit",
+        hint="Contact the operator of the server, or use a secret instead.",
     )
 
 
@@ -232,11 +249,11 @@ def fitting(methods: list[str]) -> str:
     for method in METHODS:
         if method in methods:
             return method
-    raise unfit(f"knows clients only by {', '.join(methods)[:200]}")
+    raise unfit(f"only supports client authentication by {', '.join(methods)[:200]}")
 
 
 def covers(resource: str, url: str) -> bool:
-    """Is this resource the server itself, or one that the server is a part of?"""
+    """Whether this resource is the server itself, or one that contains it."""
     mine, theirs = urlsplit(url), urlsplit(resource)
     if (mine.scheme, mine.netloc.lower()) != (theirs.scheme.lower(), theirs.netloc.lower()):
         return False
@@ -244,7 +261,9 @@ def covers(resource: str, url: str) -> bool:
 
 
 def descriptions(issuer: str) -> Iterator[str]:
-    """Where a login service may describe itself, in the order of the specification."""
+    """The addresses where a login service may publish its metadata, in the order of the
+    specification.
+    """
     yield well_known(issuer, "oauth-authorization-server")
     yield well_known(issuer, "openid-configuration")
     if urlsplit(issuer).path.strip("/"):

@@ -1,6 +1,7 @@
-"""Access tokens: one refresh however many ask, saved the moment it comes, and the form post beneath.
+"""Access tokens: a single refresh for all callers, saved immediately, and the form request below
+it.
 
-Five form posts over the same guarded client as everything else (docs/adr/0060).
+The form requests use the same guarded client as everything else (docs/adr/0060).
 """
 
 from datetime import datetime, timedelta
@@ -20,15 +21,15 @@ from plumbing import outbound
 from .providers import Login, service_of
 from .server_login import ServerLogin, kept
 
-REFRESH_S = 30  # one refresh may take so long before another worker may try
-GLANCE_S = 0.05  # how often a worker looks whether another's refresh is done
+REFRESH_S = 30  # how long a refresh may take before another worker may try
+GLANCE_S = 0.05  # how often a worker checks whether another worker's refresh is done
 ANSWER_LIMIT = 256 * 1024
 NO_CLIENT = "invalid_client"
 DEAD = frozenset({"invalid_grant", "unauthorized_client", "interaction_required", "consent_required"})
 
 
 class OAuthRefused(Exception):
-    """The service answered with an OAuth error; `code` is its word."""
+    """The service answered with an OAuth error; `code` is the error code."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(message or code)
@@ -36,10 +37,10 @@ class OAuthRefused(Exception):
 
 
 def access_token(connection: Connection, *, refused: str = "") -> str:
-    """A token that will live another minute. `refused` is one that the service just answered 401 to.
+    """A token that is valid for at least another minute. `refused` is a token that just got a 401.
 
-    However many workers and threads ask, one of them refreshes; the others wait for its answer. Raises ReconnectNeeded,
-    ToolFailed.
+    Of all workers and threads that ask, one refreshes; the others wait for its result. Raises
+    ReconnectNeeded, ToolFailed.
     """
     end = monotonic() + REFRESH_S
     while not connection.token_lives(timezone.now(), refused):
@@ -47,7 +48,7 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
         if take_lease(connection):
             return refresh(connection, refused)
         elif monotonic() > end:
-            raise failed("login_unavailable", "The login is being renewed, and that does not come to an end.")
+            raise failed("login_unavailable", "The login is being renewed, but the renewal does not finish.")
         else:
             sleep(GLANCE_S)
             connection.refresh_from_db()
@@ -55,7 +56,7 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
 
 
 def take_lease(connection: Connection) -> bool:
-    """One conditional update decides who refreshes this version of the token."""
+    """One conditional update decides which caller refreshes this version of the token."""
     now = timezone.now()
     free = Q(refreshing_until=None) | Q(refreshing_until__lt=now)
     rows = Connection.objects.filter(free, pk=connection.pk, token_version=connection.token_version)
@@ -66,12 +67,12 @@ def stop_if_dead(connection: Connection) -> None:
     if connection.refresh_token:
         return
     if connection.health != Connection.Health.BROKEN:
-        connection.mark_broken("The login ended, and the service gave nothing to renew it with.")
-    raise ReconnectNeeded(connection, "The login ended.")
+        connection.mark_broken("The login expired, and the service issued no refresh token.")
+    raise ReconnectNeeded(connection, "The login has expired.")
 
 
 def refresh(connection: Connection, refused: str = "") -> str:
-    """Ask for a new token under the lease and save it at once; it is used, however soon it claims to end.
+    """Request a new token under the lease and save it at once, whatever its lifetime.
 
     Raises ReconnectNeeded, ToolFailed.
     """
@@ -99,21 +100,21 @@ def refresh(connection: Connection, refused: str = "") -> str:
 
 
 def login_of(connection: Connection) -> Login | ServerLogin:
-    """Where this connection's tokens come from. Raises Invalid, NotFound for one that has no login."""
+    """The login that issues this connection's tokens. Raises Invalid, NotFound if it has none."""
     return kept(connection) if connection.offers_tools else service_of(connection.provider).login
 
 
 def refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:
-    """A dead login is written down once; anything else may pass."""
+    """Record a dead login once; other errors may be temporary."""
     if error.code == NO_CLIENT and connection.login:
         connection.forget_client()
     elif error.code not in DEAD:
         release(connection)
         return failed("login_unavailable", f"The login cannot be renewed now: {error}")
-    connection.mark_broken(f"The login ended ({error.code}): {error}")
+    connection.mark_broken(f"The login has expired ({error.code}): {error}")
     connection.forget_tokens(keeps_scopes=True)
     AuditEvent.record("connection.broken", connection, reason=error.code)
-    return ReconnectNeeded(connection, "The login ended or was taken back.")
+    return ReconnectNeeded(connection, "The login has expired or was revoked.")
 
 
 def release(connection: Connection) -> None:
@@ -122,7 +123,9 @@ def release(connection: Connection) -> None:
 
 
 def take_token(connection: Connection, token: dict[str, Any], asked: list[str] | None = None) -> None:
-    """Copy a token answer into the row. A service that sends no new refresh token lets us keep the old one."""
+    """Copy a token answer into the row. If the service sends no new refresh token, the old one is
+    kept.
+    """
     now = timezone.now()
     connection.access_token = str(token["access_token"])
     connection.refresh_token = str(token.get("refresh_token") or connection.refresh_token)
@@ -143,7 +146,7 @@ def after(now: datetime, seconds: Any) -> datetime | None:
 
 
 def post(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
-    """One form post of the client. Raises OAuthRefused, httpx.HTTPError."""
+    """One form request of the client. Raises OAuthRefused, httpx.HTTPError."""
     url = login.url(what)
     more, headers = login.credentials()
     with (
@@ -167,5 +170,5 @@ def read_answer(response: httpx.Response, body: bytes, what: str) -> dict[str, A
     if response.status_code >= 400 or not isinstance(answer, dict):
         raise httpx.RemoteProtocolError(f"The login service answered {response.status_code}.")
     if what == "token" and not isinstance(answer.get("access_token"), str):
-        raise httpx.RemoteProtocolError("The login service's answer holds no token.")
+        raise httpx.RemoteProtocolError("The answer of the login service contains no token.")
     return answer

@@ -137,9 +137,9 @@ def result_of(message: Message) -> dict[str, JSON]:
 
 
 class HttpTransport:
-    """Streamable HTTP: each message is a POST; the answer is JSON or a stream of events.
+    """Streamable HTTP: each message is a POST; the answer is JSON or an event stream.
 
-    `headers` carry a secret, or `bearer` gives the token of a login.
+    `headers` carry a secret, or `bearer` returns the token of a login.
     """
 
     def __init__(self, url: str, headers: dict[str, str], allowed: Iterable[str], bearer: Bearer | None = None) -> None:
@@ -170,7 +170,7 @@ class HttpTransport:
 
     @contextmanager
     def accepted(self, message: Message) -> Iterator[httpx.Response]:
-        """The beginning of the answer. A token that is refused is renewed, once: the message was not taken with it."""
+        """Open the answer. After a 401 the token is refreshed and the request sent again, once."""
         if self._bearer:
             self._token = self._bearer("")
         with self.post(message) as response:
@@ -198,21 +198,23 @@ class HttpTransport:
         if identity := response.headers.get("mcp-session-id"):
             self._session_id = identity[:256]
         if response.status_code == 404 and self._session_id:
-            raise SessionLost("session_lost", "The server has forgotten this session.", was_sent=False)
+            raise SessionLost("session_lost", "The server has closed this session.", was_sent=False)
         if response.status_code in (401, 403):
             raise self.refusal(response)
         if response.is_redirect:
-            raise McpFailed("redirected", "The server points elsewhere; write the address it moved to.", was_sent=False)
+            raise McpFailed(
+                "redirected", "The server redirects to another address; enter that address instead.", was_sent=False
+            )
         if response.status_code >= 400:
             raise McpFailed("server_refused", f"The server answered {response.status_code}.")
 
     def refusal(self, response: httpx.Response) -> McpFailed:
         challenge = response.headers.get("www-authenticate", "")[:4000]
         if "insufficient_scope" in challenge:
-            return LoginWanted("The login does not allow this.", parameter_of(challenge, "scope").split())
+            return LoginWanted("The login does not grant this access.", parameter_of(challenge, "scope").split())
         if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
-            return LoginWanted("The server wants a login.", [])
-        return McpFailed("login_refused", "The server refuses the secret, or wants one.", was_sent=False)
+            return LoginWanted("The server requires a login.", [])
+        return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
 
     def read(self, response: httpx.Response) -> Iterator[Message]:
         if response.status_code == 202:
@@ -229,18 +231,18 @@ class HttpTransport:
             pass
 
     def close(self) -> None:
-        """Say goodbye where there is a session; a server that does not listen is left."""
+        """End the session, if there is one; errors are ignored."""
         if self._session_id:
             try:
                 with outbound.until(2.0):
                     self._client.delete(self._url, headers={**self.login(), "Mcp-Session-Id": self._session_id})
             except httpx.HTTPError:
-                pass  # it is gone already, and so is the session
+                pass  # the connection is closed already, and so is the session
         self._client.close()
 
 
 def events(response: httpx.Response) -> Iterator[str]:
-    """The data of each server-sent event. Raises TooMuch when all of them together pass the limit."""
+    """The data of each server-sent event. Raises TooMuch when their total size passes the limit."""
     size, rest, data = 0, b"", []
     for part in response.iter_bytes():
         size += len(part)

@@ -1,6 +1,8 @@
-"""MCP servers that are programs of this machine: JSON-RPC a line, over pipes, in a process group of their own.
+"""MCP servers that are local programs: one JSON-RPC message per line over pipes, in a process group
+of their own.
 
-Off unless an administrator names the program (MUSTER_MCP_COMMANDS): such a program runs as Muster does.
+Off unless an administrator lists the program (MUSTER_MCP_COMMANDS): it runs with the same rights as
+Muster.
 """
 
 import json
@@ -14,7 +16,14 @@ from time import monotonic
 
 from .client import ANSWER_LIMIT, McpFailed, Message, parsed
 
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")  # of our environment; keys and addresses are not theirs
+KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+)  # the environment variables passed on; keys and addresses are not
 READ = 65536
 
 
@@ -23,9 +32,9 @@ def command_refusal(command: object, allowed: list[str]) -> str:
     if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
         return "Write the command as a list of words, the program first."
     if any("\0" in word for word in command):
-        return "A command holds no NUL."
+        return "A command cannot contain a NUL character."
     if command[0] not in allowed:
-        return f"“{command[0]}” is not among the programs an administrator allowed (MUSTER_MCP_COMMANDS)."
+        return f"“{command[0]}” is not among the programs that an administrator allowed (MUSTER_MCP_COMMANDS)."
     if which(command[0]) is None:
         return f"“{command[0]}” is not installed."
     return ""
@@ -45,7 +54,9 @@ class ProgramTransport:
                 start_new_session=True,
             )
         except OSError as error:
-            raise McpFailed("server_unreachable", f"The program does not start: {error.strerror}.", was_sent=False)
+            raise McpFailed(
+                "server_unreachable", f"The program could not be started: {error.strerror}.", was_sent=False
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._into = self._process.stdin.fileno()
         self._out = self._process.stdout.fileno()
@@ -94,7 +105,7 @@ class ProgramTransport:
                 raise McpFailed("timeout", "The program did not answer in time.")
 
     def close(self) -> None:
-        """End the program and whatever it started."""
+        """End the program and every process it started."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -105,4 +116,4 @@ class ProgramTransport:
                 try:
                     pipe.close()
                 except OSError:
-                    pass  # what was not yet written to a dead program
+                    pass  # output that was not written before the program died

@@ -1,4 +1,6 @@
-"""MCP servers as sources of tools: sessions kept lazily, pins checked before each call, results typed and cut."""
+"""MCP servers as sources of tools: sessions opened on demand, pins checked before each call,
+results typed and cut.
+"""
 
 import atexit
 import os
@@ -34,7 +36,7 @@ from connectors.models import Connection, RemoteTool
 from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
 
-LISTED_S = 60.0  # how long a list of tools is believed without asking again
+LISTED_S = 60.0  # how long a list of tools is used before it is read again
 IDLE_S = 600.0
 KEPT = 64
 LIST_S = 20.0
@@ -44,7 +46,9 @@ JSON = Any
 
 @dataclass(slots=True)
 class Kept:
-    """An open session with what it offered last. A program takes one call at a time, an HTTP server several."""
+    """An open session and its last list of tools. A program takes one call at a time, an HTTP
+    server several.
+    """
 
     session: Session
     is_shared: bool
@@ -74,7 +78,7 @@ _guard = threading.Lock()
 
 
 def list_tools(connection: Connection, user_id: int | None) -> Listing:
-    """Ask the server what it offers and bring the catalogue up to date. Raises ToolFailed."""
+    """Read the server's tools and update the catalogue. Raises ToolFailed."""
     until = monotonic() + LIST_S
     kept, key = opened(connection, user_id, until)
     try:
@@ -95,7 +99,7 @@ def listed(kept: Kept, until: float) -> list[Offered]:
 
 
 def offered(tool: dict[str, JSON]) -> Offered:
-    """One entry of tools/list. Its annotations are claims: they count once a person approves them."""
+    """One entry of tools/list. Its annotations are claims that only count after approval."""
     schema, output = tool.get("inputSchema"), tool.get("outputSchema")
     return Offered(
         name=str(tool.get("name", "")),
@@ -139,7 +143,9 @@ class McpToolset:
     def answer(
         self, tool: ToolSpec, call: ToolCall, connection: Connection, user_id: int, until: float
     ) -> dict[str, JSON]:
-        """A forgotten session is opened anew, once; any other failure ends the call and the session."""
+        """If the server has closed the session, it is opened again once; any other failure ends the
+        call and the session.
+        """
         for is_last in (False, True):
             kept, key = opened(connection, user_id, until)
             try:
@@ -154,11 +160,13 @@ class McpToolset:
                 drop(key)
                 raise unusable(connection, error)
             except McpRefused as error:
-                raise failed("tool_refused", f"The server refuses: {error}")
+                raise failed("tool_refused", f"The server refused the call: {error}")
         raise AssertionError("unreachable")
 
     def check_pin(self, tool: ToolSpec, connection: Connection, kept: Kept, until: float) -> None:
-        """The tool is still what was pinned; else it is switched off until a person approves it again."""
+        """The tool still matches its pin; otherwise it is switched off until a user approves it
+        again.
+        """
         if not kept.listed_at or kept.session.tools_changed or monotonic() - kept.listed_at > LISTED_S:
             offers = listed(kept, until)
             if kept.hashes.get(tool.source["tool"]) != tool.source["pin"]:
@@ -169,7 +177,7 @@ class McpToolset:
         if now != tool.source["pin"]:
             raise failed(
                 "definition_changed",
-                f"The server has changed “{tool.source['tool']}”; a person must approve it again.",
+                f"The server has changed “{tool.source['tool']}”; a user must approve it again.",
                 offered=now,
             )
 
@@ -180,18 +188,18 @@ class McpToolset:
             raise
         except McpFailed as error:
             if error.was_sent and not tool.is_repeatable:
-                raise McpFailed("outcome_unknown", f"{error} Nobody knows whether it was done.")
+                raise McpFailed("outcome_unknown", f"{error} It is unknown whether the call was carried out.")
             raise
 
 
 def source_of(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
-    """The connection behind a tool, if this person may use it. Raises ToolFailed."""
+    """The connection of a tool, if this user may use it. Raises ToolFailed."""
     connection = Connection.objects.filter(pk=tool.source.get("connection"), enabled=True).first()
     if connection is None or not may_use(connection, user_id):
         raise failed("connection_missing", f"You have no connection for “{tool.name}”.")
     remote = connection.remote_tools.filter(remote_name=tool.source.get("tool")).first()
     if remote is None:
-        raise failed("not_offered", f"“{tool.name}” is not offered any more.")
+        raise failed("not_offered", f"“{tool.name}” is no longer offered.")
     return connection, remote
 
 
@@ -202,7 +210,7 @@ def may_use(connection: Connection, user_id: int) -> bool:
 
 
 def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFailed | OutcomeUnknown:
-    """What the runner is told; the connection's health shows it too."""
+    """The error for the runner; it is also recorded in the connection's health."""
     message = f"{connection.name}: {error}"
     if isinstance(error, McpRefused):
         return failed("tool_refused", message)
@@ -216,7 +224,7 @@ def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFaile
 
 
 def result_of(answer: dict[str, JSON]) -> ToolResult:
-    """What the server answered, as strangers' content; long text is cut with a mark."""
+    """The server's answer as untrusted content; long text is cut and marked."""
     value = answer.get("structuredContent")
     text = "\n".join(filter(None, map(text_of, answer.get("content") or [])))
     shown = cut(text, TEXT_LIMIT)[0]
@@ -228,7 +236,7 @@ def result_of(answer: dict[str, JSON]) -> ToolResult:
 
 
 def text_of(part: JSON) -> str:
-    """A content part as text; what is none is named, not sent."""
+    """A content part as text; other parts are named but not included."""
     if not isinstance(part, dict):
         return ""
     if part.get("type") == "text":
@@ -244,7 +252,9 @@ def text_of(part: JSON) -> str:
 
 
 def opened(connection: Connection, user_id: int | None, until: float) -> tuple[Kept, tuple[int, int, str]]:
-    """The open session of this connection (for this person's secret), else a new one. Raises ToolFailed."""
+    """The open session of this connection (for this user's secret), else a new one. Raises
+    ToolFailed.
+    """
     headers = headers_of(connection, user_id)
     identity = [connection.base_url, connection.config, headers, connection.token_version]
     key = (os.getpid(), connection.pk, sha256_of(identity))
@@ -265,7 +275,7 @@ def opened(connection: Connection, user_id: int | None, until: float) -> tuple[K
 
 
 def headers_of(connection: Connection, user_id: int | None) -> dict[str, str]:
-    """What carries the caller's secret. A login brings a token instead. Raises ToolFailed."""
+    """The headers with the user's secret. A login uses a token instead. Raises ToolFailed."""
     if connection.uses_oauth or connection.config.get("client_id"):
         return {}
     try:
@@ -285,12 +295,14 @@ def transport(connection: Connection, headers: dict[str, str]) -> Transport:
 
 
 def token_for(connection_id: int, refused: str) -> str:
-    """The token of the login as it is now: an open session outlives many. Raises ReconnectNeeded, ToolFailed."""
+    """The current token of the login: a session outlives many tokens. Raises ReconnectNeeded,
+    ToolFailed.
+    """
     connection = Connection.objects.filter(pk=connection_id).first()
     if connection is None:
         raise failed("connection_missing", "This connection was deleted.")
     if not connection.is_linked:
-        raise ReconnectNeeded(connection, "The server wants a login.")
+        raise ReconnectNeeded(connection, "The server requires a login.")
     return tokens.access_token(connection, refused=refused)
 
 
@@ -302,13 +314,13 @@ def drop(key: tuple[int, int, str]) -> None:
 
 
 def drop_all(connection: Connection) -> None:
-    """Close what is open in this process for a connection that was changed or deleted."""
+    """Close this process's sessions of a connection that was changed or deleted."""
     for key in [key for key in list(_kept) if key[1] == connection.pk]:
         drop(key)
 
 
 def close_idle() -> None:
-    """Under the guard. A session in use was touched a moment ago."""
+    """Called under the lock. Sessions in use were touched recently."""
     now = monotonic()
     oldest = sorted(_kept, key=lambda key: _kept[key].used_at)
     surplus = set(oldest[: max(0, len(_kept) - KEPT)])

@@ -1,4 +1,6 @@
-"""HTTP operations as tools: imported from a document, called at their own host only, with a secret by name."""
+"""HTTP operations as tools: imported from a document, called only at their own host, with a secret
+by name.
+"""
 
 import json
 from time import monotonic
@@ -31,8 +33,9 @@ JSON = Any
 def import_document(
     connection: Connection, *, by: Any, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
 ) -> Listing:
-    """Bring a document's operations into the catalogue. Whoever brings it first approves it; what changes later is
-    switched off until it is approved. Raises Invalid."""
+    """Bring a document's operations into the catalogue. The first import approves them; what
+    changes later is switched off until it is approved. Raises Invalid.
+    """
     document = read_document(text or fetched(url))
     where = base_url_of(document, base_url or connection.base_url, url)
     offers = list(operations(document, only))
@@ -79,7 +82,7 @@ class HttpToolset:
 
     def check_pin(self, tool: ToolSpec, remote: RemoteTool) -> None:
         if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
-            raise failed("definition_changed", f"“{tool.name}” has changed; a person must approve it again.")
+            raise failed("definition_changed", f"“{tool.name}” has changed; a user must approve it again.")
 
     def exchange(
         self, tool: ToolSpec, connection: Connection, remote: RemoteTool, call: ToolCall, user_id: int
@@ -110,7 +113,7 @@ class HttpToolset:
 
 
 def built(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -> dict[str, JSON]:
-    """The request of one call. A path's parameters stay one segment each. Raises RetryTool."""
+    """The request of one call. Each path parameter stays one segment. Raises RetryTool."""
     path, query, headers = details["path"], [], {"Accept": "application/json, text/*;q=0.8, */*;q=0.1"}
     for name, place in details["in"].items():
         if name not in arguments:
@@ -134,14 +137,14 @@ def built(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -
 def path_segment(name: str, value: JSON) -> str:
     text = text_of(value)
     if text in ("", ".", ".."):
-        raise RetryTool(f"“{name}” must be something.")
+        raise RetryTool(f"“{name}” must not be empty.")
     return quote(text, safe="")
 
 
 def header_value(name: str, value: JSON) -> str:
     text = text_of(value)
     if not text.isascii() or not text.isprintable():
-        raise RetryTool(f"“{name}” is sent in a header and must be plain text in one line.")
+        raise RetryTool(f"“{name}” is sent in a header and must be one line of plain text.")
     return text
 
 
@@ -156,17 +159,19 @@ def form_of(body: JSON) -> dict[str, str]:
 
 
 def broken(connection: Connection, tool: ToolSpec, error: httpx.HTTPError) -> ToolError:
-    """A request that may have arrived is never repeated silently."""
+    """A request that may have arrived is not repeated."""
     connection.mark_broken(f"{type(error).__name__}: {error}"[:300])
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     if never_sent or tool.is_repeatable:
         code = "timeout" if isinstance(error, httpx.TimeoutException) else "service_unavailable"
         return failed(code, f"{connection.name} cannot be reached: {type(error).__name__}.")
-    return OutcomeUnknown(f"{connection.name} broke off; nobody knows whether it was done.")
+    return OutcomeUnknown(
+        f"{connection.name} closed the connection; it is unknown whether the request was carried out."
+    )
 
 
 def result_of(response: httpx.Response, body: bytes) -> ToolResult:
-    """JSON as it is, else text; an error of the service is the tool's error, with what it says."""
+    """JSON as it is, else text; an error of the service becomes the tool's error, with its message."""
     text = decode(body, response.charset_encoding or "") if is_text(response) else ""
     shown = cut(text, TEXT_LIMIT)[0]
     status = response.status_code

@@ -1,6 +1,7 @@
-"""Fill a JSON Schema from a message, without a language model. Plain Python, deterministic.
+"""Fills a JSON Schema from a message without a language model. Plain Python, deterministic.
 
-Looks for `name: value` and `name 7` first, then takes numbers, dates, quoted words and expressions as they stand in it.
+It looks for `name: value` and `name 7` first, then takes numbers, dates, quoted words and
+expressions from the message in order.
 """
 
 import json
@@ -20,7 +21,9 @@ NOTHING = object()
 
 
 class Finder:
-    """Takes values out of one message, each at most once. `values` are offered first, by property name."""
+    """Takes values out of one message, each at most once. `values` are offered first, by property
+    name.
+    """
 
     def __init__(self, text: str, values: dict[str, JSON] | None = None) -> None:
         self.text = text
@@ -31,12 +34,12 @@ class Finder:
         self.quoted = [next(filter(None, groups), "") for groups in QUOTED.findall(text)]
 
     def fill(self, schema: dict[str, JSON], *, optional: bool = True) -> dict[str, JSON]:
-        """Properties that could be found; a required one that could not is absent."""
+        """Properties that were found. A required property that was not found is absent."""
         properties: dict[str, JSON] = schema.get("properties", {})
         written = self.told_numbers(properties) | self.written_object()
         required = schema.get("required", list(properties))
         found: dict[str, JSON] = {}
-        # A list keeps its order in every database, an object's keys do not: `required` says what comes first.
+        # A list keeps its order in every database, the keys of an object do not: `required` gives the order.
         for name in sorted(properties, key=lambda name: required.index(name) if name in required else len(required)):
             value = written[name] if name in written else self.value(name, properties[name], name in required)
             if value is not NOTHING:
@@ -47,7 +50,7 @@ class Finder:
         return [name for name in schema.get("required", []) if name not in found]
 
     def written_object(self) -> dict[str, JSON]:
-        """A JSON object that stands in the message."""
+        """A JSON object contained in the message."""
         start = self.text.find("{")
         if start < 0:
             return {}
@@ -75,7 +78,9 @@ class Finder:
         return self.unnamed(name, rule, kind)
 
     def named(self, name: str, kind: str) -> str | None:
-        """What stands after `name:` or `name=`: quoted, a list, a word; for strings all up to the next of its like."""
+        """The value after `name:` or `name=`: a quoted text, a list or a word; for strings,
+        everything up to the next `name:`.
+        """
         said = re.escape(name).replace("_", "[_ ]")
         bare = r".+?(?=(?: and)?\s*(?:[,;\n]|\b\w+\s*[:=]|$))" if kind == "string" else r"[^\s,;]+"
         pattern = rf"\b{said}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
@@ -83,7 +88,9 @@ class Finder:
         return match.group(1) if match else None
 
     def told_numbers(self, properties: dict[str, JSON]) -> dict[str, JSON]:
-        """Numbers right after a property's name, as in “rate 7” or “a rate of 7”; no other property takes them then."""
+        """Numbers directly after a property's name, as in “rate 7” or “a rate of 7”; no other
+        property uses them then.
+        """
         told: dict[str, JSON] = {}
         for name, rule in properties.items():
             kind = kind_of(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
@@ -159,7 +166,7 @@ class Finder:
         return self.preposition(said) or self.tail()
 
     def preposition(self, name: str) -> str:
-        """`to_unit` is what stands after "to", `from_unit` after "from" or behind the number."""
+        """`to_unit` is the word after "to", `from_unit` the word after "from" or after the number."""
         patterns = {
             "to": r"\b(?:to|into|in)\s+([\w°/%]+)\s*[?.!]?\s*$",
             "from": r"(?:\bfrom\s+|\d\s*)([a-zA-Z°%/]+)",
@@ -169,13 +176,13 @@ class Finder:
         return match.group(1) if match else ""
 
     def tail(self) -> str:
-        """What stands after the first colon, else the whole message."""
+        """The text after the first colon, else the whole message."""
         _, colon, rest = self.text.partition(": ")
         return (rest if colon and rest.strip() else self.text).strip()
 
 
 def kind_of(rule: dict[str, JSON]) -> str:
-    """The type a rule wants first; of several the first that is not null."""
+    """The type a rule asks for; of several, the first one that is not null."""
     kind = rule.get("type")
     if kind is None:
         options = [option for key in ("anyOf", "oneOf") for option in rule.get(key, []) if isinstance(option, dict)]
@@ -187,7 +194,7 @@ def kind_of(rule: dict[str, JSON]) -> str:
 
 
 def converted(text: str, kind: str) -> JSON:
-    """The text as that type, or NOTHING."""
+    """The text converted to that type, or NOTHING."""
     text = text.strip("\"'") if kind not in ("array", "object") else text
     try:
         if kind == "integer":

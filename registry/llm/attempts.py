@@ -1,4 +1,4 @@
-"""Ask again: back-off for what may pass, the next model for what will not."""
+"""Retries: back-off for errors that may pass, the next model for those that will not."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -10,12 +10,14 @@ from registry.exceptions import AttemptFailed, ModelFailed
 
 from .chat import Answer, ChatModel, Question
 
-TRIES = 3  # attempts at one model
-LONGEST_WAIT_S = 30.0  # a provider that asks for more is given up in favour of the next model
+TRIES = 3  # attempts per model
+LONGEST_WAIT_S = 30.0  # when a provider asks for a longer wait, the next model is tried
 
 
 def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple[Answer, str, int]:
-    """(answer, the model's name, attempts made). Raises ModelFailed with the last reason, or ModelCancelled."""
+    """(answer, the model's name, number of attempts). Raises ModelFailed with the last reason, or
+    ModelCancelled.
+    """
     spoken = Spoken(question.on_delta)
     question = replace(question, on_delta=spoken.hear if question.on_delta else None)
     failed: AttemptFailed | None = None
@@ -42,7 +44,7 @@ def ask(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple
 
 
 def wait_before(attempt: int, error: AttemptFailed) -> float | None:
-    """Seconds before that attempt (1 is the second); None when this model is not asked again."""
+    """Seconds to wait before this attempt (1 is the second); None if this model is not asked again."""
     if not error.is_retryable or attempt >= TRIES:
         return None
     if error.retry_after is not None:
@@ -51,9 +53,10 @@ def wait_before(attempt: int, error: AttemptFailed) -> float | None:
 
 
 class Spoken:
-    """Text that a listener already heard is not said twice when a cut answer is asked for again.
+    """Does not repeat text that was already sent when an interrupted answer is requested again.
 
-    Where the second answer differs from what was heard, nothing more is said: the message that is stored is the truth.
+    If the second answer differs from the text sent so far, no more is sent; the stored message is
+    authoritative.
     """
 
     def __init__(self, listener: Callable[[str], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""The shape every kind of model answers in, whoever is behind it. Plain Python."""
+"""The types in which every kind of model answers. Plain Python."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked. `on_delta` gets the text as it comes; without it nothing is streamed."""
+    """A request to a model. `on_delta` receives text as it arrives; without it nothing is streamed."""
 
     model_name: str
     messages: Sequence[dict[str, JSON]]
@@ -44,7 +44,7 @@ class Answer:
 
 
 class ChatModel(Protocol):
-    """One account's models. Raises AttemptFailed, ModelFailed or ModelCancelled."""
+    """The models of one account. Raises AttemptFailed, ModelFailed or ModelCancelled."""
 
     def ask(self, question: Question) -> Answer: ...
 

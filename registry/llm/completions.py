@@ -1,6 +1,8 @@
-"""The client object that ChatOpenAI calls: the OpenAI SDK's shape over our own wire.
+"""The client object that ChatOpenAI calls: the interface of the OpenAI SDK on our own HTTP
+connection.
 
-LangChain's `client` field takes any object with `create` and `with_raw_response.create`; answers may be plain dicts.
+LangChain's `client` field accepts any object with `create` and `with_raw_response.create`; answers
+may be plain dicts.
 """
 
 from collections.abc import Iterator
@@ -10,7 +12,9 @@ from .wire import JSON, Endpoint
 
 
 class Completions:
-    """`create(stream=True)` gives chunks as dicts; `with_raw_response.create` a completion as a dict."""
+    """`create(stream=True)` yields chunks as dicts; `with_raw_response.create` returns a completion
+    as a dict.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -39,7 +43,7 @@ class Parsed:
 
 
 class ChunkStream:
-    """Closes its connection when left early, so that a cancelled run stops the model's work."""
+    """Closes its connection when it is left early, so that a cancelled run stops the model's work."""
 
     def __init__(self, chunks: Iterator[JSON]) -> None:
         self._chunks = chunks
@@ -52,7 +56,9 @@ class ChunkStream:
 
 
 def body_of(payload: dict[str, JSON]) -> dict[str, JSON]:
-    """What is sent: `extra_body` is merged in, as the SDK does; `stream` only where it is asked for."""
+    """The request body: `extra_body` is merged in as the SDK does; `stream` is sent only when
+    requested.
+    """
     extra = payload.pop("extra_body", None) or {}
     if not payload.get("stream"):
         payload.pop("stream", None)

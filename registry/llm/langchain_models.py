@@ -1,7 +1,9 @@
-"""Models behind LangChain. Messages go in as dicts, an Answer comes out; no callbacks, no tracing.
+"""Models behind LangChain. Messages go in as dicts, an Answer comes out; without callbacks or
+tracing.
 
-`_generate` and `_stream` are the extension points that every LangChain chat model implements; calling them leaves out
-the callback manager, which costs 0.2 ms a call and would send nothing anywhere (docs/adr/0071).
+`_generate` and `_stream` are the extension points that every LangChain chat model implements.
+Calling them directly skips the callback manager, which costs 0.2 ms a call and has nothing to
+report (docs/adr/0071).
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +23,9 @@ JSON = Any
 
 
 class LangChainModel:
-    """`make(model_name)` gives the LangChain chat model; it is kept, as is what is bound to a set of tools."""
+    """`make(model_name)` returns the LangChain chat model, which is cached, as is each binding to a
+    set of tools.
+    """
 
     def __init__(self, make: Any, *, takes_response_format: bool) -> None:
         self._make = lru_cache(maxsize=32)(make)
@@ -39,7 +43,7 @@ class LangChainModel:
                 )
         except (AttemptFailed, ModelFailed, ModelCancelled):
             raise
-        except Exception as error:  # each provider's package has a family of its own; one place tells them apart
+        except Exception as error:  # each provider's package has its own exception classes; one place tells them apart
             raise understood(error) from error
 
     def _instructed(self, question: Question) -> Sequence[dict[str, JSON]]:
@@ -64,7 +68,7 @@ class LangChainModel:
             raise AttemptFailed("cut_stream", "The model's answer was empty.", is_retryable=True)
         finish = (whole.generation_info or {}).get("finish_reason", "")
         if not finish and not whole.message.response_metadata.get("stop_reason"):
-            raise AttemptFailed("cut_stream", "The model's answer broke off.", is_retryable=True)
+            raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
         return answer_from(whole.message, finish)
 
     def _arguments(self, model: Any, question: Question) -> dict[str, JSON]:
@@ -80,7 +84,7 @@ _bound: dict[tuple[int, tuple[str, ...]], tuple[Any, dict[str, JSON]]] = {}
 
 
 def bound(model: Any, tools: tuple[ToolSpec, ...]) -> dict[str, JSON]:
-    """What `bind_tools` adds to a call, kept by the tools' definitions."""
+    """What `bind_tools` adds to a request, cached by the definitions of the tools."""
     key = (id(model), tuple(tool.definition_hash or tool.name for tool in tools))
     kept = _bound.get(key)
     if kept is None or kept[0] is not model:
@@ -104,7 +108,9 @@ def response_format(schema: dict[str, JSON]) -> dict[str, JSON]:
 
 def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON]) -> list[dict[str, JSON]]:
     """For providers without a response format: the schema as a last system instruction."""
-    text = "Answer with JSON only, without a code fence, that fits this JSON Schema:\n" + orjson.dumps(schema).decode()
+    text = (
+        "Answer only with JSON that matches this JSON Schema, without a code fence:\n" + orjson.dumps(schema).decode()
+    )
     if messages and messages[0]["role"] == "system":
         first = {**messages[0], "content": f"{messages[0]['content']}\n\n{text}"}
         return [first, *messages[1:]]
@@ -112,8 +118,8 @@ def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON
 
 
 def as_langchain(message: dict[str, JSON]) -> Any:
-    """One of our message dicts as LangChain's message."""
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage  # heavy: 0.8 s
+    """One of our message dicts as a LangChain message."""
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage  # slow import: 0.8 s
 
     role, content = message["role"], as_content(message.get("content") or "")
     if role == "user":

@@ -1,4 +1,6 @@
-"""Provider row → chat model. One literal table; a provider's package is imported when it is first used."""
+"""Provider row → chat model. One literal table; a provider's package is imported when it is first
+used.
+"""
 
 import importlib.util
 from collections.abc import Callable
@@ -25,10 +27,12 @@ _models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
 
 
 def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
-    """The provider's models with these parameters; shared by all agents that want the same. Raises CannotBuild."""
+    """The provider's models with these parameters, shared by all agents that use the same. Raises
+    CannotBuild.
+    """
     if not provider.enabled:
         raise CannotBuild(
-            "provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another."
+            "provider_disabled", f"The provider “{provider.name}” is disabled.", "Enable it or choose another provider."
         )
     return _models.get_or_make(
         (provider.pk, provider.revision, params.canonical()), lambda: make_model(provider, params)
@@ -37,10 +41,14 @@ def chat_model(provider: Provider, params: ModelParams) -> ChatModel:
 
 def make_model(provider: Provider, params: ModelParams) -> ChatModel:
     if provider.base_url and (why := url_refusal(provider.base_url, settings.PRIVATE_HOSTS_ALLOWED)):
-        raise CannotBuild("private_address", why, "Use a public address, or have the host allowed.")
+        raise CannotBuild(
+            "private_address",
+            why,
+            "Use a public address, or ask an administrator to allow the host (MUSTER_PRIVATE_HOSTS).",
+        )
     maker = KINDS.get(provider.kind)
     if maker is None:
-        raise CannotBuild("unknown_provider_kind", f"“{provider.kind}” is no kind of provider.")
+        raise CannotBuild("unknown_provider_kind", f"“{provider.kind}” is not a kind of provider.")
     model = maker(provider, params)
     wants_schema = provider.tool_calling == Provider.ToolCalling.SCHEMA and provider.kind != Provider.Kind.OFFLINE
     return SchemaModel(model) if wants_schema else model
@@ -56,16 +64,16 @@ def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
 
 
 def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
-    """OpenAI and every server that speaks its chat completions."""
+    """OpenAI, and every server with a compatible chat completions endpoint."""
     if provider.kind == Provider.Kind.OPENAI:
         require_key(provider)
     elif not provider.base_url:
         raise CannotBuild(
             "base_url_missing",
             f"The provider “{provider.name}” needs a base URL.",
-            "Such as http://127.0.0.1:11434/v1.",
+            "For example http://127.0.0.1:11434/v1.",
         )
-    from .completions import Completions  # httpcore2, 0.1 s
+    from .completions import Completions  # imports httpcore2, 0.1 s
     from .langchain_models import LangChainModel
     from .wire import Endpoint
 
@@ -85,7 +93,7 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
     require_key(provider)
-    import anthropic  # 2.5 s
+    import anthropic  # takes 2.5 s
     import httpx2
 
     from .langchain_models import LangChainModel
@@ -104,7 +112,7 @@ def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
 
     def make(model_name: str) -> Any:
         model = build(model_name)
-        model.__dict__["_client"] = client  # a cached property with no parameter for it: ours sees cancellations
+        model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
         return model
 
     return LangChainModel(make, takes_response_format=False)
@@ -126,7 +134,11 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
 
     base_url = provider.base_url or OLLAMA_URL
     if why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED):
-        raise CannotBuild("private_address", why, "Have the host allowed: MUSTER_PRIVATE_HOSTS=127.0.0.1.")
+        raise CannotBuild(
+            "private_address",
+            why,
+            "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.",
+        )
     shared = {"model_provider": "ollama", "base_url": base_url}
     shared |= given(params, penalties=False, max_tokens="num_predict")
     return LangChainModel(from_langchain(shared), takes_response_format=False)
@@ -136,7 +148,7 @@ def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:
     """Model name → LangChain chat model."""
 
     def make(model_name: str) -> Any:
-        from langchain.chat_models import init_chat_model  # heavy: 1.5 s with its provider
+        from langchain.chat_models import init_chat_model  # slow import: 1.5 s with its provider
 
         return init_chat_model(model_name, **shared)
 
@@ -144,7 +156,7 @@ def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:
 
 
 def given(params: ModelParams, *, penalties: bool = True, max_tokens: str = "max_tokens") -> dict[str, Any]:
-    """The parameters that are set, under the names this provider's class gives them."""
+    """The parameters that are set, under the names that this provider's class uses."""
     names = {"temperature": "temperature", "top_p": "top_p", "max_tokens": max_tokens}
     if penalties:
         names |= {"presence_penalty": "presence_penalty", "frequency_penalty": "frequency_penalty"}
@@ -153,7 +165,7 @@ def given(params: ModelParams, *, penalties: bool = True, max_tokens: str = "max
 
 def require_key(provider: Provider) -> None:
     if not provider.api_key:
-        raise CannotBuild("provider_key_missing", f"The provider “{provider.name}” has no key.", "Give it one.")
+        raise CannotBuild("provider_key_missing", f"The provider “{provider.name}” has no API key.", "Add its API key.")
 
 
 def require_package(name: str, extra: str) -> None:

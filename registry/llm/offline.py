@@ -1,7 +1,9 @@
-"""The offline provider: no language model, and it says so. Deterministic, so that the whole path can be tried.
+"""The offline provider: it uses no language model and says so. It is deterministic, so the whole
+path can be tried.
 
-It matches a granted tool by words (it knows no tool or agent by name), fills its arguments from the message by the
-tool's schema, and quotes what came back. Given an output schema it answers with JSON of that shape.
+It chooses a granted tool by matching words (it knows no tool or agent by name), fills its arguments
+from the message by the tool's schema, and quotes the result. With an output schema it answers with
+JSON of that shape.
 """
 
 import json
@@ -18,12 +20,14 @@ from .arguments import Finder
 from .chat import Answer, ModelToolCall, Question, text_of
 
 JSON = Any
-ENOUGH = 2.0  # points a tool needs: one word of its name, or two of its description
+ENOUGH = 2.0  # points needed to choose a tool: one word of its name, or two of its description
 SAYS_SO = "(offline provider: no language model)"
 
 
 class OfflineModel:
-    """Implements ChatModel without asking anybody. `script` is a file of what it says by heart (offline_script.py)."""
+    """Implements ChatModel without a model. `script` is a file of prepared answers
+    (offline_script.py).
+    """
 
     def __init__(self, script: str = "") -> None:
         self.script = script
@@ -62,7 +66,7 @@ class OfflineModel:
 
 
 def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[str, JSON]]]:
-    """The last thing the person said, and the (tool, result) pairs since."""
+    """The last message of the user, and the (tool, result) pairs since then."""
     asked = ""
     names: dict[str, str] = {}
     results: list[tuple[str, JSON]] = []
@@ -85,7 +89,9 @@ def read_value(text: str) -> JSON:
 
 
 def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[ModelToolCall, ...]:
-    """The tools the message names, else the one its words fit best and whose required arguments can be found."""
+    """The tools that the message names, else the best match whose required arguments can be found
+    in the message.
+    """
     named = [tool for tool in tools if re.search(rf"(?<![\w-]){re.escape(tool.name)}(?![\w-])", asked)]
     scored = sorted(((points(asked, tool), tool) for tool in tools), key=lambda pair: (-pair[0], pair[1].name))
     fitting = named or [tool for score, tool in scored if score >= ENOUGH]
@@ -101,7 +107,7 @@ def wanted_calls(asked: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Mode
 
 
 def points(asked: str, tool: ToolSpec) -> float:
-    """Words of the name count double, those of the description and the parameters once."""
+    """Words of the name count double; words of the description and the parameters count once."""
     said = set(words_of(asked))
     name = set(words_of(tool.name.replace("-", " ")))
     about = set(words_of(tool.description)) - name
@@ -110,12 +116,14 @@ def points(asked: str, tool: ToolSpec) -> float:
 
 
 def without(asked: str, name: str) -> str:
-    """The message without the tool's own name where it is used as a command."""
+    """The message without the tool's own name when it is used as a command."""
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", asked, count=1).strip()
 
 
 def shaped(schema: dict[str, JSON], asked: str, results: list[tuple[str, JSON]]) -> JSON:
-    """JSON of the schema: results by property name, then what the message holds, then a plain value of the type."""
+    """JSON of the schema: results by property name, then values from the message, then a plain
+    value of the type.
+    """
     known: dict[str, JSON] = {}
     for name, value in results:
         known |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
@@ -124,7 +132,7 @@ def shaped(schema: dict[str, JSON], asked: str, results: list[tuple[str, JSON]])
 
 
 def complete(schema: dict[str, JSON], found: dict[str, JSON], said: str) -> JSON:
-    """Fill what is required and still absent with the plainest value its rule allows."""
+    """Fill required properties that are still absent with the plainest value the schema allows."""
     if schema.get("type", "object") != "object":
         return plainest(schema, said)
     for name in schema.get("required", []):
@@ -166,4 +174,4 @@ def nothing_to_call(asked: str, tools: Sequence[ToolSpec]) -> str:
     if not tools:
         return f"You said: {asked[:500]}"
     names = ", ".join(tool.name for tool in tools[:12])
-    return f"No tool fits “{asked[:200]}”. I may use: {names}."
+    return f"No tool matches “{asked[:200]}”. Available tools: {names}."

@@ -1,10 +1,10 @@
-"""What the offline provider says by heart: a file of lines, so that a whole journey can be played without a model.
+"""Prepared answers for the offline provider: a file of lines, so that a journey can be played without a model.
 
-MUSTER_OFFLINE_SCRIPT names a YAML file of a list. Of each question the first line that fits is taken; where none
-fits, the offline provider goes by words as ever.
+MUSTER_OFFLINE_SCRIPT names a YAML file with a list. For each question the first matching line is used; if none
+matches, the offline provider falls back to matching words.
 
-    - when: [Group the files, broken.md]     # all of these stand in the conversation (a single text will do)
-      answered: 0                            # so many tool results since the person spoke; left out: any number
+    - when: [Group the files, broken.md]     # all of these occur in the conversation (one text is fine too)
+      answered: 0                            # number of tool results since the user's message; absent: any
       call: [{tool: list_directory, arguments: {path: "."}}]
     - when: Group the files
       say: '{"standalone": ["plan.md"]}'
@@ -30,7 +30,7 @@ class Line:
     call: tuple[dict[str, JSON], ...] = field(default=())
 
     def fits(self, conversation: str, answered: int, tools: Collection[str]) -> bool:
-        """A line calls only what is offered: a script gets round no grant."""
+        """A line can only call offered tools: a script cannot bypass a grant."""
         if self.answered is not None and self.answered != answered:
             return False
         return all(text in conversation for text in self.when) and all(one["tool"] in tools for one in self.call)
@@ -43,13 +43,13 @@ def find(path: str, messages: Collection[dict[str, JSON]], answered: int, tools:
 
 @lru_cache(maxsize=4)
 def lines(path: str) -> tuple[Line, ...]:
-    """Read once a process. Raises ValueError for what is no script."""
+    """Read once per process. Raises ValueError when the file is not a valid script."""
     try:
         rows = yaml.safe_load(Path(path).read_text())
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}")
+        raise ValueError(f"{path} is not valid YAML: {error}")
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row.get("when") for row in rows):
-        raise ValueError(f"{path} is no script: a list of lines with “when”")
+        raise ValueError(f"{path} is not a script: it must be a list of lines with “when”")
     return tuple(
         Line(
             when=(row["when"],) if isinstance(row["when"], str) else tuple(row["when"]),

@@ -1,8 +1,9 @@
-"""Tool calls for small local models without any of their own: a choice held to a JSON Schema (`tool_calling: schema`).
+"""Tool calls for small local models without native support: the answer is constrained by a JSON
+Schema (`tool_calling: schema`).
 
-The model writes {"tool": name, "arguments": {…}} or {"tool": "answer", "text": …}; servers that can constrain their
-output (`response_format`) cannot write anything else, and from others every usual slip is read: prose around it, a code
-fence, several calls, OpenAI's own spelling.
+The model writes {"tool": name, "arguments": {…}} or {"tool": "answer", "text": …}. Servers that
+support `response_format` can write nothing else. From other servers the common deviations are
+accepted: prose around the JSON, a code fence, several calls, OpenAI's own format.
 """
 
 import json
@@ -23,7 +24,7 @@ ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 
 class SchemaModel:
-    """Implements ChatModel over one that only writes text."""
+    """Implements ChatModel on top of a model that only writes text."""
 
     def __init__(self, inner: ChatModel) -> None:
         self._inner = inner
@@ -37,7 +38,7 @@ class SchemaModel:
             messages=spelled_out(question),
             tools=(),
             output_schema=choice_schema(question.tools, question.output_schema) if question.tools else None,
-            on_delta=None,  # what comes is JSON; the listener gets the text once it is known
+            on_delta=None,  # the raw output is JSON; the listener receives the text once it is known
         )
         answer = read_choice(self._ask_constrained(asked), question)
         if listener and answer.text:
@@ -45,7 +46,7 @@ class SchemaModel:
         return answer
 
     def _ask_constrained(self, question: Question) -> Answer:
-        """A server that refuses the schema is asked without; the instruction says the same."""
+        """If the server refuses the schema, ask again without it; the instruction says the same."""
         try:
             return self._inner.ask(question)
         except AttemptFailed as error:
@@ -59,7 +60,7 @@ def has_calls(messages: Sequence[dict[str, JSON]]) -> bool:
 
 
 def choice_schema(tools: Sequence[ToolSpec], output_schema: dict[str, JSON] | None) -> dict[str, JSON]:
-    """One of the tools with its arguments, or an answer."""
+    """Schema of the answer: one of the tools with its arguments, or a text."""
     options = [
         option({"tool": {"const": tool.name}, "arguments": tool.input_schema or {"type": "object"}}) for tool in tools
     ]
@@ -77,7 +78,9 @@ def option(properties: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def spelled_out(question: Question) -> list[dict[str, JSON]]:
-    """The conversation in plain messages: calls as the JSON the model wrote, results as what it is told next."""
+    """The conversation as plain messages: calls as the JSON the model wrote, results as user
+    messages.
+    """
     names: dict[str, str] = {}
     told: list[dict[str, JSON]] = []
     for message in question.messages:
@@ -95,7 +98,9 @@ def spelled_out(question: Question) -> list[dict[str, JSON]]:
 
 
 def merged(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """Several results in a row become one message: many chat templates refuse two of one role."""
+    """Joins consecutive results into one message: many chat templates refuse two messages of one
+    role in a row.
+    """
     told: list[dict[str, JSON]] = []
     for message in messages:
         last = told[-1] if told else None
@@ -117,16 +122,17 @@ def instructed(messages: list[dict[str, JSON]], question: Question) -> list[dict
 
 
 def instruction(tools: Sequence[ToolSpec]) -> str:
-    """What the tools are, with an example of each."""
+    """Describes the tools, with an example of each."""
     described = "\n".join(
         f"- {tool.name}: {tool.description} Arguments: {json.dumps(tool.input_schema.get('properties', {}))}\n"
         f"  Example: {written_call(tool.name, example(tool))}"
         for tool in tools
     )
-    answer = json.dumps({"tool": ANSWER, "text": "what you say to the person"})
+    answer = json.dumps({"tool": ANSWER, "text": "your answer to the user"})
     return (
-        "You can use tools. Write one JSON object and nothing else: either a tool call, or your answer.\n"
-        f"{described}\n- To answer: {answer}\nWhen a tool's result has what is needed, answer; do not call it again."
+        "You can use tools. Write one JSON object and nothing else: either a tool call or your answer.\n"
+        f"{described}\n- To answer: {answer}\nWhen a tool's result contains what is needed, answer; do not "
+        "call the tool again."
     )
 
 
@@ -153,7 +159,9 @@ def written_call(name: str, arguments: JSON) -> str:
 
 
 def read_choice(answer: Answer, question: Question) -> Answer:
-    """What the model chose. Prose is its answer; an unknown tool is a call that says so."""
+    """The model's choice. Prose counts as its answer; a call of an unknown tool reports that the
+    tool is unknown.
+    """
     known = {tool.name for tool in question.tools}
     calls: list[ModelToolCall] = []
     for number, value in enumerate(objects_in(answer.text)):
@@ -176,12 +184,14 @@ def read_call(name: str, value: dict[str, JSON], known: set[str], id: str) -> Mo
             return ModelToolCall(id, name, {}, "The arguments are not valid JSON.")
     if not isinstance(arguments, dict):
         return ModelToolCall(id, name, {}, "The arguments must be a JSON object.")
-    problem = "" if name in known else f"There is no tool “{name}”; there are: {', '.join(sorted(known)) or 'none'}."
+    problem = (
+        "" if name in known else f"There is no tool “{name}”. Available tools: {', '.join(sorted(known)) or 'none'}."
+    )
     return ModelToolCall(id, name, arguments, problem)
 
 
 def objects_in(text: str) -> Iterator[dict[str, JSON]]:
-    """Every JSON object that stands in the text, lists of them and OpenAI's `tool_calls` opened."""
+    """Every JSON object in the text, including those in lists and in OpenAI's `tool_calls`."""
     decoder, place = json.JSONDecoder(), 0
     while (start := next((at for at in range(place, len(text)) if text[at] in "{["), -1)) >= 0:
         try:
@@ -209,7 +219,7 @@ def as_text(value: JSON) -> str:
 
 
 def unfenced(text: str) -> str:
-    """The text without a code fence around all of it."""
+    """The text without a code fence around it."""
     said = text.strip()
     if said.startswith("```") and said.endswith("```") and "\n" in said:
         return said[said.index("\n") + 1 : -3].strip()

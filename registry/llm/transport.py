@@ -1,4 +1,4 @@
-"""Our connection pool for packages that insist on an httpx2 client of their own (Anthropic's)."""
+"""Our connection pool for packages that insist on their own httpx2 client (Anthropic's)."""
 
 import httpx2
 
@@ -6,13 +6,13 @@ from .wire import pool_for
 
 
 class PooledTransport(httpx2.HTTPTransport):
-    """httpx2's transport over the shared pool, so that its reads notice a cancelled run as ours do."""
+    """httpx2's transport on the shared pool, so that its reads notice a cancelled run."""
 
     def __init__(self, base_url: str) -> None:
-        self._pool = pool_for(base_url)  # instead of super().__init__, which would only make a pool of its own
+        self._pool = pool_for(base_url)  # instead of super().__init__, which would create a second pool
 
     def close(self) -> None:
-        """The pool is the process's; nobody closes it."""
+        """Does nothing: the pool belongs to the process."""
 
     def __exit__(self, *_: object) -> None:
-        """As `close`."""
+        """Does nothing, as `close`."""

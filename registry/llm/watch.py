@@ -1,4 +1,4 @@
-"""Stop a model call that nobody wants any more, also while it waits for bytes."""
+"""Stops a model call when its run is cancelled or out of time, even while it waits for bytes."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from django.utils import timezone
 from agents.tools import never
 from registry.exceptions import ModelCancelled, ModelFailed
 
-GLANCE_S = 0.25  # how often a silent model call looks whether it is still wanted; an arriving byte never waits for it
+GLANCE_S = 0.25  # how often a silent model call checks whether it is still wanted; arriving bytes are not delayed
 
 
 class Watch:
-    """One model call's end: cancelled, or out of time. `check` is cheap when called often."""
+    """The end of one model call: cancelled, or out of time. `check` is cheap when called often."""
 
     __slots__ = ("_ends", "_is_cancelled", "_next")
 
@@ -29,7 +29,7 @@ class Watch:
         """Raises ModelCancelled or ModelFailed(deadline)."""
         now = monotonic()
         if self._ends is not None and now >= self._ends:
-            raise ModelFailed("deadline", "The run's time was up before the model had answered.")
+            raise ModelFailed("deadline", "The run's time limit passed before the model answered.")
         if now < self._next:
             return
         self._next = now + GLANCE_S
@@ -37,24 +37,24 @@ class Watch:
             raise ModelCancelled
 
     def remaining(self) -> float | None:
-        """Seconds to the deadline; None without one."""
+        """Seconds until the deadline; None without one."""
         return None if self._ends is None else max(0.0, self._ends - monotonic())
 
     def pause(self, seconds: float) -> None:
-        """Sleep, but wake for a cancellation or the deadline."""
+        """Sleep, but wake on a cancellation or at the deadline."""
         ends = monotonic() + seconds
         while (left := ends - monotonic()) > 0:
             self.check()
             _sleep.wait(min(left, GLANCE_S))
 
 
-_sleep = threading.Event()  # never set: its wait is a sleep
+_sleep = threading.Event()  # never set: waiting on it is a sleep
 _local = threading.local()
 
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Reads of this thread's model connections look at `watch` while they wait."""
+    """Inside this context, reads of this thread's model connections check `watch` while they wait."""
     before = getattr(_local, "watch", None)
     _local.watch = watch
     try:

@@ -1,6 +1,8 @@
-"""HTTP to model servers: one connection pool a process, JSON both ways, reads that notice a cancelled run.
+"""HTTP to model servers: one connection pool per process, JSON both ways, reads that notice a
+cancelled run.
 
-The providers' own clients cost 2 ms of CPU a call in building and parsing; this costs 0.4 (docs/adr/0071).
+The providers' own clients use 2 ms of CPU a call for building and parsing; this uses 0.4 ms
+(docs/adr/0071).
 """
 
 import ssl
@@ -21,13 +23,13 @@ from registry.exceptions import AttemptFailed, ModelFailed
 from .watch import GLANCE_S, current
 
 CONNECT_S = 10.0
-TOGETHER = 64 * 1024  # bytes of a request that are sent at once
+TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
 
 
 class Endpoint:
-    """One address that takes JSON. `headers` carry the key and are never logged."""
+    """One JSON endpoint. `headers` carry the key and are never logged."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self.url = url
@@ -35,16 +37,18 @@ class Endpoint:
         self.headers.append(("Accept-Encoding", "identity"))
 
     def post(self, body: JSON) -> JSON:
-        """The answer's JSON. Raises AttemptFailed."""
+        """The JSON of the answer. Raises AttemptFailed."""
         with Exchange(self, body) as response:
             return read_json(b"".join(limited(response.iter_stream())))
 
     def events(self, body: JSON) -> Iterator[JSON]:
-        """The data of a server-sent event stream, one JSON value each. Without its end it raises AttemptFailed."""
+        """The data of a server-sent event stream, one JSON value per event. Raises AttemptFailed
+        when the stream breaks off.
+        """
         with Exchange(self, body) as response:
             if b"event-stream" not in header(response, b"content-type"):
                 read_json(b"".join(limited(response.iter_stream())))
-                raise AttemptFailed("bad_answer", "The model server did not stream.", is_retryable=True)
+                raise AttemptFailed("bad_answer", "The model server did not stream its answer.", is_retryable=True)
             yield from self._data(response)
 
     def _data(self, response: httpcore2.Response) -> Iterator[JSON]:
@@ -55,11 +59,11 @@ class Endpoint:
             if data == b"[DONE]":
                 return
             yield read_json(data)
-        raise AttemptFailed("cut_stream", "The model's answer broke off.", is_retryable=True)
+        raise AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
 
 
 class Exchange:
-    """One request and its answer as a context; errors of the wire become AttemptFailed."""
+    """One request and its answer as a context; connection errors become AttemptFailed."""
 
     def __init__(self, endpoint: Endpoint, body: JSON) -> None:
         content = orjson.dumps(body)
@@ -94,16 +98,18 @@ class Exchange:
 
 
 def broken(error: BaseException) -> AttemptFailed:
-    """What a failed connection means. A silent server and a cut answer may be asked again."""
+    """The AttemptFailed for a connection error. After a time-out or a cut answer the model may be
+    asked again.
+    """
     if isinstance(error, httpcore2.ConnectError | httpcore2.ConnectTimeout):
         return AttemptFailed("model_unreachable", "The model server cannot be reached.", is_retryable=True)
     if isinstance(error, httpcore2.TimeoutException):
-        return AttemptFailed("model_timeout", "The model server fell silent.", is_retryable=True)
-    return AttemptFailed("cut_stream", "The model's answer broke off.", is_retryable=True)
+        return AttemptFailed("model_timeout", "The model server stopped responding.", is_retryable=True)
+    return AttemptFailed("cut_stream", "The model's answer was cut off.", is_retryable=True)
 
 
 def refused(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
-    """What an HTTP error of a model server means."""
+    """The AttemptFailed for an HTTP error of a model server."""
     message = f"The model server answered {status}: {reason_in(body)}"
     more: dict[str, Any] = {"status": status, "retry_after": seconds(retry_after)}
     if status == 429:
@@ -161,12 +167,14 @@ def read_json(content: bytes) -> JSON:
     if not isinstance(value, dict):
         raise AttemptFailed("bad_answer", "The model server's answer is not an object.", is_retryable=True)
     if value.get("error"):
-        raise AttemptFailed("model_unavailable", f"The model server says: {reason_in(content)}", is_retryable=True)
+        raise AttemptFailed("model_unavailable", f"The model server reported: {reason_in(content)}", is_retryable=True)
     return value
 
 
 def pool_for(url: str) -> Any:
-    """The process's connection pool, or the one through the proxy that the environment names for this address."""
+    """The process's connection pool, or the one for the proxy that the environment names for this
+    address.
+    """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme) if _has_proxies() else None
     return _pool(proxy if proxy and not proxy_bypass(parts.hostname or "") else None)
@@ -192,9 +200,10 @@ def _pool(proxy: str | None) -> Any:
 
 
 class WatchedBackend(httpcore2.NetworkBackend):
-    """Connects to allowed addresses only, and hands out streams that notice a cancelled run.
+    """Connects only to allowed addresses, and returns streams that notice a cancelled run.
 
-    The address is checked on the connected socket: a name that resolves to something else a moment later gains nothing.
+    The address is checked on the connected socket, so a name that resolves differently a moment
+    later changes nothing.
     """
 
     def __init__(self, *, is_guarded: bool = True) -> None:
@@ -214,7 +223,10 @@ class WatchedBackend(httpcore2.NetworkBackend):
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):
             stream.close()
-            raise ModelFailed("private_address", f"“{host}” leads to the private address {address}.")
+            raise ModelFailed(
+                "private_address",
+                f"“{host}” leads to a private address; an administrator can allow it (MUSTER_PRIVATE_HOSTS).",
+            )
         return WatchedStream(stream)
 
     def sleep(self, seconds: float) -> None:
@@ -222,7 +234,9 @@ class WatchedBackend(httpcore2.NetworkBackend):
 
 
 class WatchedStream(httpcore2.NetworkStream):
-    """Sends head and body in one packet, and glances at this thread's watch while it waits for the answer."""
+    """Sends head and body in one packet, and checks this thread's watch while it waits for the
+    answer.
+    """
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner

@@ -1,4 +1,6 @@
-"""Ask the configured model who should get a message. One structured answer; a broken one counts as none."""
+"""Asks the configured model which agent should get a message. One structured answer; an invalid one
+is ignored.
+"""
 
 import json
 from collections.abc import Sequence
@@ -23,9 +25,9 @@ from registry.llm.watch import Watch
 
 from .profiles import Profile
 
-AT_MOST = 40  # agents a model is shown
+AT_MOST = 40  # agents listed in the prompt
 TIME_S = 15.0
-NOBODY = "NOBODY"  # no agent can bear this name: names are lower-case
+NOBODY = "NOBODY"  # no agent can have this name: names are lower-case
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +42,7 @@ class Verdict:
 
 
 class Purse(Protocol):
-    """What pays for the question; runs know it and pass it in."""
+    """What pays for the question; supplied by `runs`."""
 
     def hold(self, bid: Bid) -> int | None: ...
     def release(self) -> None: ...
@@ -48,7 +50,7 @@ class Purse(Protocol):
 
 
 def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | None = None) -> Verdict | None:
-    """None where no model is configured, where its budget is used up, or where it does not answer properly."""
+    """None if no model is configured, its budget is used up, or it does not answer properly."""
     if not settings.ROUTER_MODEL:
         return None
     provider_name, _, model_name = settings.ROUTER_MODEL.partition(":")
@@ -89,7 +91,7 @@ def bid_of(question: Question, provider: Provider) -> Bid:
 
 
 def provider_named(user: Any, name: str) -> Provider | None:
-    """The site's router model is the administrator's choice, so its provider is looked up among the site's first."""
+    """The administrator chooses the router model, so the site's providers are searched first."""
     rows = Provider.objects.filter(name=name, enabled=True)
     return rows.filter(owner=None, team=None).first() or rows.visible_to(user).first()
 

@@ -1,4 +1,4 @@
-"""Who takes a task that an agent hands on by capability, and why."""
+"""Chooses the agent for a task that is delegated by capability, and explains the choice."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ def for_capability(
     excluding: Collection[int] = (),
     track_record: TrackRecord | None = None,
 ) -> Route:
-    """Who can do this: the agents with the capability, then by words of the task and by how they have done lately.
+    """Ranks the agents with the capability by words of the task and by their track record.
 
-    `excluding` are ids of agents already at work above the caller.
+    `excluding` holds ids of agents that already work above the caller.
     """
     able = matching.able(profiles_for(user), capability)
     profiles = [profile for profile in able if profile.id not in excluding]
     if not profiles:
-        why = "is already at work above this call" if able else "has this capability"
+        why = "is already working above this call" if able else "has this capability"
         name = ", ".join(profile.name for profile in able) if able else "nobody"
         return Route(None, "capability", reason=f"“{capability}”: {name} {why}.")
     figures = track_record([profile.id for profile in profiles]) if track_record else {}
@@ -36,7 +36,9 @@ def for_capability(
 
 
 def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]) -> list[tuple[Profile, float, str]]:
-    """(profile, score, reason): half for the task's words, half for the success rate; unknown counts as middling."""
+    """(profile, score, reason): half for matching words, half for the success rate; an unknown rate
+    counts as average.
+    """
     found = {one.profile.id: one for one in matching.ranked(profiles, task)}
     top = max((one.score for one in found.values()), default=0.0) or 1.0
     weights = []

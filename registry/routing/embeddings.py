@@ -1,4 +1,6 @@
-"""Messages and agents compared by meaning, through an OpenAI-compatible /embeddings. Optional."""
+"""Compares messages and agents by meaning through an OpenAI-compatible /embeddings endpoint.
+Optional.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -30,7 +32,9 @@ Ranked = list[tuple[Profile, float]]
 
 
 def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
-    """The agents nearest in meaning, best first; None where no embedding model is configured or it does not answer."""
+    """The agents nearest in meaning, best first; None if no embedding model is configured or it
+    does not answer.
+    """
     if not settings.ROUTER_EMBEDDINGS:
         return None
     provider_name, _, model_name = settings.ROUTER_EMBEDDINGS.partition(":")
@@ -51,15 +55,16 @@ def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
 
 
 def nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
-    """The few that are worth a closer look."""
+    """The few candidates that are worth a closer comparison."""
     scored = [(profile, cosine(message, about)) for profile, about in abouts.items()]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))[:CLOSELY]
 
 
 def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[Vector]]) -> Ranked:
-    """An agent's score is the mean of what it is about, its nearest capability and its nearest example.
+    """An agent's score is the mean of its description, its nearest capability and its nearest
+    example.
 
-    Over the whole of an agent's words one that fits well is lost among those that do not.
+    A single vector for all of an agent's words would hide the one that matches well.
     """
     texts = list(dict.fromkeys(text for profile, _ in near for said in profile.passages for text in said))
     found = dict(zip(texts, ask(texts), strict=True))
@@ -71,7 +76,9 @@ def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[V
 
 
 def winners(ranked: Ranked) -> list[Profile]:
-    """The nearest (equal ones all), if near enough and nearer than the next. Models differ, so both are settings."""
+    """The nearest agent (or all equal ones) if near enough and clearly nearer than the next. Both
+    limits are settings, since models differ.
+    """
     if not ranked or ranked[0][1] < settings.ROUTER_NEAR:
         return []
     best = ranked[0][1]
@@ -85,9 +92,10 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passing: str | None = None) -> list[Vector]:
-    """Unit vectors; agents' are kept in this process and in the cache, by their text.
+    """Unit vectors. Vectors of agents are cached in this process and in the shared cache, by their
+    text.
 
-    `passing` is a text that is not worth keeping; its vector comes first.
+    `passing` is a text that is not cached; its vector comes first.
     """
     model = f"{provider.pk}:{provider.revision}:{model_name}"
     keys = {f"embedding:{sha256(f'{model}:{text}'.encode()).hexdigest()}": text for text in texts}
@@ -110,7 +118,7 @@ def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vec
     if not texts:
         return []
     from registry.llm.llms import OPENAI_URL
-    from registry.llm.wire import Endpoint  # httpcore2, 0.1 s
+    from registry.llm.wire import Endpoint  # imports httpcore2, 0.1 s
 
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
     if provider.base_url and (why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED)):
@@ -122,7 +130,7 @@ def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vec
             answer = endpoint.post({"model": model_name, "input": list(texts[start : start + BATCH])})
             found += read_vectors(answer)
     if len(found) != len(texts):
-        raise AttemptFailed("bad_answer", "The embedding server sent another number of vectors.")
+        raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
     return found
 
 
@@ -140,12 +148,12 @@ def unit(vector: list[float]) -> Vector:
 
 
 def read_kept(keys: Sequence[str]) -> dict[str, Vector]:
-    """From the shared cache; one that is down only costs another request."""
+    """From the shared cache; if the cache is down, the server is asked again."""
     try:
         return {key: tuple(vector) for key, vector in cache.get_many(keys).items()} if keys else {}
     except OSError:
         return {}
-    except Exception as error:  # the cache's own client has a family of errors; none may stop a message
+    except Exception as error:  # the cache client has its own exception classes; none may stop a message
         log.warning("router_cache_failed", reason=type(error).__name__)
         return {}
 

@@ -1,4 +1,4 @@
-"""Agents and messages compared by words. Plain Python, no model."""
+"""Compares agents and messages by words. Plain Python, no model."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,16 @@ from registry.words import words_of
 
 from .profiles import Profile
 
-SURE = 0.5  # below this confidence the words answer nothing
-TELLING = 3.0  # a score that is enough by itself: one word of a capability that nobody else has
+SURE = 0.5  # below this confidence, matching words decides nothing
+TELLING = 3.0  # a sufficient score: one word of a capability that no other agent has
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`score` is open-ended; `confidence` 0 to 1 says of the best how much was matched and how far ahead it is.
+    """`score` is open-ended. `confidence` is 0 to 1: for the best, how much of the message matched
+    and how far it leads.
 
-    The others have their share of it.
+    The other candidates get a share of the best one's confidence.
     """
 
     profile: Profile
@@ -26,7 +27,9 @@ class Match:
 
 
 def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | None = None) -> list[Match]:
-    """The agents that share a word with the text, best first. `among` ranks these only; `profiles` say what is rare."""
+    """The agents that share a word with the text, best first. `among` limits the ranking;
+    `profiles` give the rarity of words.
+    """
     rarity = {stem: rareness(stem, profiles) for stem in set(words_of(text))}
     scored = []
     for profile in profiles if among is None else among:
@@ -37,13 +40,13 @@ def ranked(profiles: Sequence[Profile], text: str, among: Sequence[Profile] | No
         return []
     scored.sort(key=lambda entry: (-entry[0], entry[1].name))
     best = scored[0][0]
-    rival = next((score for score, _, _ in scored if score != best), 0.0)  # an equal one is no rival but a tie
+    rival = next((score for score, _, _ in scored if score != best), 0.0)  # an equal score is a tie, not a rival
     sure = confidence(best, rival)
     return [Match(profile, score, sure * score / best if best else 0.0, words) for score, profile, words in scored]
 
 
 def rareness(stem: str, profiles: Sequence[Profile]) -> float:
-    """0 to 1: a word of one agent alone says everything, a word of all says nothing."""
+    """0 to 1: a word of a single agent weighs most, a word of all agents nothing."""
     having = sum(1 for profile in profiles if stem in profile.weights)
     if not having:
         return 0.0
@@ -57,7 +60,7 @@ def confidence(score: float, other: float) -> float:
 
 
 def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str, frozenset[str]]]:
-    """(agent, capability, its words) where all the capability's words stand in the text."""
+    """(agent, capability, its words) for capabilities whose words all occur in the text."""
     stems = set(words_of(text))
     return [
         (profile, capability, words)
@@ -68,7 +71,9 @@ def capability_hits(profiles: Sequence[Profile], text: str) -> list[tuple[Profil
 
 
 def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], text: str) -> list[tuple[Profile, str]]:
-    """Of several with a fitting capability those whose other words fit best; equal ones all stay."""
+    """Among agents with a matching capability, those whose other words match best; ties are all
+    kept.
+    """
     able = [profile for profile, _ in winners]
     scores = {match.profile.id: match.score for match in ranked(profiles, text, able)}
     best = max(scores.get(profile.id, 0.0) for profile, _ in winners)
@@ -76,7 +81,9 @@ def sharpest(winners: list[tuple[Profile, str]], profiles: Sequence[Profile], te
 
 
 def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
-    """The agents that have this capability: the same text, else one with all its words, else one that shares a word."""
+    """Agents with this capability: the same text, else one with all its words, else one that shares
+    a word.
+    """
     wanted = frozenset(words_of(capability))
     said = capability.strip().lower()
     same = [one for one in profiles if any(text.strip().lower() == said for text, _ in one.capabilities)]
@@ -86,7 +93,7 @@ def able(profiles: Sequence[Profile], capability: str) -> list[Profile]:
 
 
 def shortlist(profiles: Sequence[Profile], text: str, size: int) -> list[Profile]:
-    """At most `size` agents, those that share words first; all where they are few."""
+    """At most `size` agents, those that share words first; all of them if they are few."""
     if len(profiles) <= size:
         return list(profiles)
     first = [match.profile for match in ranked(profiles, text)[:size]]

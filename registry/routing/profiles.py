@@ -1,4 +1,4 @@
-"""What the router knows of an agent, made from its published spec and kept by its content."""
+"""What the router knows about an agent, derived from its published spec and cached by content."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """`weights` are word stems and how much each says; `capabilities` pairs of text and stems."""
+    """`weights` are word stems with their weights; `capabilities` are pairs of text and stems."""
 
     id: int
     name: str
@@ -31,18 +31,18 @@ class Profile:
 
     @property
     def about(self) -> str:
-        """What it is, for an embedding."""
+        """The agent's description as a text for an embedding."""
         able = ", ".join(text for text, _ in self.capabilities)
         return f"{self.name.replace('-', ' ')}: {self.description} {able}".strip()
 
     @property
     def passages(self) -> list[tuple[str, ...]]:
-        """What else of it a message may be near to: its capabilities, its examples. Groups that are not empty."""
+        """The agent's capabilities and examples, as groups of texts. Empty groups are left out."""
         return [said for said in (tuple(text for text, _ in self.capabilities), self.examples) if said]
 
     @property
     def text(self) -> str:
-        """All that a classifier reads."""
+        """Everything about the agent that a classifier reads."""
         said = [f"{self.name}: {self.description}"]
         if self.capabilities:
             said.append("Can do: " + ", ".join(text for text, _ in self.capabilities))
@@ -64,9 +64,9 @@ USABLE = Select(usable, user=IntegerField())
 
 
 def profiles_for(user: Any) -> list[Profile]:
-    """The published agents this person can use, nearest owner first where names are equal.
+    """The published agents that this user can use, nearest owner first among equal names.
 
-    One query when all are kept.
+    One query when all profiles are cached.
     """
     nearest: dict[str, tuple[int, str]] = {}
     for pk, name, live_hash in USABLE.all(user=user.pk) if user.is_authenticated else []:

@@ -1,6 +1,6 @@
-"""Which agent gets a message, and why.
+"""Chooses the agent for a message, and explains the choice.
 
-Named → the session's → capability → classifier → embeddings → words → nobody.
+Order: named agent → agent of the session → capability → classifier → embeddings → words → none.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,9 +16,9 @@ from plumbing.prepared import Select
 from . import classifier, embeddings, matching
 from .profiles import Profile, profiles_for
 
-SHOWN = 5  # candidates that a decision keeps
-WORDS = 6  # shared words that a reason names
-REASON = 500  # characters of a reason that are kept
+SHOWN = 5  # candidates kept with a decision
+WORDS = 6  # shared words quoted in a reason
+REASON = 500  # longest reason, in characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A decision. `agent` None means that nobody fits, which is an answer."""
+    """A decision. `agent` None means that no agent fits, which is a valid outcome."""
 
     agent: Agent | None
     method: str
@@ -40,7 +40,9 @@ class Route:
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """{"agent": its name or None, "method", "reason", "candidates": [{"agent", "score", "reason"}]}."""
+        """{"agent": its name or None, "method", "reason", "candidates": [{"agent", "score",
+        "reason"}]}.
+        """
         return {
             "agent": self.agent.name if self.agent else None,
             "method": self.method,
@@ -50,7 +52,7 @@ class Route:
 
 
 class Figure(Protocol):
-    """How an agent has done lately; runs know it and pass it in."""
+    """Recent track records of agents; supplied by `runs`."""
 
     @property
     def success_rate(self) -> float: ...
@@ -71,10 +73,10 @@ def route(
     methods: Sequence[str] | None = None,
     purse: classifier.Purse | None = None,
 ) -> Route:
-    """Choose among the published agents this person can see.
+    """Choose among the published agents that this user can see.
 
-    Raises NotFound where `explicit` names nobody. `methods` leaves out others (benchmarks). `purse` pays for asking a
-    model; where it is empty, none is asked.
+    Raises NotFound if `explicit` names no such agent. `methods` limits the methods (for
+    benchmarks). `purse` pays for asking a model; if it is empty, no model is asked.
     """
     if explicit is not None:
         return named(user, explicit)
@@ -106,7 +108,9 @@ def decide(
     methods: Sequence[str] | None = None,
     purse: classifier.Purse | None = None,
 ) -> Decision:
-    """The first method that is sure decides; what the last one considered is kept in any case."""
+    """The first method that is sure decides; the candidates of the last method are recorded in any
+    case.
+    """
     considered: list[Candidate] = []
     asker = Asker(user, purse)
     for method, ask in METHODS.items():
@@ -114,19 +118,19 @@ def decide(
             continue
         found = ask(profiles, text, asker)
         if found is None:
-            continue  # not configured, or out of order
+            continue  # not configured, or failing
         considered = found.candidates or considered
         winners = tie_break(found.winners, track_record)
         if winners:
             return Decision(winners[0], method, considered[:SHOWN], reason_for(winners, found))
         if found.is_final:
             return Decision(None, method, considered[:SHOWN], found.reason)
-    return Decision(None, "nobody", considered[:SHOWN], "No agent fits this message well enough; name one.")
+    return Decision(None, "nobody", considered[:SHOWN], "No agent fits this message well enough; name an agent.")
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants to know, and what pays for asking a model."""
+    """The user who asks, and what pays for asking a model."""
 
     user: Any
     purse: classifier.Purse | None = None
@@ -134,7 +138,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a method says: equally good winners (none: it is not sure), and whom it considered."""
+    """The result of a method: equally good winners (none if it is not sure), and the candidates."""
 
     winners: list[Profile]
     candidates: list[Candidate]
@@ -143,7 +147,9 @@ class Found:
 
 
 def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
-    """The agents that have a capability whose words all stand in the message; the longest capability wins."""
+    """Agents that have a capability whose words all occur in the message; the longest capability
+    wins.
+    """
     hits = matching.capability_hits(profiles, text)
     best = max((len(words) for _, _, words in hits), default=0)
     winners = [(profile, capability) for profile, capability, words in hits if len(words) == best]
@@ -159,18 +165,18 @@ def what_it_can(profile: Profile, winners: Sequence[tuple[Profile, str]]) -> str
 
 
 def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
-    """What the configured model says; its "nobody" is final."""
+    """The answer of the configured model; its "nobody" is final."""
     shown_to_it = matching.shortlist(profiles, text, classifier.AT_MOST)
     verdict = classifier.classify(asker.user, text, shown_to_it, asker.purse)
     if verdict is None:
         return None
     chosen = [profile for profile in profiles if profile.name == verdict.agent]
     shown = [Candidate(verdict.agent, verdict.confidence, verdict.reason)] if chosen else []
-    return Found(chosen, shown, verdict.reason or "the model says that nobody fits", is_final=True)
+    return Found(chosen, shown, verdict.reason or "the model found no fitting agent", is_final=True)
 
 
 def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
-    """The nearest agent, where an embedding model is configured and it is near enough."""
+    """The nearest agent, if an embedding model is configured and the distance is small enough."""
     ranked = embeddings.ranked(asker.user, text, profiles)
     if ranked is None:
         return None
@@ -179,7 +185,7 @@ def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Found
 
 
 def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Found | None:
-    """The agent whose description shares the most telling words, if it stands out."""
+    """The agent whose description shares the most distinctive words, if it leads clearly."""
     ranked = matching.ranked(profiles, text)
     shown = [
         Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words[:WORDS])}"[:REASON])
@@ -208,7 +214,9 @@ def named(user: Any, explicit: Agent | str) -> Route:
 
 
 def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[Profile]:
-    """Equally good ones by how they have done lately, then by name, so that the same message goes the same way."""
+    """Orders equally good agents by track record, then by name, so that the same message is routed
+    the same way.
+    """
     if len(winners) < 2:
         return winners
     figures = track_record([profile.id for profile in winners]) if track_record else {}
@@ -235,8 +243,10 @@ CHOSEN = Select(
 
 
 def route_to(profile: Profile, method: str, candidates: list[Candidate], reason: str) -> Route:
-    """The chosen agent; nobody where it was deleted or switched off a moment ago."""
+    """The chosen agent; None if it was deleted or switched off a moment ago."""
     agent = CHOSEN.first(agent=profile.id)
     if agent is None:
-        return Route(None, "nobody", candidates, f"“{profile.name}” was chosen, and is gone or switched off since.")
+        return Route(
+            None, "nobody", candidates, f"“{profile.name}” was chosen but has been deleted or switched off since."
+        )
     return Route(agent, method, candidates, reason[:REASON])

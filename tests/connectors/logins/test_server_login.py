@@ -186,11 +186,11 @@ def test_a_clients_secret_is_not_sent_to_the_server_itself(alice, alice_api, fak
     [
         ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
         ({"code_challenge_methods_supported": None}, "PKCE"),
-        ({"issuer": "https://elsewhere.example"}, "calls itself"),
+        ({"issuer": "https://elsewhere.example"}, "identifies itself"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint"),
         ({"authorization_endpoint": "http://93.184.216.34/login"}, "TLS"),
         ({"token_endpoint": "https://10.0.0.1/token"}, "private"),
-        ({"token_endpoint": None}, "no place to log in"),
+        ({"token_endpoint": None}, "not name an authorization endpoint"),
         ({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "private_key_jwt"),
     ],
 )
@@ -322,7 +322,7 @@ def test_an_outage_of_the_server_does_not_end_its_login(alice, linked, fake):
 
 def test_a_permission_that_is_missing_is_asked_for_at_the_next_login(alice, alice_api, linked, fake):
     fake.lacks = "notes:write"
-    with pytest.raises(ToolFailed, match="does not allow") as failure:
+    with pytest.raises(ToolFailed, match="does not grant") as failure:
         call(alice, text="hello")
     assert failure.value.code == "reconnect_needed" and fake.called == 0
     assert begin(alice_api, linked)["scope"] == "notes offline_access notes:write"

@@ -117,7 +117,7 @@ def test_it_says_when_a_tool_failed(live):
 
 def test_it_says_when_nothing_fits(live):
     reply = live.reply(user("Sing me a song about rivers"))
-    assert reply.tool_calls == () and "No tool fits" in reply.text and "no language model" in reply.text
+    assert reply.tool_calls == () and "No tool matches" in reply.text and "no language model" in reply.text
 
 
 def test_it_does_not_call_without_what_the_schema_requires(live):

@@ -233,4 +233,4 @@ def test_a_capability_nobody_has_is_said(alice, crew):
 
 def test_nobody_delegates_to_itself(alice, crew):
     found = delegation.for_capability(alice, "recipes", "Soup", excluding=[crew["cook"].pk])
-    assert found.agent is None and "already at work" in found.reason
+    assert found.agent is None and "already working" in found.reason
