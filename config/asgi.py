@@ -12,6 +12,7 @@ from django.urls import re_path  # noqa: E402
 
 from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
+from config.proxies import RealAddress  # noqa: E402
 from devices.consumers import DeviceConsumer  # noqa: E402
 from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
 from runs.api.consumers import NowhereConsumer  # noqa: E402
@@ -31,4 +32,4 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     await (devices if scope["path"] == DEVICE_PATH else people)(scope, receive, send)
 
 
-application = ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.checked(sockets)})
+application = RealAddress(ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.checked(sockets)}))

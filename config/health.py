@@ -16,6 +16,7 @@ from runs.figures import metrics
 SELF_TEST = "def main(a, b):\n    return a + b\n"
 SELF_TEST_HOLDS_S = 10.0
 LOOPBACK = {"127.0.0.1", "::1"}
+FORWARDED = {"x-forwarded-for", "x-real-ip", "forwarded", "via"}  # what proxies add
 last_self_test: tuple[float, str] = (0.0, "never run")
 
 
@@ -76,7 +77,7 @@ def test_sandbox() -> str:
 
 def may_read_metrics(request: HttpRequest) -> bool:
     """Behind a proxy every caller comes from loopback, so a forwarded request needs the key."""
-    direct = "X-Forwarded-For" not in request.headers
+    direct = not FORWARDED & {name.lower() for name in request.headers}
     if direct and request.META.get("REMOTE_ADDR") in LOOPBACK and settings.METRICS_ON_LOOPBACK:
         return True
     scheme, _, presented = request.headers.get("Authorization", "").partition(" ")

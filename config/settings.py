@@ -110,6 +110,8 @@ if env.bool("MUSTER_BEHIND_TLS", default=False):
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
+# Addresses or networks of proxies in front of us: only what they send as X-Forwarded-For is believed.
+TRUSTED_PROXIES = env.list("MUSTER_TRUSTED_PROXIES", default=[])
 METRICS_ON_LOOPBACK = env.bool("MUSTER_METRICS_ON_LOOPBACK", default=True)  # /metrics without a key, from this machine
 
 LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)  # one log line a request
@@ -299,6 +301,8 @@ APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")  # what th
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always ask, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # raw model requests and responses on the model call's row
 MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # requests a server process lets wait at once; more answer 503
+MAX_STREAMS = env.int("MUSTER_MAX_STREAMS", default=500)  # event streams and sockets of one person in a server process
+MAX_WEBHOOKS = env.int("MUSTER_MAX_WEBHOOKS", default=50)  # webhooks of one person
 # Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
 PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
 

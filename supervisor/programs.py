@@ -27,6 +27,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
     from twisted.internet import reactor  # isort: skip
 
+    from .bodies import limit_bodies
     from .frames import speak_shortly
 
     gc.set_threshold(*GARBAGE)
@@ -46,6 +47,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     def adopt() -> None:
         spare_twisted(server)
         speak_shortly(server.ws_factory)
+        limit_bodies(server.http_factory)
         reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
         notify()
 

@@ -29,7 +29,7 @@ from .chain_serializers import (
     StepRunSerializer,
     WholeChainVersionSerializer,
 )
-from .messages import IDEMPOTENCY, PREFER, idempotency_key, place_to_wait
+from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
 from .serializers import RunSerializer
 
 NEW_CHAIN = OpenApiExample(
@@ -116,10 +116,10 @@ class ChainViewSet(GrantedViewSet):
         wait = 0 if "respond-async" in request.headers.get("Prefer", "") else body.get("wait", 0)
         if not wait:
             return as_run(self.begin(request, chain, body), 202)
-        with place_to_wait():
+        with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             run = self.begin(request, chain, body)
-            ended = waiting.wait_for_end(run.pk, wait)
+            ended = waiting.wait_for_end(run.pk, wait, place)
         return as_run(run, 200 if ended else 202)
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:

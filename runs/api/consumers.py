@@ -7,8 +7,9 @@ from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
 
-from agents.exceptions import Invalid, MusterError, NotFound
+from agents.exceptions import Invalid, MusterError, NotFound, RateLimited
 from agents.http import parsers, throttles
 from agents.models import ApiKey
 from agents.models.key import DECIDE
@@ -16,6 +17,7 @@ from plumbing.threads import in_thread
 from runs.calls import approvals
 from runs.events import stream
 from runs.events.feed import FeedBroken
+from runs.events.places import STREAMS
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, Run, Session
@@ -31,6 +33,7 @@ class Authenticated(AsyncJsonWebsocketConsumer):
     user: Any = None
     key: ApiKey | None = None
     is_admitted = False
+    is_counted = False
 
     async def connect(self) -> None:
         """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
@@ -58,7 +61,16 @@ class Authenticated(AsyncJsonWebsocketConsumer):
             return UNKNOWN, "Send an API key in the Authorization header, or log in."
         if not self.may(self.needs):
             return FORBIDDEN, f"This key lacks the scope {self.needs}."
-        return await self.counted() or await self.begin()
+        return await self.counted() or self.enter() or await self.begin()
+
+    def enter(self) -> tuple[int, str] | None:
+        """One person's open sockets are counted here, with their streams."""
+        try:
+            STREAMS.enter(self.user.pk, settings.MAX_STREAMS)
+        except RateLimited as error:
+            return TOO_MANY, str(error)
+        self.is_counted = True
+        return None
 
     async def counted(self) -> tuple[int, str] | None:
         """Handshakes and frames count as requests do: None while they are within the limits."""
@@ -74,6 +86,9 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         return self.key is None or self.key.allows(scope)
 
     async def disconnect(self, code: int) -> None:
+        if self.is_counted:
+            STREAMS.leave(self.user.pk)
+            self.is_counted = False
         for follower in self.followers:
             follower.cancel()
 

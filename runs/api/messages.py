@@ -1,7 +1,6 @@
 """Messages, runs, sessions, approvals over HTTP."""
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
-from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.exceptions import Invalid, NotFound
 from agents.http.pagination import Cursor
 from agents.http.viewsets import kept, read
 from agents.models import ApiKey
@@ -24,6 +23,7 @@ from agents.models.key import DECIDE
 from devices.models import Device
 from runs.calls import approvals, routing
 from runs.events import stream, waiting
+from runs.events.places import STREAMS, Places
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, RouteDecision, Run, RunEvent, Session, ToolCallRecord
@@ -45,7 +45,7 @@ from .serializers import (
 )
 
 DEFAULT_WAIT_S = 60.0
-WAITS = threading.BoundedSemaphore(settings.MAX_WAITS)
+WAITS = Places(settings.MAX_WAITS)  # a thread is held while a request waits; there are only so many
 RUN_JOINS = ("agent", "version", "chain_version__chain")
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
@@ -59,19 +59,6 @@ SSE = {
     "type": "object", "description": "One of the events.",
     "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
 }  # fmt: skip
-
-
-@contextmanager
-def place_to_wait() -> Iterator[None]:
-    """A thread is held while a request waits; there are only so many."""
-    if not WAITS.acquire(blocking=False):
-        raise Unavailable(
-            "Too many requests wait here.", hint="Send `Prefer: respond-async` and poll.", headers={"Retry-After": "1"}
-        )
-    try:
-        yield
-    finally:
-        WAITS.release()
 
 
 class StreamOrJson(DefaultContentNegotiation):
@@ -105,13 +92,14 @@ class MessagesView(APIView):
     def process(self, request: Any, name: str | None) -> Any:
         body = read(SendSerializer, request)
         if wants_stream(request):
-            return streamed(self.accept(request, body, name), request)
+            with stream_for(request.user) as respond:
+                return respond(streamed(self.accept(request, body, name), request))
         if "respond-async" in request.headers.get("Prefer", ""):
             return self.accepted(self.accept(request, body, name))
-        with place_to_wait():
+        with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             taken = self.accept(request, body, name)
-            ended = waiting.wait_for_end(taken.run.pk, body.get("wait", DEFAULT_WAIT_S))
+            ended = waiting.wait_for_end(taken.run.pk, body.get("wait", DEFAULT_WAIT_S), place)
         return self.answered(taken, ended) if ended else self.accepted(taken)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
@@ -234,6 +222,23 @@ def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
     return response
 
 
+@contextmanager
+def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
+    """A person's stream is counted from here until its response is closed. Raises RateLimited."""
+    STREAMS.enter(user.pk, settings.MAX_STREAMS)
+    closers: list[Callable[[], None]] = [lambda: STREAMS.leave(user.pk)]
+
+    def respond(response: StreamingHttpResponse) -> StreamingHttpResponse:
+        response._resource_closers.append(closers.pop())  # type: ignore[attr-defined]
+        return response
+
+    try:
+        yield respond
+    finally:
+        for close in closers:  # no response was made
+            close()
+
+
 def event_stream(run: Run, after: int) -> StreamingHttpResponse:
     """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
     content = stream.as_sse(stream.in_batches(run, after=after))
@@ -281,7 +286,10 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
         """Events as they happen, from a cursor on, until run.finished."""
         run, after = self.get_object(), cursor_of(request)
-        return Response(status=204) if run.finished_at and after >= run.last_event else event_stream(run, after)
+        if run.finished_at and after >= run.last_event:
+            return Response(status=204)
+        with stream_for(request.user) as respond:
+            return respond(event_stream(run, after))
 
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
     def cancel(self, request: Any, pk: Any = None) -> Response:

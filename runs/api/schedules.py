@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -11,7 +12,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.exceptions import Invalid, NotFound, TooLarge
+from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
 from agents.http.viewsets import Audited, NamedViewSet, refusals
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
@@ -201,6 +202,9 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
+        if Webhook.objects.filter(owner=self.request.user).count() >= settings.MAX_WEBHOOKS:
+            hint = "Delete some; one webhook can be told of many kinds of events."
+            raise Conflict(f"You have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):
             self.audit("created", serializer.save(owner=self.request.user))
 

@@ -18,6 +18,7 @@ from runs.models import Approval, Run
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 RECENT = timedelta(minutes=5)
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # a caller may send any other word
 REQUESTS = Counter("muster_http_requests", "Requests answered.", ["method", "route", "status"])
 SECONDS = Histogram(
     "muster_http_request_seconds",
@@ -28,7 +29,7 @@ SECONDS = Histogram(
 
 
 def observe_request(method: str, route: str, status: int, seconds: float) -> None:
-    REQUESTS.labels(method, route, str(status)).inc()
+    REQUESTS.labels(method if method in METHODS else "other", route, str(status)).inc()
     SECONDS.labels(route).observe(seconds)
 
 

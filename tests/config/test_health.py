@@ -71,3 +71,17 @@ def test_it_is_not_ready_without_a_sandbox_and_says_why(client, db, monkeypatch)
 
     assert answer.status_code == 503
     assert answer.json()["checks"]["sandbox"] == "a test function ended with refused: the boundary does not hold"
+
+
+@pytest.mark.parametrize("header", ["HTTP_X_REAL_IP", "HTTP_FORWARDED", "HTTP_VIA"])
+def test_metrics_behind_any_proxy_need_a_key(client, db, header):
+    assert client.get("/metrics", **{header: "1.1 proxy"}).status_code == 403
+
+
+def test_words_that_a_caller_makes_up_are_no_labels_of_metrics(client, db):
+    client.generic("MADEUP", "/healthz")
+    client.get("/no/such/path/3141")
+
+    text = client.get("/metrics").content.decode()
+
+    assert "MADEUP" not in text and "3141" not in text and 'method="other"' in text

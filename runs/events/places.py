@@ -1,0 +1,92 @@
+"""How many requests may wait at once, how many streams a person may have open. Counted in each server process."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agents.exceptions import RateLimited, Unavailable
+
+
+class Place:
+    """Where one request waits. A dismissed one answers with what is known now, so that somebody else may wait."""
+
+    def __init__(self) -> None:
+        self.is_dismissed = False
+        self.wake: Callable[[], None] = lambda: None
+
+    def dismiss(self) -> None:
+        self.is_dismissed = True
+        self.wake()
+
+
+class Places:
+    """So many requests may wait at once. When all places are taken, whoever has most of them gives one up."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.lock = threading.Lock()
+        self.taken: dict[int, list[Place]] = {}
+
+    @contextmanager
+    def take(self, person: int) -> Iterator[Place]:
+        """Raises Unavailable where this person has no fewer places than anybody else."""
+        place = self.enter(person)
+        try:
+            yield place
+        finally:
+            self.leave(person, place)
+
+    def enter(self, person: int) -> Place:
+        with self.lock:
+            if sum(map(len, self.taken.values())) >= self.number and not self.make_room(person):
+                hint = "Send `Prefer: respond-async` and poll."
+                raise Unavailable("Too many requests wait here.", hint=hint, headers={"Retry-After": "1"})
+            place = Place()
+            self.taken.setdefault(person, []).append(place)
+            return place
+
+    def make_room(self, person: int) -> bool:
+        """Dismiss the oldest of those who have more places than this person would have."""
+        most = max(self.taken, key=lambda one: len(self.taken[one]), default=person)
+        if len(self.taken.get(most, ())) <= len(self.taken.get(person, ())) + 1:
+            return False
+        self.taken[most].pop(0).dismiss()
+        return True
+
+    def leave(self, person: int, place: Place) -> None:
+        with self.lock:
+            places = self.taken.get(person, [])
+            if place in places:
+                places.remove(place)
+            if not places:
+                self.taken.pop(person, None)
+
+
+class Streams:
+    """Event streams and sockets that each person has open."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: Counter[int] = Counter()
+
+    def enter(self, person: int, most: int) -> None:
+        """Raises RateLimited."""
+        with self.lock:
+            if self.open[person] >= most:
+                raise RateLimited(
+                    f"You have {most} streams and sockets open here.",
+                    code="too_many_streams",
+                    hint="Close one. A session's socket carries the events of all its runs.",
+                    headers={"Retry-After": "5"},
+                )
+            self.open[person] += 1
+
+    def leave(self, person: int) -> None:
+        with self.lock:
+            self.open[person] -= 1
+            if self.open[person] <= 0:
+                del self.open[person]
+
+
+STREAMS = Streams()
