@@ -3,6 +3,7 @@
 The tick sends and starts them; neither an event without its delivery nor a delivery without its event can be left over.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -23,7 +24,7 @@ TOLD = frozenset(
 NOTICES = frozenset(["schedule.paused"])
 
 
-def tells(entries: list[tuple[str, dict[str, Any]]]) -> bool:
+def tells(entries: Sequence[tuple[str, dict[str, Any]]]) -> bool:
     """Is anything among these events that a webhook or a trigger may want to hear?"""
     return any(type in TOLD for type, _ in entries)
 
@@ -41,7 +42,7 @@ HEARD = Select(
 )
 
 
-def put(run: Run, entries: list[tuple[str, dict[str, Any]]]) -> None:
+def put(run: Run, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Deliveries and firings for these events of a run whose person has a webhook or a trigger (HEARD)."""
     told = [(type, data) for type, data in entries if type in TOLD]
     queue_events(run, told)

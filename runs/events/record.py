@@ -97,7 +97,7 @@ def record_with(
 
     The answers to what is asked; None, and nothing written, where it does not. Must be called in a transaction.
     """
-    heard = [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
+    heard = heard_by(run, entries)
     taken = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard])
     if taken is None:
         return None
@@ -106,7 +106,28 @@ def record_with(
     return list(map(bool, answers))
 
 
-def write(run: Run, entries: list[Entry], last: int, *, is_heard: bool) -> None:
+def heard_by(run: Run, entries: Sequence[Entry]) -> list[Question]:
+    return [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
+
+
+def change(
+    run: Run,
+    status: str,
+    entries: Sequence[Entry] = (),
+    *,
+    where: dict[str, Any] | None = None,
+    asking: Sequence[Question] = (),
+    **values: Any,
+) -> list[bool] | None:
+    """`Run.change` together with the events that tell of it. Must be called in a transaction."""
+    heard = heard_by(run, entries)
+    answers = run.change(status, where=where, numbers=len(entries), asking=[*asking, *heard], **values)
+    if answers is not None:
+        write(run, entries, run.last_event, is_heard=bool(heard and answers.pop()))
+    return answers
+
+
+def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> None:
     """Insert events whose numbers, up to `last`, are taken, and what `is_heard` by others; broadcast on commit."""
     unknown = [type for type, _ in entries if type not in TYPES]
     if unknown:

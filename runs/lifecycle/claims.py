@@ -6,15 +6,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Case, Exists, F, OuterRef, When
-from django.db.models.functions import Coalesce
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from plumbing.prepared import Select, Update
+from plumbing.prepared import Select
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run
-from runs.models.run import Seen
+from runs.models.run import TAKE, Seen
 
 from . import budgets
 from .leases import worker_name
@@ -64,32 +63,6 @@ def seen(run: Any) -> Seen:
     )
 
 
-TAKE = Update(
-    lambda at: (
-        Run.objects.filter(pk=at.run).claimable(at.now),
-        {
-            "claimed_from": F("status"),
-            "crashes": Case(
-                When(status=Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
-                default=F("crashes"),
-                output_field=models.IntegerField(),
-            ),
-            "status": Status.RUNNING,
-            "waiting_for": "",
-            "wake_at": None,
-            "lease_owner": at.worker,
-            "lease_expires_at": at.until,
-            "attempt": F("attempt") + 1,
-            "last_event": F("last_event") + at.numbers,
-            "started_at": Coalesce("started_at", at.now),
-        },
-    ),
-    run=models.UUIDField(),
-    worker=models.CharField(),
-    now=models.DateTimeField(),
-    until=models.DateTimeField(),
-    numbers=models.IntegerField(),
-)
 PRINCIPAL, AGENT = OuterRef("principal_id"), OuterRef("agent_id")
 TAKEN = Select(
     lambda at: (

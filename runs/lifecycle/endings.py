@@ -42,9 +42,9 @@ def finish(
     for name, value in values.items():
         setattr(run, name, value)
     entries = [*(told or []), ("run.finished", summary_of(run, reply))]
-    where = lease.conditions() if lease else {"status": tuple(map(str, Run.LIVE))}
+    where = lease.conditions() if lease else None
     asked = [device_calls.WORKED_FOR.any(run=run.pk)]
-    answers = events.record_with(run, entries, where=where, values=values, asking=asked)
+    answers = events.change(run, **values, entries=entries, where=where, asking=asked)
     if answers is None:
         for name, value in before.items():
             setattr(run, name, value)
@@ -174,7 +174,8 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
     if waiting_for:
         waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
-    if not waiting.update(status=Status.QUEUED, wake_at=None, queued_at=timezone.now()):
+    run, now = waiting.first(), timezone.now()
+    if run is None or run.change(Status.QUEUED, where={"status": Status.WAITING}, wake_at=None, queued_at=now) is None:
         return False
     queue.enqueue(run_id)
     return True
@@ -184,8 +185,12 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
 def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
     """Let go of the worker. What the run waits for may have come meanwhile: the caller checks after this."""
     wake_at = min(filter(None, [until, run.deadline]), default=None)
-    lease.write(
-        status=Status.WAITING,
+    until_text = events.rfc3339(wake_at) if wake_at else None
+    changed = events.change(
+        run,
+        Status.WAITING,
+        [("run.waiting", {"waiting_for": waiting_for, "until": until_text})],
+        where=lease.conditions(),
         waiting_for=waiting_for,
         wake_at=wake_at,
         lease_owner="",
@@ -196,9 +201,8 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
         cost=run.cost,
         **untrusted(run),
     )
-    run.status, run.waiting_for = Status.WAITING, waiting_for
-    until_text = events.rfc3339(wake_at) if wake_at else None
-    events.record(run, "run.waiting", {"waiting_for": waiting_for, "until": until_text})
+    if changed is None:
+        raise LeaseLost(str(run.pk))
 
 
 @transaction.atomic
@@ -238,6 +242,6 @@ def session_is_busy(session: Session) -> Run | None:
     return Run.objects.filter(session=session).live().order_by("-id").first()
 
 
-def untrusted(run: Run) -> dict[str, bool]:
+def untrusted(run: Run) -> dict[str, Any]:
     """The mark as a column to write. It is only ever set: another worker may have set it since this row was read."""
     return {"has_untrusted": True} if run.has_untrusted else {}

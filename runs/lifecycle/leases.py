@@ -56,7 +56,7 @@ class Lease:
 
     def conditions(self) -> dict[str, Any]:
         """The same as columns, for a statement that does more than an update."""
-        return {"lease_owner": self.owner, "attempt": self.attempt, "status": str(Run.Status.RUNNING)}
+        return {"lease_owner": self.owner, "attempt": self.attempt, "status": Run.Status.RUNNING}
 
     def write(self, **fields: Any) -> None:
         if not self.rows().update(**fields):

@@ -33,9 +33,13 @@ def take_numbers(
         set_parameters.append(field.get_db_prep_save(value, db))
     tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, db)]
     for name, value in (where or {}).items():
-        options = value if isinstance(value, tuple) else (value,)
-        tests.append(f"{quote(name)} IN ({', '.join(['%s'] * len(options))})")
-        test_parameters.extend(options)
+        field = model._meta.get_field(name)
+        options = [field.get_db_prep_value(one, db) for one in (value if isinstance(value, tuple) else (value,))]
+        if value is None:
+            tests.append(f"{quote(field.column)} IS NULL")
+        else:
+            tests.append(f"{quote(field.column)} IN ({', '.join(['%s'] * len(options))})")
+            test_parameters.extend(options)
     told = [quote(column), *(question for question, _ in asking)]
     told_parameters = [parameter for _, parameters in asking for parameter in parameters]
     sql = (  # names come from the models, values are parameters

@@ -1,18 +1,22 @@
 """Run: one piece of work. Its rows are its whole state."""
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, F, Q, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
+from plumbing.prepared import Question, Update
 
+from .numbers import take_numbers
 from .session import Session
 
 
@@ -28,6 +32,11 @@ class RunQuerySet(models.QuerySet):
         queued = Q(status=Run.Status.QUEUED, after=None)
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.external
         return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+
+    def update(self, **values: Any) -> int:
+        if "status" in values:
+            raise TypeError("a run's status is changed by Run.change alone")
+        return super().update(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,31 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"run {self.id} ({self.status})"
 
+    def change(
+        self,
+        status: str,
+        *,
+        where: dict[str, Any] | None = None,
+        numbers: int = 0,
+        asking: Sequence[Question] = (),
+        **values: Any,
+    ) -> list[bool] | None:
+        """The one place where a run's status changes, but for the claim of a worker (TAKE, below).
+
+        One conditional statement: `where` must hold, by default that the run has not ended; `values` are set beside
+        the status and `numbers` event numbers are taken (`events.change` writes those events). Returns the answers to
+        what is asked, or None where nothing was changed.
+        """
+        conditions = where or {"status": Run.LIVE}
+        values = {"status": status, **values}
+        taken = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
+        if taken is None:
+            return None
+        self.last_event, *answers = map(int, taken)
+        for name, value in values.items():
+            setattr(self, name, value)
+        return list(map(bool, answers))
+
     @property
     def is_done(self) -> bool:
         return self.status in Run.DONE
@@ -171,6 +205,34 @@ class Run(models.Model):
     @property
     def root_pk(self) -> uuid.UUID:
         return self.root_id or self.pk
+
+
+TAKE = Update(
+    lambda at: (
+        Run.objects.filter(pk=at.run).claimable(at.now),
+        {
+            "claimed_from": F("status"),
+            "crashes": Case(
+                When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
+                default=F("crashes"),
+                output_field=models.IntegerField(),
+            ),
+            "status": Run.Status.RUNNING,
+            "waiting_for": "",
+            "wake_at": None,
+            "lease_owner": at.worker,
+            "lease_expires_at": at.until,
+            "attempt": F("attempt") + 1,
+            "last_event": F("last_event") + at.numbers,
+            "started_at": Coalesce("started_at", at.now),
+        },
+    ),
+    run=models.UUIDField(),
+    worker=models.CharField(),
+    now=models.DateTimeField(),
+    until=models.DateTimeField(),
+    numbers=models.IntegerField(),
+)
 
 
 class RunValue(models.Model):

@@ -11,8 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents import schema
@@ -76,21 +74,22 @@ def end_if_overdrawn(run: Run) -> None:
 
 @transaction.atomic
 def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
-    token, now = secrets.token_urlsafe(24), timezone.now()
-    won = Run.objects.filter(pk=run.pk, status=Status.QUEUED, after=None).update(
-        claimed_from=F("status"),
-        status=Status.RUNNING,
+    token, now, attempt = secrets.token_urlsafe(24), timezone.now(), run.attempt + 1
+    type = "run.started" if attempt == 1 else "run.recovered"
+    won = events.change(
+        run,
+        Status.RUNNING,
+        [(type, {"attempt": attempt, "executor": executor})],
+        where={"status": Status.QUEUED, "after": None, "attempt": run.attempt},
+        claimed_from=Status.QUEUED,
         lease_owner=owner_of(token),
         lease_expires_at=now + lease_of(lease_s),
-        attempt=F("attempt") + 1,
-        started_at=Coalesce("started_at", now),
+        attempt=attempt,
+        started_at=run.started_at or now,
         metadata={**run.metadata, "executor": executor},
     )
-    if not won:
+    if won is None:
         raise NotClaimable(f"Run {run.pk} is already claimed.", hint="It is free again when its claimant falls silent.")
-    run.refresh_from_db()
-    type = "run.started" if run.attempt == 1 else "run.recovered"
-    events.record(run, type, {"attempt": run.attempt, "executor": executor})
     return Claim(run, token)
 
 
@@ -149,14 +148,12 @@ def release_vanished(now: datetime) -> int:
 
 @transaction.atomic
 def release_if_vanished(run: Run, now: datetime) -> bool:
-    silent = Run.objects.filter(
-        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now
-    )
-    if not silent.update(
-        status=Status.QUEUED, lease_owner="", lease_expires_at=None, queued_at=now, crashes=F("crashes") + 1
-    ):
+    if run.status != Status.RUNNING or run.lease_expires_at is None or run.lease_expires_at >= now:
         return False
-    run.refresh_from_db()
+    same = {"status": Status.RUNNING, "lease_owner": run.lease_owner, "lease_expires_at": run.lease_expires_at}
+    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": now, "crashes": run.crashes + 1}
+    if run.change(Status.QUEUED, where=same, **freed) is None:
+        return False
     if run.cancel_requested_at:
         endings.finish(run, Status.CANCELLED, error=endings.cancelled_error(run))
     elif run.deadline and run.deadline <= now:

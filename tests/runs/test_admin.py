@@ -26,7 +26,7 @@ def decision(alice, agent):
 @pytest.fixture
 def worker_row(alice, agent, decision):
     agent.refresh_from_db()
-    Run.objects.update(status="running", lease_owner="box:7", started_at=timezone.now())
+    Run._base_manager.update(status="running", lease_owner="box:7", started_at=timezone.now())
     now = timezone.now()
     return Worker.objects.create(
         name="box:7", started_at=now, seen_at=now, runs=1, loaded=[agent.live_hash, "older-hash"]

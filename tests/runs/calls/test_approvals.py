@@ -71,7 +71,7 @@ def test_a_second_answer_is_a_conflict_that_says_what_was_decided(alice_api, wor
 
 def test_an_answer_to_a_run_that_is_being_stopped_is_a_conflict(alice, asked, functions):
     """A worker still holds it: it was told to stop, and has not ended yet."""
-    Run.objects.update(status="running", lease_expires_at=timezone.now() + timedelta(seconds=30))
+    Run._base_manager.update(status="running", lease_expires_at=timezone.now() + timedelta(seconds=30))
     endings.cancel(Run.objects.get(), by=alice)
     with pytest.raises(AlreadyDecided, match="its run was stopped"):
         approvals.decide(Approval.objects.select_related("run").get(), "approve", by=alice)

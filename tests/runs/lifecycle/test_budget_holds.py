@@ -171,7 +171,7 @@ def test_the_tick_gives_back_what_a_vanished_worker_held(alice, agent):
     budgets.Watch(run).hold(lambda: bid_of(100, 100))
     recovery.tick()
     assert not nothing_is_held()  # it is at work
-    Run.objects.update(status="failed")
+    Run._base_manager.update(status="failed")
     recovery.tick()
     assert nothing_is_held()
 

@@ -113,7 +113,7 @@ def test_a_run_that_has_ended_takes_nothing_more(prepared, alice_api):
 
 def test_a_run_that_is_executed_here_cannot_be_claimed(worker, alice, alice_api, make_agent):
     run = worker.send_message(alice, "Hello", make_agent())
-    Run.objects.filter(pk=run.pk).update(status="queued")
+    Run._base_manager.filter(pk=run.pk).update(status="queued")
     assert claim(alice_api, run).json()["error"]["code"] == "not_claimable"
 
 
@@ -126,7 +126,7 @@ def test_a_used_up_budget_ends_it_before_it_is_claimed(prepared, alice, alice_ap
 
 def test_a_claim_ends_no_run_that_is_executed_here(worker, alice, alice_api, make_agent):
     run = worker.send_message(alice, "Hello", make_agent())
-    Run.objects.filter(pk=run.pk).update(status="queued")
+    Run._base_manager.filter(pk=run.pk).update(status="queued")
     Budget.objects.create(owner=alice, user=alice, period="day", max_runs=0)
     assert claim(alice_api, run).json()["error"]["code"] == "not_claimable"
     run.refresh_from_db()
