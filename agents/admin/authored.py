@@ -17,6 +17,7 @@ from unfold.widgets import (
     UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
+    UnfoldAdminURLInputWidget,
 )
 
 from agents.models import Agent, Provider, Tool, ToolGrant
@@ -32,6 +33,10 @@ SHARING = ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]})
 
 
 class ProviderForm(forms.ModelForm):
+    base_url = forms.URLField(
+        required=False, assume_scheme="https", label="Base URL", widget=UnfoldAdminURLInputWidget,
+        help_text=Provider._meta.get_field("base_url").help_text,
+    )  # fmt: skip
     api_key = forms.CharField(
         required=False, strip=True, label="API key", widget=UnfoldAdminPasswordWidget(render_value=False),
         help_text="Write-only: leave empty to keep the key that is stored.",

@@ -54,7 +54,9 @@ class NamedForm(forms.Form):
 class ProviderForm(NamedForm):
     model = Provider
     kind = forms.ChoiceField(choices=[choice for choice in Provider.Kind.choices if choice[0] != Provider.Kind.OFFLINE])
-    base_url = forms.URLField(required=False, label="Address", help_text="Only for a server of your own.")
+    base_url = forms.URLField(
+        required=False, assume_scheme="https", label="Address", help_text="Only for a server of your own."
+    )
     api_key = forms.CharField(required=False, max_length=2000, label="API key", widget=forms.PasswordInput)
 
     def save(self) -> str:
