@@ -7,7 +7,11 @@ from typing import Any, Literal
 
 import yaml
 
+from plumbing import apart
+
 CONTEXT = 3  # unchanged lines kept around a change
+SHORT = 40_000  # pairs of lines that may be compared in a serving process
+TOO_DIFFERENT = "The two differ in too many places to be compared line by line."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,20 @@ class Row:
 
 def side_by_side(old: str, new: str) -> list[Row]:
     """Rows of both texts beside each other; long unchanged stretches become one `skipped` row."""
+    if is_short(old, new):
+        return side_by_side_here(old, new)
+    try:
+        return [Row(**row) for row in apart.read("side_by_side", old, new)]
+    except apart.TooMuch:
+        return [Row("skipped", None, TOO_DIFFERENT, None, "")]
+
+
+def is_short(old: str, new: str) -> bool:
+    """Comparing takes the product of their lines where many lines are equal."""
+    return (old.count("\n") + 1) * (new.count("\n") + 1) <= SHORT
+
+
+def side_by_side_here(old: str, new: str) -> list[Row]:
     left, right = old.splitlines(), new.splitlines()
     rows: list[Row] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
@@ -54,6 +72,17 @@ def fold(rows: list[Row]) -> list[Row]:
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+    """The difference as `diff -u` shows it."""
+    if is_short(old, new):
+        return unified_here(old, new, old_name, new_name)
+    try:
+        text: str = apart.read("unified", old, new, old_name, new_name)
+    except apart.TooMuch:
+        return TOO_DIFFERENT
+    return text
+
+
+def unified_here(old: str, new: str, old_name: str, new_name: str) -> str:
     return "\n".join(unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
 
 

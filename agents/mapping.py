@@ -5,15 +5,18 @@ The scope is {"input", "steps": {key: {"output", "error", "errors", "status"}}, 
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
-import jmespath
+import jmespath.parser
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import Options, TreeInterpreter
 
+from plumbing import apart
+from plumbing.weighed import Weighed
+
 MAX_EXPRESSION = 2000  # characters
-MAX_WORK = 1_000_000  # visited nodes and copied elements of one evaluation
+SMALL_WORK = 20_000  # visited nodes, copied elements and characters of an evaluation in a serving process
+MAX_WORK = 1_000_000  # the same, in a process of its own
 MAX_ITEMS = 10_000  # of one for_each
 
 JSON = Any
@@ -28,8 +31,22 @@ class MappingError(ValueError):
         self.hint = hint
 
 
-@lru_cache(maxsize=4096)
+class Parser(jmespath.parser.Parser):  # type: ignore[misc]
+    """Without the library's own cache, which counts trees and does not weigh them."""
+
+    _CACHE: ClassVar[dict[str, Any]] = {}
+    _MAX_SIZE = 2
+
+
+trees: Weighed[str, dict[str, Any]] = Weighed(8 << 20)
+NODE_BYTES = 500  # of the tree, for each character at most
+
+
 def parsed(expression: str) -> dict[str, Any]:
+    return trees.get_or_make(expression, lambda: (parse(expression), 1000 + NODE_BYTES * len(expression)))
+
+
+def parse(expression: str) -> dict[str, Any]:
     """The syntax tree. Raises MappingError with the column that cannot be read."""
     if len(expression) > MAX_EXPRESSION:
         raise MappingError(
@@ -37,7 +54,7 @@ def parsed(expression: str) -> dict[str, Any]:
             code="invalid_expression",
         )
     try:
-        return jmespath.compile(expression).parsed
+        return Parser().parse(expression).parsed
     except (JMESPathError, RecursionError) as error:
         raise MappingError(
             f"`{expression}` is not JMESPath: {first_line(error)}",
@@ -50,17 +67,21 @@ def first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
+def too_much() -> MappingError:
+    return MappingError("The expression makes too much of its input.", code="too_much_work")
+
+
 class Bounded(TreeInterpreter):
     """Gives up when one evaluation visits or copies too much: `[@, @] | [@, @] | …` doubles with every bar."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         super().__init__(Options())
-        self.left = MAX_WORK
+        self.left = most
 
     def spend(self, amount: int) -> None:
         self.left -= amount
         if self.left < 0:
-            raise MappingError("The expression makes too much of its input.", code="too_much_work")
+            raise too_much()
 
     def visit(self, node: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         self.spend(1)
@@ -75,6 +96,20 @@ class Bounded(TreeInterpreter):
     def visit_multi_select_dict(self, node: dict[str, Any], value: Any) -> Any:
         return self.measured(super().visit_multi_select_dict(node, value))
 
+    def visit_function_expression(self, node: dict[str, Any], value: Any) -> Any:
+        """A function reads its arguments whole, and `join` and `to_string` make text as long as they are."""
+        arguments = [self.visit(child, value) for child in node["children"]]
+        self.measured(arguments)
+        return self.measured(self._functions.call_function(node["value"], arguments))
+
+    def visit_comparator(self, node: dict[str, Any], value: Any) -> Any:
+        """Two values that are compared are read as far as they are equal."""
+        left, right = (self.visit(child, value) for child in node["children"])
+        self.measured(left)
+        constant = {"type": "literal", "children": []}
+        sides = [{**constant, "value": left}, {**constant, "value": right}]
+        return super().visit_comparator({**node, "children": sides}, value)
+
     def measured(self, made: Any) -> Any:
         """What an expression builds is weighed to its leaves, so that shared branches cannot multiply unseen."""
         waiting = [made]
@@ -86,13 +121,32 @@ class Bounded(TreeInterpreter):
             elif isinstance(value, dict):
                 self.spend(len(value))
                 waiting.extend(value.values())
+            elif isinstance(value, str):
+                self.spend(len(value) // 16)
         return made
 
 
 def search(expression: str, scope: dict[str, JSON]) -> JSON:
-    """What the expression finds in the scope, None where it finds nothing. Raises MappingError."""
+    """What the expression finds in the scope, None where it finds nothing. Raises MappingError.
+
+    An evaluation that turns out to be long is done again in a process of its own.
+    """
     try:
-        return Bounded().visit(parsed(expression), scope)
+        return search_here(expression, scope, SMALL_WORK)
+    except MappingError as error:
+        if error.code != "too_much_work":
+            raise
+    try:
+        return apart.read("search", expression, scope)
+    except apart.TooMuch:
+        raise too_much() from None
+    except apart.Refused as refused:
+        raise MappingError(str(refused), code=refused.code, hint=refused.hint) from None
+
+
+def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -> JSON:
+    try:
+        return Bounded(most).visit(parsed(expression), scope)
     except (JMESPathError, RecursionError, TypeError) as error:
         raise MappingError(f"`{expression}`: {first_line(error)}", code="invalid_expression")
 

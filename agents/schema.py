@@ -1,41 +1,33 @@
 """JSON Schema (Draft 2020-12), canonical JSON and hashes. Plain Python.
 
-Schemas are user data: before one is stored, `check_schema` refuses remote references, patterns that can run away, and
-sizes that would make validation itself an attack. Validation is jsonschema-rs with its linear-time regex engine and
-retrieval switched off, so that even a schema that was never checked can neither fetch nor hang on a pattern.
+Schemas and values are user data, and what checks them holds the interpreter lock. So `check_schema` and `validate` work
+here only where the cost is known beforehand to be small (agents/schema_cost.py); everything else goes to a process with
+limits of memory and time (plumbing/apart.py). Even a schema that was never checked can neither fetch nor hang.
 """
 
 import hashlib
 import json
-import re
-import re._constants as sre  # the parser's own opcodes: there is no public name for them
-import re._parser as sre_parser
+import math
 from collections.abc import Iterator
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
-import jsonschema_rs
-import orjson
+from agents.schema_cost import cost_of, size_of
+from agents.schema_rules import MAX_ERRORS, Problem, compiled, described, key_of, problem, problems_in
+from plumbing import apart
+from plumbing.weighed import Weighed
 
 JSON = Any
-Problem = dict[str, str]
 
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
-MAX_SCHEMA_WORK = 20_000  # subschemas visited for one value when every reference is followed
-MAX_PATTERN_LENGTH = 1_000
 MAX_VALUE_DEPTH = 64
-MAX_ERRORS = 50
-
-# Which keywords hold schemas, and how: everything else is data and is not searched for references.
-ONE = (
-    "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-)  # fmt: skip
-MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
+SMALL_SCHEMA = 8 * 1024  # bytes of a schema that may be read in a serving process
+SMALL_WORK = 1_000_000  # steps of a check in a serving process: about 20 ms at worst
+FEW_STEPS = 20_000  # up to here all errors are listed; beyond it the first
+KEPT_BYTES = 32 << 20  # of validators in this process
+PATTERN_BYTES = 200_000  # what one pattern may come to hold
+TOO_MUCH = "Checking it takes more than 1 s of work or 256 MB."
 
 
 def canonical_json(value: JSON) -> str:
@@ -52,56 +44,72 @@ def check_schema(schema: JSON) -> list[Problem]:
 
     Each problem is {path, code, message, hint}; `path` is a JSON pointer into the schema.
     """
+    problems = list(outer_problems(schema))
+    if problems:
+        return problems
+    if plan_of(key_of(schema)).cost < math.inf:
+        return problems_in(schema)
+    try:
+        found: list[Problem] = apart.read("check_schema", schema)
+    except apart.TooMuch:
+        hint = "Use fewer and simpler patterns, branches and references."
+        return [problem("", "too_much_work", f"The schema cannot be compiled. {TOO_MUCH}", hint)]
+    return found
+
+
+def outer_problems(schema: JSON) -> Iterator[Problem]:
+    """Its kind, its depth and its size: what can be seen without reading it."""
     if not isinstance(schema, dict):
-        return [
-            problem("", "not_a_schema", "A schema is a JSON object.", 'Write {"type": "object", "properties": {…}}.')
-        ]
-    if depth_of(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
-        return [
-            problem(
-                "",
-                "too_deep",
-                f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels.",
-                "Flatten it, or use $defs with $ref.",
-            )
-        ]
+        hint = 'Write {"type": "object", "properties": {…}}.'
+        yield problem("", "not_a_schema", "A schema is a JSON object.", hint)
+    elif depth_of(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
+        message = f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels."
+        yield problem("", "too_deep", message, "Flatten it, or use $defs with $ref.")
+    else:
+        yield from size_problems(schema)
+
+
+def size_problems(schema: dict[str, JSON]) -> Iterator[Problem]:
     try:
         size = len(canonical_json(schema).encode())
     except (TypeError, ValueError) as error:
-        return [
-            problem(
-                "",
-                "not_json",
-                f"The schema is not JSON: {error}.",
-                "Use objects, arrays, text, finite numbers, true, false, null.",
-            )
-        ]
+        hint = "Use objects, arrays, text, finite numbers, true, false, null."
+        yield problem("", "not_json", f"The schema is not JSON: {error}.", hint)
+        return
     if size > MAX_SCHEMA_BYTES:
-        return [
-            problem(
-                "",
-                "too_large",
-                f"The schema has {size} bytes; at most {MAX_SCHEMA_BYTES} are taken.",
-                "Leave out what is not needed to check a value.",
-            )
-        ]
-    problems = [found for path, part in subschemas(schema) for found in problems_of(path, part)]
-    return problems or metaschema_problems(schema) or work_problems(schema) or compile_problems(schema)
-
-
-def compile(schema: dict[str, JSON] | bool) -> Any:
-    """The validator for a schema, cached by its content. Raises ValueError (jsonschema_rs) for what is no schema."""
-    return compiled(key_of(schema))
+        message = f"The schema has {size} bytes; at most {MAX_SCHEMA_BYTES} are taken."
+        yield problem("", "too_large", message, "Leave out what is not needed to check a value.")
 
 
 def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]]:
-    """What in the value breaks the schema: [{path, message}], at most 50; empty when nothing does."""
+    """What in the value breaks the schema: [{path, message}], all of it where that is cheap, else the first thing.
+
+    Empty when the value fits.
+    """
     if depth_of(value, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
         return [{"path": "", "message": f"The value nests deeper than {MAX_VALUE_DEPTH} levels."}]
-    validator = compile(schema)
+    key = key_of(schema)
+    steps = plan_of(key).cost * size_of(value)
+    if steps <= SMALL_WORK:
+        return validate_here(key, value, all_errors=steps <= FEW_STEPS)
+    try:
+        found: list[dict[str, str]] = apart.read("validate", schema, value)
+    except apart.TooMuch:
+        return [{"path": "", "message": f"The value cannot be checked against its schema. {TOO_MUCH}"}]
+    return found
+
+
+def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str, str]]:
+    validator = validator_of(key)
     if validator.is_valid(value):
         return []
-    return [described(error) for error, _ in zip(validator.iter_errors(value), range(MAX_ERRORS), strict=False)]
+    if all_errors:
+        return [described(error) for error, _ in zip(validator.iter_errors(value), range(MAX_ERRORS), strict=False)]
+    try:
+        validator.validate(value)
+    except ValueError as error:
+        return [described(error)]
+    return []
 
 
 def depth_of(value: JSON, limit: int) -> int:
@@ -118,233 +126,32 @@ def depth_of(value: JSON, limit: int) -> int:
     return depth
 
 
-def key_of(schema: JSON) -> bytes:
-    try:
-        return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer beyond 64 bits
-        return canonical_json(schema).encode()
+@dataclass(slots=True)
+class Plan:
+    """What is known of a schema: steps for each byte of a value, and its validator once it was needed."""
+
+    cost: float
+    validator: Any = None
 
 
-@lru_cache(maxsize=4096)
-def compiled(key: bytes) -> Any:
-    return jsonschema_rs.Draft202012Validator(
-        key.decode(),
-        offline=True,
-        validate_formats=True,
-        pattern_options=jsonschema_rs.RegexOptions(size_limit=2_000_000),
-    )
+def planned(key: bytes) -> tuple[Plan, int]:
+    """The plan and its weight: a validator takes some twenty times its text, a pattern's caches up to 200 kB."""
+    cost = cost_of(json.loads(key)) if len(key) <= SMALL_SCHEMA else math.inf
+    if cost == math.inf:
+        return Plan(cost), len(key) + 500
+    return Plan(cost), 2_000 + 20 * len(key) + PATTERN_BYTES * key.count(b'"pattern')
 
 
-def described(error: Any) -> dict[str, str]:
-    message = str(error.message)
-    if len(message) > 300:
-        message = f"{message[:140]} … {message[-140:]}"
-    return {"path": pointer(error.instance_path), "message": message}
+plans: Weighed[bytes, Plan] = Weighed(KEPT_BYTES)
 
 
-def pointer(path: Any) -> str:
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+def plan_of(key: bytes) -> Plan:
+    return plans.get_or_make(key, lambda: planned(key))
 
 
-def problem(path: str, code: str, message: str, hint: str) -> Problem:
-    return {"path": path, "code": code, "message": message, "hint": hint}
-
-
-def subschemas(schema: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON]]]:
-    """Every schema inside a schema, itself first. Constants, defaults, enums and examples are data, not schemas."""
-    if not isinstance(schema, dict):
-        return
-    yield path, schema
-    for keyword in ONE:
-        yield from subschemas(schema.get(keyword), f"{path}/{keyword}")
-    for keyword in MANY:
-        branches = schema.get(keyword)
-        for index, branch in enumerate(branches if isinstance(branches, list) else []):
-            yield from subschemas(branch, f"{path}/{keyword}/{index}")
-    for keyword in NAMED:
-        named = schema.get(keyword)
-        for name, part in named.items() if isinstance(named, dict) else ():
-            yield from subschemas(part, f"{path}/{keyword}{pointer([name])}")
-
-
-def problems_of(path: str, schema: dict[str, JSON]) -> Iterator[Problem]:
-    for keyword in REFERENCES:
-        reference = schema.get(keyword)
-        if isinstance(reference, str) and not reference.startswith("#"):
-            yield problem(
-                f"{path}/{keyword}",
-                "remote_ref",
-                f"“{reference[:200]}” points outside the schema.",
-                "Copy what it names into $defs and refer to #/$defs/name.",
-            )
-    if not path and not str(schema.get("$schema", DRAFT)).startswith(
-        ("https://json-schema.org/", "http://json-schema.org/")
-    ):
-        yield problem(
-            "/$schema",
-            "unknown_draft",
-            "Only JSON Schema's own drafts are known.",
-            f"Leave $schema out, or write {DRAFT}.",
-        )
-    patterns = schema.get("patternProperties")
-    for at, pattern in [
-        ("pattern", schema.get("pattern")),
-        *((f"patternProperties{pointer([key])}", key) for key in (patterns if isinstance(patterns, dict) else ())),
-    ]:
-        if isinstance(pattern, str) and (reason := pattern_problem(pattern)):
-            yield problem(
-                f"{path}/{at}",
-                "bad_pattern",
-                reason,
-                "Write a simpler pattern: no lookaround, no back-references, no repeat of a repeat.",
-            )
-
-
-def pattern_problem(pattern: str) -> str:
-    """Why a pattern is refused; empty when it is fine. Other engines than ours (a model's, a client's) see it too."""
-    if len(pattern) > MAX_PATTERN_LENGTH:
-        return f"The pattern is longer than {MAX_PATTERN_LENGTH} characters."
-    try:
-        tree = sre_parser.parse(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        if r"\p{" not in pattern.lower():  # Unicode classes are JSON Schema's, not Python's: left to the compiler
-            return f"The pattern cannot be read: {error}."
-        return ""
-    return "The pattern can take exponential time: it repeats what can already repeat." if explodes(tree) else ""
-
-
-REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
-MANY_TIMES = 16
-
-
-def explodes(tree: Any) -> bool:
-    """Whether some repeat's body can match the same text in several ways: (a+)+, (a|a)*, (a|aa)+, (a*)*."""
-    for operation, argument in tree:
-        if operation in REPEATS and argument[1] >= MANY_TIMES and is_ambiguous(argument[2]):
-            return True
-        if any(explodes(inner) for inner in inner_trees(operation, argument)):
-            return True
-    return False
-
-
-def inner_trees(operation: Any, argument: Any) -> list[Any]:
-    if operation in REPEATS:
-        return [argument[2]]
-    if operation is sre.SUBPATTERN:
-        return [argument[-1]]
-    if operation is sre.BRANCH:
-        return list(argument[1])
-    if operation in (sre.ASSERT, sre.ASSERT_NOT):
-        return [argument[1]]
-    return []
-
-
-def is_ambiguous(body: Any) -> bool:
-    parts = list(body)
-    while len(parts) == 1 and parts[0][0] is sre.SUBPATTERN:
-        parts = list(parts[0][1][-1])
-    needed = [part for part in parts if width(part)[0] > 0]
-    long = [part for part in parts if part[0] in REPEATS and part[1][1] >= MANY_TIMES]
-    if long and (not needed or (len(needed) == 1 and needed[0] is long[0])):
-        return True
-    if len(parts) == 1 and parts[0][0] is sre.BRANCH:
-        return any(is_ambiguous(branch) for branch in parts[0][1][1])
-    branches = [part[1][1] for part in parts if part[0] is sre.BRANCH]
-    if any(len({str(branch) for branch in choice}) < len(choice) for choice in branches):
-        return True
-    low, high = body.getwidth()
-    return low != high and len(set(letters(body))) == 1
-
-
-def width(part: Any) -> tuple[int, int]:
-    tree = sre_parser.SubPattern(sre_parser.State(), [part])
-    low, high = tree.getwidth()
-    return int(low), int(high)
-
-
-def letters(tree: Any) -> Iterator[str]:
-    """The single-character parts of a pattern, as text."""
-    for operation, argument in tree:
-        inner = inner_trees(operation, argument)
-        if not inner:
-            yield f"{operation}{argument}"
-        for part in inner:
-            yield from letters(part)
-
-
-def metaschema_problems(schema: dict[str, JSON]) -> list[Problem]:
-    """What JSON Schema itself says against it, at the keyword it concerns."""
-    hint = "See https://json-schema.org/draft/2020-12 for what this keyword takes."
-    errors = zip(metaschema().iter_errors(schema), range(MAX_ERRORS), strict=False)
-    found = [described(error) for error, _ in errors]
-    return [problem(error["path"], "not_a_schema", error["message"], hint) for error in found]
-
-
-@lru_cache(maxsize=1)
-def metaschema() -> Any:
-    return jsonschema_rs.Draft202012Validator({"$ref": DRAFT})
-
-
-def work_problems(schema: dict[str, JSON]) -> list[Problem]:
-    """References that multiply: thirty lines of $defs can ask for 2**30 checks of one value."""
-    if Work(schema).of("#") <= MAX_SCHEMA_WORK:
-        return []
-    return [
-        problem(
-            "",
-            "too_much_work",
-            f"Following its references takes more than {MAX_SCHEMA_WORK} steps.",
-            "Let each definition refer to another once, not several times.",
-        )
-    ]
-
-
-class Work:
-    """How many subschemas one validation may visit, references followed; a cycle counts once."""
-
-    def __init__(self, schema: dict[str, JSON]) -> None:
-        self.schema = schema
-        self.known: dict[str, int] = {}
-
-    def of(self, reference: str) -> int:
-        if reference not in self.known:
-            self.known[reference] = 1  # holds while we are inside it: a cycle ends here
-            target = resolve(self.schema, reference)
-            self.known[reference] = 1 + sum(self.steps(part) for _, part in subschemas(target) if part is not None)
-        return self.known[reference]
-
-    def steps(self, part: dict[str, JSON]) -> int:
-        return 1 + sum(self.of(part[word]) for word in REFERENCES if isinstance(part.get(word), str))
-
-
-def resolve(schema: JSON, reference: str) -> JSON:
-    """What a local reference points at; {} for anchors and for what is not there (the compiler reports that)."""
-    if reference == "#":
-        return {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}
-    for step in reference.removeprefix("#/").split("/"):
-        step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and step.isdigit() and int(step) < len(schema):
-            schema = schema[int(step)]
-        elif isinstance(schema, dict) and step in schema:
-            schema = schema[step]
-        else:
-            return {}
-    return schema
-
-
-def compile_problems(schema: dict[str, JSON]) -> list[Problem]:
-    try:
-        compile(schema)
-    except ValueError as error:
-        message = str(getattr(error, "message", error)).split("\n")[0]
-        at = pointer(getattr(error, "instance_path", []))
-        code = "bad_ref" if "ointer" in message or "retriev" in message else "not_a_schema"
-        return [
-            problem(
-                at,
-                code,
-                message[:300],
-                "References must point at something inside the schema; patterns may use no lookaround.",
-            )
-        ]
-    return []
+def validator_of(key: bytes) -> Any:
+    """The validator for a schema. Raises ValueError (jsonschema_rs) for what is no schema."""
+    plan = plan_of(key)
+    if plan.validator is None:
+        plan.validator = compiled(key)
+    return plan.validator

@@ -263,7 +263,7 @@ def callback_row(calls: Calls) -> Row:
 
 
 def memory_row(calls: Calls) -> Row:
-    launcher = calls.pool._servers["core"]._process.pid
+    launcher = calls.pool._servers.by_profile["core"]._process.pid
     zygote = children_of(launcher)[0]
     time.sleep(0.2)
     spares = [kb for pid in children_of(zygote) if (kb := proportional_kb(pid))]

@@ -10,6 +10,7 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
+from plumbing import apart
 from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
@@ -35,8 +36,9 @@ def request_id(answer: Answer) -> Answer:
     def with_id(request: HttpRequest) -> HttpResponseBase:
         given = request.headers.get("X-Request-ID", "")
         found = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+        apart.person.set(None)  # the thread served somebody else before
         request.request_id = found  # type: ignore[attr-defined]
-        structlog.contextvars.clear_contextvars()  # the thread served somebody else before
+        structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=found)
         response = answer(request)
         response["X-Request-ID"] = found

@@ -5,16 +5,12 @@ from dataclasses import asdict, dataclass, field
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.utils import parseaddr
-from html.parser import HTMLParser
 from typing import Any
 
 from plumbing.charsets import known_charset
+from plumbing.formats import html_text
 
 MAX_CHARS = 100_000
-BLOCKS = frozenset(
-    ["p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "table", "ul", "ol", "pre"]
-)
-HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript"])
 MANY_BLANKS = re.compile(r"\n\s*\n\s*\n+")
 UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")
 
@@ -102,30 +98,4 @@ def sender_text(value: str) -> str:
 
 def from_html(source: str) -> str:
     """The readable text of an HTML message, without scripts, styles and hidden parts."""
-    reader = Reader()
-    reader.feed(source)
-    reader.close()
-    return MANY_BLANKS.sub("\n\n", clean("".join(reader.parts))).strip()
-
-
-class Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self.hidden: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in HIDDEN:
-            self.hidden.append(tag)
-        elif tag in BLOCKS:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.hidden:
-            del self.hidden[self.hidden.index(tag) :]
-        elif tag in BLOCKS and tag != "br":
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.parts.append(re.sub(r"[ \t\r\n]+", " ", data))
+    return MANY_BLANKS.sub("\n\n", clean(html_text(source))).strip()

@@ -7,10 +7,10 @@ from copy import deepcopy
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import yaml
-
 from agents.exceptions import Invalid
 from connectors.content import clean
+from plumbing import apart
+from plumbing.formats import yaml_value
 
 from .remote import Offered
 
@@ -20,6 +20,7 @@ EFFECTS = {
 }  # fmt: skip
 MAX_TEXT = 2 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
+MAX_SCHEMAS = 8 * MAX_TEXT  # characters of all schemas; each operation has its own copy of what it refers to
 # Headers that identify the caller or frame the message: set by us, never by a model.
 OWN_HEADERS = frozenset(
     ["authorization", "cookie", "host", "content-type", "content-length", "transfer-encoding", "connection", "accept",
@@ -28,23 +29,17 @@ OWN_HEADERS = frozenset(
 JSON = Any
 
 
-class Loader(yaml.SafeLoader):
-    """Safe YAML without aliases, which could expand a few lines to gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not supported")
-        return super().compose_node(parent, index)
-
-
 def read_document(text: str) -> dict[str, JSON]:
     """The document from JSON or YAML text. Raises Invalid."""
     if len(text) > MAX_TEXT:
         raise Invalid(f"The document is longer than {MAX_TEXT} characters.", code="too_large")
     try:
-        value = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader=Loader)  # noqa: S506
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        value = json.loads(text) if text.lstrip().startswith("{") else yaml_value(text)
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"The document cannot be read: {str(error)[:200]}", code="malformed_document")
+    except apart.TooMuch:
+        hint = "Send it as JSON, or leave out what is not needed."
+        raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
     return checked(value)
 
 
@@ -82,8 +77,7 @@ def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iter
     for path, item in document["paths"].items():
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
-                one = offered(document, str(path), method, item)
-                found[one.name] = one
+                found[name_of(str(path), method, item[method])] = (str(path), method, item)
     if only is not None and (missing := [name for name in only if name not in found]):
         raise Invalid(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
     chosen = [found[name] for name in only] if only is not None else list(found.values())
@@ -93,17 +87,27 @@ def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iter
             code="too_many",
             hint=f"Select at most {MAX_OPERATIONS} by name.",
         )
-    yield from chosen
+    left = MAX_SCHEMAS
+    for path, method, item in chosen:
+        one = offered(document, path, method, item)
+        left -= len(json.dumps(one.input_schema, default=str))
+        if left < 0:
+            message = f"The schemas of its operations have more than {MAX_SCHEMAS} characters in all."
+            raise Invalid(message, code="too_large", hint="Name fewer operations.")
+        yield one
+
+
+def name_of(path: str, method: str, operation: dict[str, JSON]) -> str:
+    return str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
 
 
 def offered(document: dict[str, JSON], path: str, method: str, item: dict[str, JSON]) -> Offered:
     operation = item[method]
-    name = str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
     parameters = parameters_of(document, item, operation)
     body = body_of(document, operation)
     words = [operation.get("summary"), operation.get("description")]
     return Offered(
-        name=name,
+        name=name_of(path, method, operation),
         description=clean("\n".join(str(word) for word in words if word)) or f"{method.upper()} {path}",
         input_schema=input_schema(document, parameters, body),
         output_schema=None,

@@ -2,6 +2,8 @@ from django.apps import AppConfig
 from django.core.checks import register
 
 from functions.readiness import check_sandbox
+from functions.reading import read_apart
+from plumbing import apart
 
 
 class FunctionsConfig(AppConfig):
@@ -10,3 +12,4 @@ class FunctionsConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_sandbox)
+        apart.use(read_apart)

@@ -9,11 +9,11 @@ from agents.exceptions import Forbidden, Unavailable
 from agents.schema import check_schema
 from functions import sandbox
 from functions.models import StoredFunction
-from functions.signature import Signature, SourceProblem, read
+from functions.reading import MAX_SOURCE_BYTES, read
+from functions.signature import Signature, SourceProblem
 from functions.spec import defaults
 
 Refusal = dict[str, Any]
-MAX_SOURCE_BYTES = 64 * 1024
 FREE_LIMITS = {"timeout": 30.0, "memory_limit": 512, "max_concurrency": 1000}
 LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "calls at once"}
 

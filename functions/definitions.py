@@ -7,7 +7,8 @@ from agents.definitions.agents import sharing, team_named
 from agents.definitions.files import Definition, default, set_columns, without_defaults
 from functions import store
 from functions.models import FunctionTest, StoredFunction
-from functions.signature import SourceProblem, read
+from functions.reading import read
+from functions.signature import SourceProblem
 
 COLUMNS = (
     "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",

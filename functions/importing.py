@@ -8,7 +8,8 @@ from typing import Any
 
 from functions import sandbox
 from functions.models import StoredFunction
-from functions.signature import Function, SourceProblem, parse, read
+from functions.reading import read
+from functions.signature import Function, SourceProblem, parse
 
 
 def files_at(path: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 
 from agents.models import ApiKey
+from plumbing import apart
 
 
 class ApiKeyAuthentication(BaseAuthentication):
@@ -38,6 +39,7 @@ class HasScope(BasePermission):
     def has_permission(self, request: Any, view: Any) -> bool:
         if not (request.user and request.user.is_authenticated):
             return False
+        apart.person.set(str(request.user.pk))  # what this request sends is read at this person's expense
         if not isinstance(request.auth, ApiKey):
             return True
         needed = scope_for(request, view)

@@ -15,7 +15,8 @@ from agents.exceptions import MusterError
 from functions import callers, store, testing
 from functions.execution import Ready, checked, execute, ready, run
 from functions.models import Execution, FunctionTest, StoredFunction
-from functions.signature import SourceProblem, read
+from functions.reading import read
+from functions.signature import SourceProblem
 
 from .fields import ArgumentsForm
 

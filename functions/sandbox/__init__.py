@@ -17,12 +17,13 @@ from .cancellation import Cancellation
 from .forkserver import NoChild, SandboxUnavailable
 from .inside.modules import EXPORTS as IMPORTABLE
 from .limits import POLICY_VERSION, Limits
+from .orders import BadArguments
 from .outcome import FunctionError, Outcome, Refusal
 from .pool import Pool
 
 __all__ = [
-    "IMPORTABLE", "POLICY_VERSION", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome", "Pool",
-    "Refusal", "SandboxUnavailable", "check", "close", "execute", "release",
+    "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome",
+    "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "read", "release",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
@@ -38,6 +39,11 @@ def check(source: str, allowed_imports: Any = (), entry: str = "main", **expecta
 def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
     """Run a source's entry function once. See Pool.execute."""
     return _shared().execute(source, arguments, **options)
+
+
+def read(task: str, parts: Any, owner: str | None = None) -> Any:
+    """Do a task of the reader in a limited child. See Pool.read."""
+    return _shared().read(task, parts, owner)
 
 
 def release(reuse: str) -> None:

@@ -6,43 +6,92 @@ import json
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import wire
 from .limits import Limits
 
-_AT_ONCE = 10
-_MAX_NOTICES = 10_000
-_MAX_REFUSED = 10_000  # calls beyond the limit, before a function that ignores the answer is killed
+_AT_ONCE = 10  # requests of one call
+_THREADS = 32  # of all calls together
+Request = tuple[int, str, dict[str, Any]]
+
+
+class Threads:
+    """A bounded number, shared by all calls of this process."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Also in a forked copy of the host, which has none of its parent's threads."""
+        self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="sandbox-callback")
+        self._free = threading.BoundedSemaphore(self._size)
+
+    def start(self, work: Callable[[], None]) -> bool:
+        """Whether a thread was free, which then does it."""
+        if not self._free.acquire(blocking=False):
+            return False
+        self._executor.submit(self._do, work)
+        return True
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._free.release()
+
+
+threads = Threads(_THREADS)
+os.register_at_fork(after_in_child=threads.start_afresh)
 
 
 class Callbacks:
     """The grants and the host of one call.
 
-    One request at a time is served on the caller's own thread; several asked for together run on threads of their own.
-    A host callable cannot be interrupted: the call's time limit is enforced as soon as it returns.
+    One request at a time is served on the caller's own thread. Several asked for together run on threads that all calls
+    share; where none is free the caller's thread serves them one after another, so that calls which wait for each other
+    never wait for a thread. What a host does for a request must end with the call: `host.begin(deadline)` says when
+    that is, and `host.end()` that it is over.
     """
 
     # What most calls never change stays on the class.
-    _threads: ThreadPoolExecutor | None = None
     _notices = 0
     _wake: int | None = None
+    _queue: deque[Request] | None = None
+    _done: queue.SimpleQueue[list[Any]]
+    _at_work = 0
     count = 0
     wakeup: int | None = None
 
-    def __init__(self, grants: Mapping[str, Callable[..., Any]] | None, host: Any, limits: Limits) -> None:
+    def __init__(
+        self, grants: Mapping[str, Callable[..., Any]] | None, host: Any, limits: Limits,
+        loan: AbstractContextManager[None] | None = None,
+    ) -> None:  # fmt: skip
         self._grants = grants or {}
         self._host = host
         self._limits = limits
+        self._loan = loan or nullcontext()
+
+    def begin(self, deadline: float) -> None:
+        """The call starts, and ends at this moment (time.monotonic) at the latest."""
+        begin = getattr(self._host, "begin", None)
+        if begin is not None:
+            begin(deadline)
 
     def close(self) -> None:
-        """After the call: answers still on their way go nowhere."""
-        if self._threads is None:
+        """After the call: answers still on their way go nowhere, and what the host still does is stopped."""
+        end = getattr(self._host, "end", None)
+        if end is not None:
+            end()
+        if self._queue is None:
             return
-        self._threads.shutdown(wait=False, cancel_futures=True)
         with self._closing:
+            self._queue.clear()
             wake, self._wake = self._wake, None
             for descriptor in (self.wakeup, wake):
                 if descriptor is not None:
@@ -52,21 +101,15 @@ class Callbacks:
         """Answers to a frame of requests, or None when they follow from threads. Raises HostileFrame."""
         requests = _checked_requests(message)
         self.count += len(requests)
-        if self.count > self._limits.max_calls + _MAX_REFUSED:
+        if self.count > self._limits.max_calls:  # the child counts too, and raises there
             raise wire.HostileFrame("it goes on calling")
-        if self.count > self._limits.max_calls:
-            refusal = f"a function may make {self._limits.max_calls} calls"
-            return _encoded([[number, False, refusal] for number, _, _ in requests], self._limits)
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
-        if self._threads is None:
-            self._done: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
-            self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
-            self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-            self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sandbox-callback")
-        for request in requests:
-            self._threads.submit(self._perform_apart, request)
-        return None
+        self._pending.extend(requests)
+        if self._has_threads():
+            return None
+        self._pending.clear()
+        return _encoded([self._perform(*request) for request in requests], self._limits)
 
     def finished(self) -> bytes:
         """Answers that threads have ready."""
@@ -77,14 +120,11 @@ class Callbacks:
             rows.append(self._done.get())
         return _encoded(rows, self._limits)
 
-    @property
-    def takes_notices(self) -> bool:
-        """False once there were so many that no more are read: a function must not spend the host's time."""
-        return self._notices < _MAX_NOTICES
-
     def notice(self, message: Any) -> None:
         """log and progress: nothing is answered. Raises HostileFrame."""
         self._notices += 1
+        if self._notices > self._limits.max_notices:  # the child leaves out what is beyond
+            raise wire.HostileFrame("it goes on logging")
         if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], dict)):
             raise wire.HostileFrame("not a notice")
         operation, payload = message
@@ -96,11 +136,39 @@ class Callbacks:
         except Exception:  # noqa: BLE001 - a host that cannot take a log line must not end the function
             return
 
-    def _perform_apart(self, request: tuple[int, str, dict[str, Any]]) -> None:
-        self._done.put(self._perform(*request))
+    # Threads
+
+    @property
+    def _pending(self) -> deque[Request]:
+        if self._queue is None:
+            self._queue, self._done = deque(), queue.SimpleQueue()
+            self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
+            self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        return self._queue
+
+    def _has_threads(self) -> bool:
+        """Whether at least one thread serves this call's requests; more are started while there are free ones."""
         with self._closing:
-            if self._wake is not None:
-                os.write(self._wake, b"1")
+            while self._at_work < min(_AT_ONCE, len(self._pending)) and threads.start(self._work):
+                self._at_work += 1
+            return self._at_work > 0
+
+    def _work(self) -> None:
+        """In a thread: serve what is asked for until there is nothing left, or the call has ended."""
+        while (request := self._next()) is not None:
+            self._done.put(self._perform(*request))
+            with self._closing:
+                if self._wake is not None:
+                    os.write(self._wake, b"1")
+
+    def _next(self) -> Request | None:
+        with self._closing:
+            if self._pending:
+                return self._pending.popleft()
+            self._at_work -= 1
+            return None
+
+    # One request
 
     def _perform(self, number: int, operation: str, payload: dict[str, Any]) -> list[Any]:
         try:
@@ -127,7 +195,8 @@ class Callbacks:
             raise LookupError(f"{str(name)[:100]!r} is not granted to this function (granted: {known})")
         if not isinstance(arguments, dict):
             raise TypeError("the arguments must be an object")
-        return self._grants[name](arguments)
+        with self._loan:
+            return self._grants[name](arguments)
 
 
 def _notice_arguments(operation: str, payload: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +211,7 @@ def _notice_arguments(operation: str, payload: dict[str, Any]) -> dict[str, Any]
             "fields": fields if isinstance(fields, dict) else {}}  # fmt: skip
 
 
-def _checked_requests(message: Any) -> list[tuple[int, str, dict[str, Any]]]:
+def _checked_requests(message: Any) -> list[Request]:
     if not isinstance(message, list) or not message or len(message) > 1000:
         raise wire.HostileFrame("not a list of requests")
     for row in message:
@@ -161,7 +230,7 @@ def _encoded(rows: list[Any], limits: Limits) -> bytes:
             part = wire.write_json([number, succeeded, value])
         except (TypeError, ValueError, RecursionError) as error:
             part = json.dumps([number, False, f"the host's answer is not JSON: {error}"])
-        if len(part) > limits.call_kb * 1024:
-            part = json.dumps([number, False, f"the answer is larger than {limits.call_kb} kB"])
+        if len(part) > limits.answer_kb * 1024:
+            part = json.dumps([number, False, f"the answer is larger than {limits.answer_kb} kB"])
         parts.append(part)
     return f"[{','.join(parts)}]".encode()

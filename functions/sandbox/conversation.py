@@ -41,8 +41,9 @@ class Conversation:
         self._limits = limits
         self._frames = wire.Frames(
             child.sock,
-            largest_reply=(limits.output_kb + limits.printed_kb * 8 + 64) * 1024,
+            largest_reply=(limits.output_kb + limits.printed_kb * 12 + 64) * 1024,
             largest_call=limits.call_kb * 1024,
+            most=limits.bytes_in_all,
         )
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
@@ -62,11 +63,13 @@ class Conversation:
         is_alone: no other call is at work here. meanwhile: what the host can do while the child works.
         """
         self._callbacks, self._is_alone = callbacks, is_alone
+        self._frames.received = 0
         self._takes_turns = is_alone and keep  # a child of a single call has more to wake than itself
         if not self._takes_turns:
             self._core.part()
         began = time.monotonic()
         self._deadline = began + self._limits.timeout_s + GRACE_S
+        callbacks.begin(self._deadline)
         reply = self._exchange(job, meanwhile)
         wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # as round() says it, ten times as fast
         if reply is None:
@@ -135,11 +138,16 @@ class Conversation:
                     if reply is not None:
                         return reply
                     if self._frames.ended:
+                        self.has_gone = self._has_not_begun()
                         return None
         finally:
             if self._wakeup is not None:
                 self._poller.unregister(self._wakeup)
                 self._wakeup = None
+
+    def _has_not_begun(self) -> bool:
+        """Whether it ended with its job unread: then nothing of the call has happened."""
+        return self._frames.was_reset and not self._frames.received and self._killed_for is None
 
     def _wait(self, left_s: float) -> list[tuple[int, int]]:
         if self._takes_turns:
@@ -153,8 +161,6 @@ class Conversation:
         for kind, payload in self._frames.read():
             if kind == wire.REPLY:
                 return _checked_reply(payload, self._limits)
-            if kind == wire.NOTICE and not self._callbacks.takes_notices:
-                continue
             message = wire.read_json(payload, self._limits.max_depth + 6)
             if kind == wire.NOTICE:
                 self._callbacks.notice(message)

@@ -34,6 +34,10 @@ class NoChild(Exception):
     """No child could be had in time."""
 
 
+class LateChild(NoChild):
+    """The fork server did not make a child in time: it is stopped, or the machine is very busy."""
+
+
 @dataclass(slots=True)
 class Child:
     """One locked-down process waiting for a job, as three descriptors: its socket (which never blocks), the zygote's
@@ -75,7 +79,7 @@ class ForkServer:
         self.running = 0
         self._ordered = 0  # children asked for and not yet taken
         self._lock = threading.Lock()
-        self._retired = self.is_closed = False
+        self._retired = self.is_closed = self._is_stuck = False
         self._control, self._process = _started(profile, without)
         self.layers, self.isolation = self._greeting()
 
@@ -121,7 +125,7 @@ class ForkServer:
             if not select_readable(control, deadline - time.monotonic()):
                 with self._lock:
                     self._ordered += 1
-                raise NoChild("no child process became ready in time")
+                raise LateChild("no child process became ready in time")
         return child
 
     def _send_order(self, order: bytes) -> None:
@@ -174,6 +178,10 @@ class ForkServer:
         if is_idle:
             self._end()
 
+    def give_up(self) -> None:
+        """It does not answer: when it ends, do not wait for it to end by itself."""
+        self._is_stuck = True
+
     def close(self) -> None:
         """End now, running calls included."""
         self._retired = True
@@ -187,7 +195,7 @@ class ForkServer:
         self.is_closed = True
         self._control.close()  # the zygote sees it and takes all its children along
         try:
-            self._process.wait(2)
+            self._process.wait(0 if self._is_stuck else 2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -222,10 +230,12 @@ def _started(profile: str, without: frozenset[str]) -> tuple[socket.socket, subp
 
 def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> subprocess.Popen[bytes]:
     paths = [str(_HERE)]
-    if profile == "compiler":
+    if profile in ("compiler", "reader"):
         import RestrictedPython  # only to learn where it is
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
+    if profile == "reader":
+        paths.append(str(_HERE.parent.parent))  # it uses the application's own plain modules
     program = _START.format(paths=paths)
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program]
     arguments += [str(control.fileno()), profile, ",".join(sorted(without))]

@@ -10,6 +10,10 @@ GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
 POLICY_VERSION = 3  # part of every cached compilation; raise it when the language layer changes
 
 
+# What a child must know of its calls, told only where it is not the usual; inside/context.py has the same figures.
+_ASKING = {"max_calls": 1000, "call_kb": 256, "max_depth": 64, "max_notices": 2000, "traffic_kb": 16 * 1024}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds, MB (of address space beyond an idle child's) and kB. Compared with nothing: a host may pass any."""
@@ -23,6 +27,9 @@ class Limits:
     max_calls: int = 1000
     call_kb: int = 256
     max_depth: int = 64
+    answer_kb: int = 1024  # of one answer to a call
+    max_notices: int = 2000  # log lines and progress; the child leaves out what is beyond
+    traffic_kb: int = 16 * 1024  # of all that a call asks of the host
     order: bytes = field(init=False, repr=False, compare=False)  # what a child is told of them: JSON without braces
 
     def __post_init__(self) -> None:
@@ -32,7 +39,13 @@ class Limits:
             "timeout_s": self.timeout_s, "cpu_s": self.cpu_seconds, "memory_bytes": self.memory_mb << 20,
             "output_bytes": self.output_kb << 10, "printed_chars": self.printed_kb << 10,
         }  # fmt: skip
+        order |= {name: getattr(self, name) for name, usual in _ASKING.items() if getattr(self, name) != usual}
         object.__setattr__(self, "order", json.dumps(order)[1:-1].encode())
+
+    @property
+    def bytes_in_all(self) -> int:
+        """What a child may send in one call, its reply included; a child of ours stops well before."""
+        return (self.traffic_kb + self.output_kb + self.printed_kb * 12 + 1024) * 1024
 
     @property
     def cpu_seconds(self) -> int:

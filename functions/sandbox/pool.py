@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -14,20 +11,20 @@ from typing import Any
 from .callbacks import Callbacks
 from .cancellation import Cancellation
 from .codecache import CodeCache, Compiled, cache_key
+from .compiling import COMPILE_LIMITS, COMPILER, READ_LIMITS, READER, compiled, is_too_much, too_much, unreadable
 from .conversation import Conversation
 from .ending import Ending
-from .forkserver import Child, ForkServer, NoChild, SandboxUnavailable
+from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
 from .limits import Limits
 from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
-from .slots import Slots
+from .servers import ForkServers
+from .slots import Loan, Slots
 
-_COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
-_SPARES_MAX, _COMPILER_SPARES = 16, 1
-_ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
+_READ_AT_ONCE = 4  # compiling and reading: besides the functions that run
+_TRIES = 3  # of a call that did not begin, since its process was gone
 _UNREAD_ENDINGS = 8
-_TOO_MUCH = "compile-limit"
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
@@ -48,19 +45,16 @@ class Pool:
         without_layers: Iterable[str] = (),
         run_regardless: bool = False,
     ) -> None:
-        self.spares = min(max(spares, 0), _SPARES_MAX)
         self._at_once, self._queue_s = at_once, queue_s
-        self._without, self._run_regardless = frozenset(without_layers), run_regardless
+        self._run_regardless = run_regardless
+        self._servers = ForkServers(spares, queue_s, without_layers)
         self._cache = CodeCache()
-        self._refusal = ""
         self._start_afresh()
         _pools.add(self)
 
     def _start_afresh(self) -> None:
-        self._lock = threading.Lock()
         self._slots = Slots(self._at_once, max(1, self._at_once // 2))
-        self._servers: dict[str, ForkServer] = {}
-        self._backoff: dict[str, tuple[float, float]] = {}
+        self._readers = Slots(_READ_AT_ONCE, _READ_AT_ONCE // 2)
         self._kept = KeptChildren()
         self._unread: deque[Ending] = deque()
 
@@ -98,7 +92,8 @@ class Pool:
             if compiled.refusals:
                 return _refused(compiled.refusals)
             order = call_order(arguments, context, limits)
-            call = _Call(compiled, order, limits, Callbacks(grants, host, limits), min_isolation, cancellation)
+            callbacks = Callbacks(grants, host, limits, Loan(self._slots, owner))
+            call = _Call(compiled, order, limits, callbacks, min_isolation, cancellation)
             self._slots.take(self._queue_s, owner)
             try:
                 return self._call(call) if reuse is None else self._call_kept((reuse, owner, compiled, limits), call)
@@ -118,20 +113,17 @@ class Pool:
 
     def refuse_everything(self, reason: str) -> None:
         """From now on nothing runs here: the self-test has found that the boundary does not hold."""
-        self._refusal = reason
+        self._servers.refuse_everything(reason)
         self.close()
 
     def close(self) -> None:
         """End every fork server, and with them whatever still runs. A later call starts new ones."""
         self._kept.release()
-        with self._lock:
-            servers, self._servers = list(self._servers.values()), {}
-        for server in servers:
-            server.close()
+        self._servers.close()
         while self._unread:
             self._unread.popleft().usage()
 
-    # Compiling
+    # Compiling and reading
 
     def _compile(
         self, source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: dict[str, Any] | None,
@@ -142,34 +134,51 @@ class Pool:
         if known is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             known = self._compile_in_child(question, {"source": source, "expect": expect}, owner)
-            if not (known.refusals and known.refusals[0].code == _TOO_MUCH):  # a busy machine may be to blame
+            if not is_too_much(known):  # a busy machine may be to blame
                 self._cache.put(key, known)
         return known
 
     def _compile_in_child(self, question: dict[str, Any], more: dict[str, Any], owner: str | None) -> Compiled:
         try:
-            order = encoded(question | more)
+            outcome = self._ask(COMPILER, question | more, COMPILE_LIMITS, owner)
         except BadArguments as error:
-            return Compiled(refusals=(_whole("syntax", f"cannot be read: {error}", "Send the source as text."),))
-        call = _Call(_COMPILER, order, _COMPILE_LIMITS, Callbacks(None, None, _COMPILE_LIMITS), "reduced", None)
-        self._slots.take(self._queue_s, owner)
+            return unreadable(str(error))
+        return compiled(outcome.result, question) if outcome.ok else too_much(outcome.status)
+
+    def read(self, task: str, parts: Iterable[Any], owner: str | None = None) -> Any:
+        """Do one of the tasks of inside/reader.py in a limited child: {"value": …} or {"refused": …}.
+
+        None when it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
+        """
+        outcome = self._ask(READER, {"task": task, "parts": list(parts)}, READ_LIMITS, owner)
+        return outcome.result if outcome.ok else None
+
+    def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:
+        """What one of our own programs says in a child that is limited like any other."""
+        call = _Call(whom, encoded(question), limits, Callbacks(None, None, limits), "reduced", None)
+        self._readers.take(self._queue_s, owner)
         try:
             outcome = self._call(call)
         finally:
-            self._slots.give_back(owner)
+            self._readers.give_back(owner)
         if outcome.status == "refused":
             raise SandboxUnavailable(outcome.error.message if outcome.error else "no compiler", outcome.layers)
         if outcome.error and outcome.error.type == "SandboxLost":
-            raise NoChild("the compiler was stopped from outside; try again")
-        if outcome.status != "ok":
-            hint = "Split the source into smaller functions."
-            return Compiled(refusals=(_whole(_TOO_MUCH, f"compiling it took too much ({outcome.status})", hint),))
-        return _compiled(outcome.result, question)
+            raise NoChild("the process was stopped from outside; try again")
+        return outcome
 
     # Calling
 
     def _call(self, call: _Call) -> Outcome:
-        server, child = self._take(call.compiled.profile)
+        for _ in range(_TRIES):
+            outcome, has_begun = self._call_once(call)
+            if has_begun:
+                break
+        return outcome
+
+    def _call_once(self, call: _Call) -> tuple[Outcome, bool]:
+        """How it ended, and whether it had begun: a child may be gone before it has read its job."""
+        server, child = self._servers.take(call.compiled.profile)
         conversation, outcome = Conversation(child, call.limits, server), None
         job = first_job(call.compiled, call.limits, call.order, keep=False)
         try:
@@ -181,14 +190,14 @@ class Pool:
                 child.kill()
             self._unread.append(conversation.ending)
             server.leave()
-        self._refill(server)
-        return outcome
+        self._servers.refill(server)
+        return outcome, not conversation.has_gone
 
     def _call_kept(self, key: Key, call: _Call) -> Outcome:
         kept = self._kept.take(key)
         is_new = kept is None
         if kept is None:
-            kept = KeptChild(key, *self._take(call.compiled.profile))
+            kept = KeptChild(key, *self._servers.take(call.compiled.profile))
         refusal = self._too_little(kept.server, call)
         if refusal is not None:
             kept.end()
@@ -196,7 +205,7 @@ class Pool:
         job = first_job(call.compiled, call.limits, call.order, keep=True) if is_new else next_job(call.order)
         outcome = self._converse_with(kept, call, job)
         if is_new:
-            self._refill(kept.server)
+            self._servers.refill(kept.server)
         elif kept.conversation.has_gone:
             return self._call_kept(key, call)  # it died while it was idle
         return outcome
@@ -251,66 +260,9 @@ class Pool:
                 return
             ending.usage()
 
-    # Fork servers
-
-    def _take(self, profile: str) -> tuple[ForkServer, Child]:
-        """A child of the profile's server, or of a new server if the old one has gone."""
-        for is_last_try in (False, True):
-            server = self._server(profile)
-            server.enter()
-            try:
-                return server, server.take(self._queue_s)
-            except SandboxUnavailable:
-                server.leave()
-                self._drop(server)
-                if is_last_try:
-                    raise
-            except NoChild:
-                server.leave()
-                raise
-        raise AssertionError("unreachable")
-
-    def _server(self, profile: str) -> ForkServer:
-        server = self._servers.get(profile)
-        if server is not None:
-            return server  # without the lock: another profile's server may just be starting, which takes its time
-        with self._lock:
-            if self._refusal:
-                raise SandboxUnavailable(self._refusal)
-            server = self._servers.get(profile)
-            if server is not None:
-                return server
-            not_before, pause = self._backoff.get(profile, (0.0, 0.25))
-            if time.monotonic() < not_before:
-                raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
-            try:
-                server = self._servers[profile] = ForkServer(profile, without=self._without)
-            except SandboxUnavailable:
-                self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
-                raise
-            self._backoff.pop(profile, None)
-            return server
-
-    def _drop(self, server: ForkServer) -> None:
-        with self._lock:
-            if self._servers.get(server.profile) is server:
-                del self._servers[server.profile]
-        server.retire()
-
-    def _refill(self, server: ForkServer) -> None:
-        """After the answer is there, not before: making spares competes with the caller."""
-        if server.taken >= _ROTATE_CALLS or time.monotonic() - server.started_at > _ROTATE_S:
-            self._drop(server)  # one zygote is one hash seed and one address layout
-            return
-        try:
-            server.order(_COMPILER_SPARES if server.profile == "compiler" else self.spares)
-        except SandboxUnavailable:
-            self._drop(server)
-
     def _after_fork(self) -> None:
         """In a forked copy of the host: the processes belong to the original."""
-        for server in self._servers.values():
-            server.forget()
+        self._servers.forget()
         self._start_afresh()
 
 
@@ -331,39 +283,11 @@ class _Call:
         self.cancellation = cancellation
 
 
-_COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
 _USUAL_LIMITS = Limits()
 
 
 def _sorted(imports: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(imports))) if imports else ()
-
-
-def _compiled(reply: Any, question: dict[str, Any]) -> Compiled:
-    """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
-    try:
-        refusals = tuple(_refusal(row) for row in reply["refusals"])
-        if refusals:
-            return Compiled(refusals=refusals)
-        bytecode = base64.b64decode(reply["bytecode"], validate=True)
-    except (TypeError, ValueError, LookupError):
-        return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer was not one", "Simplify the source."),))
-    profile = "extended" if reply.get("profile") == "extended" else "core"
-    learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
-    order = encoded(question | learnt | {"operation": "run"})[1:-1]
-    return Compiled((), bytecode, profile, order)
-
-
-def _refusal(row: Any) -> Refusal:
-    line, column, end_line, end_column = (
-        max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")
-    )
-    code, message, hint = (str(row[name]) for name in ("code", "message", "hint"))
-    return Refusal(code, message, hint, line, column, end_line, end_column)
-
-
-def _whole(code: str, message: str, hint: str) -> Refusal:
-    return Refusal(code, message, hint, 1, 1, 1, 1)
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> Outcome:

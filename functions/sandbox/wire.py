@@ -23,11 +23,13 @@ class HostileFrame(Exception):
 class Frames:
     """Puts together what arrives on a socket that never blocks."""
 
-    def __init__(self, descriptor: int, *, largest_reply: int, largest_call: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, *, largest_reply: int, largest_call: int, most: int = 1 << 62) -> None:
+        self._descriptor, self._most = descriptor, most
         self._sizes = {REPLY: largest_reply, CALLS: largest_call, NOTICE: largest_call}
         self.buffer = bytearray()
         self.ended = False
+        self.was_reset = False  # it ended before it had read all that was sent to it
+        self.received = 0  # bytes, of this call
 
     def read(self) -> list[tuple[bytes, bytes]]:
         """Take what is there, without waiting. Raises HostileFrame."""
@@ -36,10 +38,13 @@ class Frames:
         except BlockingIOError:
             return []
         except ConnectionError:
-            data = b""
+            data, self.was_reset = b"", True
         if not data:
             self.ended = True
             return []
+        self.received += len(data)
+        if self.received > self._most:
+            raise HostileFrame("it sent more than its call may send")
         if not self.buffer and (only := self._only_frame(data)):
             return [only]
         self.buffer += data

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 from devices.tools import has_settled
 from functions import sandbox
+from plumbing import apart
 from plumbing.threads import release_connection
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
@@ -26,7 +27,7 @@ def execute(run_id: str) -> None:
     run = claim(run_id)
     if run is None:
         return
-    with hold(Lease(run)) as lease:
+    with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
         try:
             work(run, lease)
         except RunWaits as wait:

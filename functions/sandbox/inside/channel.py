@@ -69,9 +69,6 @@ class Channel:
         kind, length = HEADER.unpack(header)
         return kind, self._read(length)
 
-    def call(self, requests: list[Any]) -> None:
-        self.send(CALLS, write_json(requests))
-
     def answers(self, timeout_s: float | None = None) -> list[Any]:
         """What the host answered, or nothing when the time is over first. Rows are [number, succeeded, value]."""
         if timeout_s is not None and not self._buffer and not readable(timeout_s):

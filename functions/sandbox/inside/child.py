@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import marshal
 import os
@@ -13,7 +14,7 @@ from typing import Any
 from . import confine, facades, modules, runtime
 from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
-_compiler: Any = None
+_program: Any = None  # of a profile that runs no stored code: the compiler or the reader
 _baseline_bytes = 0
 _most_bytes = _most_cpu_s = sys.maxsize  # the hard limits that the host itself runs under
 _REHEARSALS = 20
@@ -21,13 +22,11 @@ _REHEARSALS = 20
 
 def preload(profile: str) -> None:
     """In the zygote, before the lock-down: load all that a child of this profile will ever have."""
-    global _compiler
+    global _program
     runtime.set_alarm_handlers()
-    if profile == "compiler":
-        from . import compiler  # RestrictedPython's 4 MB are needed in this profile only
-
-        _compiler = compiler
-        compiler.warm_up()
+    if profile in ("compiler", "reader"):
+        _program = importlib.import_module(f"{__package__}.{profile}")  # megabytes that no other profile needs
+        _program.warm_up()
         return
     facades.preload(profile)
     if profile == modules.EXTENDED:
@@ -87,10 +86,10 @@ def _first_job(channel: Channel) -> runtime.Job:
 
 def _do(job: runtime.Job, channel: Channel, address_space: tuple[int, int], cpu_s: tuple[int, int]) -> None:
     confine.limit_job(address_space, cpu_s)
-    if job.order["operation"] == "compile":
-        channel.send(REPLY, b'{"ok":true,"printed":"","result":%b}' % _compiler.answer(job.order))
-    else:
+    if job.order["operation"] == "run":
         runtime.run(job, channel)
+    else:
+        channel.send(REPLY, b'{"ok":true,"printed":"","result":%b}' % _program.answer(job.order))
 
 
 def _rehearse(job: runtime.Job, channel: Channel) -> None:

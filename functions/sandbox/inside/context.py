@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .channel import NOTICE, Channel, write_json
-
-
-class CallFailed(Exception):
-    """The host refused a call, or the tool that was called failed."""
+from .channel import CALLS, NOTICE, Channel
+from .quota import CallFailed, Quota
 
 
 class HttpResponse:
@@ -41,14 +38,15 @@ class HttpResponse:
 class Requester:
     """Sends one request and waits for its answer; the descriptor-free loop puts its own in place of this."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, quota: Quota) -> None:
         self.__channel__ = channel
+        self.__quota__ = quota
         self.__count__ = 0
 
     def __ask__(self, operation: str, payload: dict[str, Any], shape: Any) -> Any:
         """The answer, put into shape. Raises CallFailed."""
         self.__count__ += 1
-        self.__channel__.call([[self.__count__, operation, payload]])
+        self.__channel__.send(CALLS, b"[" + self.__quota__.request(self.__count__, operation, payload) + b"]")
         _, succeeded, value = self.__channel__.answers()[0]
         if not succeeded:
             raise CallFailed(str(value))
@@ -56,7 +54,9 @@ class Requester:
 
     def __tell__(self, operation: str, payload: dict[str, Any]) -> None:
         """One way: nothing comes back."""
-        self.__channel__.send(NOTICE, write_json([operation, payload]))
+        notice = self.__quota__.notice(operation, payload)
+        if notice is not None:
+            self.__channel__.send(NOTICE, notice)
 
 
 class Context:
@@ -96,7 +96,7 @@ class Context:
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """How far the work is."""
-        self.__requester__.__tell__("progress", {"done": done, "total": total, "message": message})
+        self.__requester__.__tell__("progress", {"done": done, "total": total, "message": str(message)})
 
     def get(self, key: str, default: Any = None) -> Any:
         """A value of the context's data."""

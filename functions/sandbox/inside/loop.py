@@ -11,9 +11,9 @@ from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from .channel import NOTICE, Channel, write_json
-from .context import CallFailed
+from .channel import CALLS, NOTICE, Channel
 from .names import words
+from .quota import CallFailed, Quota
 
 _IDLE_S = 3600.0
 
@@ -24,17 +24,19 @@ class _Answers:
     Stored code can get hold of it through any task; its names are those that source may not read.
     """
 
-    __slots__ = ("__channel__", "__waiting__", "__unsent__", "__count__")
+    __slots__ = ("__channel__", "__quota__", "__waiting__", "__unsent__", "__count__")
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, quota: Quota) -> None:
         self.__channel__ = channel
+        self.__quota__ = quota
         self.__waiting__: dict[int, tuple[asyncio.Future[Any], Callable[[Any], Any]]] = {}
-        self.__unsent__: list[Any] = []
+        self.__unsent__: list[bytes] = []
         self.__count__ = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if self.__unsent__:
-            self.__channel__.call(self.__unsent__)
+            for frame in self.__quota__.batches(self.__unsent__):
+                self.__channel__.send(CALLS, frame)
             self.__unsent__ = []
         if self.__waiting__:
             self.__settle__(self.__channel__.answers(_IDLE_S if timeout is None else timeout))
@@ -47,13 +49,16 @@ class _Answers:
     def __ask__(self, operation: str, payload: dict[str, Any], shape: Callable[[Any], Any]) -> asyncio.Future[Any]:
         """Queue a request. All that are queued when the loop comes to rest go to the host together."""
         self.__count__ += 1
+        request = self.__quota__.request(self.__count__, operation, payload)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.__waiting__[self.__count__] = (future, shape)
-        self.__unsent__.append([self.__count__, operation, payload])
+        self.__unsent__.append(request)
         return future
 
     def __tell__(self, operation: str, payload: dict[str, Any]) -> None:
-        self.__channel__.send(NOTICE, write_json([operation, payload]))
+        notice = self.__quota__.notice(operation, payload)
+        if notice is not None:
+            self.__channel__.send(NOTICE, notice)
 
     def __settle__(self, answers: list[Any]) -> None:
         for number, succeeded, value in answers:
@@ -72,9 +77,9 @@ class _Answers:
 class JobLoop(base_events.BaseEventLoop):
     """BaseEventLoop over `_Answers`; there are no transports, signals, subprocesses or threads to serve."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, quota: Quota | None = None) -> None:
         super().__init__()
-        self._selector = self.__requester__ = _Answers(channel)
+        self._selector = self.__requester__ = _Answers(channel, quota or Quota({}))
 
     def _process_events(self, event_list: list[Any]) -> None:
         return

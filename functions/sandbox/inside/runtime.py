@@ -21,6 +21,7 @@ from .context import CallFailed, Context, HttpResponse, Requester
 from .facades import importer
 from .guards import SAFE_BUILTINS, check_patterns, guarded_getattr
 from .names import ABSTRACT_HOOK, HOOK, PATTERN_HOOK
+from .quota import Quota
 
 FILENAME = "<function>"
 _MESSAGE_CHARS = 2000
@@ -105,7 +106,7 @@ def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
         return _call_async(entry, order, channel)
     arguments = order["arguments"]
     if order["takes_ctx"]:
-        arguments["ctx"] = Context(order["context"] or {}, Requester(channel))
+        arguments["ctx"] = Context(order["context"] or {}, Requester(channel, Quota(order)))
     result = entry(**arguments)
     if type(result) is _COROUTINE:
         raise values.BadResult("the result is a coroutine: declare the function with `async def`")
@@ -115,7 +116,7 @@ def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
 def _call_async(entry: Any, order: dict[str, Any], channel: Channel) -> Any:
     from .loop import JobLoop, finish  # loaded already where this profile has asyncio
 
-    loop, arguments = JobLoop(channel), order["arguments"]
+    loop, arguments = JobLoop(channel, Quota(order)), order["arguments"]
     if order["takes_ctx"]:
         arguments["ctx"] = Context(order["context"] or {}, loop.__requester__)
     return finish(loop, entry(**arguments))

@@ -12,12 +12,17 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from functions import sandbox
+from functions.sandbox import servers as fork_servers
 from functions.sandbox.inside import zygote
+from functions.sandbox.slots import Slots
 
 PROJECT = Path(__file__).resolve().parents[3]
 SLEEPER = "import time\ndef main():\n    time.sleep(20)\n    return 'slept'\n"
@@ -78,7 +83,7 @@ def sleeping(pool):
 
 def zygote_of(pool) -> tuple[int, int]:
     """The launcher and process 1 of the core profile."""
-    launcher = pool._servers["core"]._process.pid
+    launcher = pool._servers.by_profile["core"]._process.pid
     return launcher, children_of(launcher)[0]
 
 
@@ -298,27 +303,122 @@ def test_one_owner_never_takes_every_place():
     assert len(greedy) == 6
 
 
-def test_who_has_his_share_already_is_told_so():
+def test_an_owner_with_a_full_share_is_refused_and_the_message_says_so():
     pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.05)
-    told = []
-    grants = {"again": lambda arguments: told.append(pool.execute("def main(): return 1", owner="alice").error.message)}
-    assert pool.execute("def main(ctx): ctx.call('again')", grants=grants, owner="alice").ok
+    refusals = []
+
+    def kv_get(key):
+        refusals.append(pool.execute("def main(): return 1", owner="alice").error.message)
+
+    host = SimpleNamespace(kv_get=kv_get)
+    assert pool.execute("def main(ctx): ctx.kv_get('x')", host=host, owner="alice").status == "ok"
     pool.close()
-    assert told == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
+    assert refusals == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
 
 
-def test_compiling_is_part_of_an_owners_share():
+def test_a_function_that_calls_another_lends_it_its_place():
+    pool = sandbox.Pool(spares=2, at_once=4, queue_s=5)
+    inner = {"inner": lambda arguments: pool.execute("def main(): return 1", owner="alice").result}
+    source = "def main(ctx): return ctx.call('inner')"
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(lambda _: pool.execute(source, grants=inner, owner="alice"), range(8)))
+    pool.close()
+    assert [outcome.result for outcome in outcomes] == [1] * 8
+
+
+def test_calls_that_gather_calls_do_not_wait_for_each_others_threads():
+    pool = sandbox.Pool(spares=2, at_once=8, queue_s=5)
+    leaf = {"leaf": lambda arguments: 1}
+    gather = (
+        "import asyncio\nasync def main(ctx):\n"
+        "    return sum(await asyncio.gather(*[ctx.call('{0}') for _ in range({1})]))\n"
+    )
+
+    def middle(arguments):
+        return pool.execute(gather.format("leaf", 12), grants=leaf, allowed_imports=("asyncio",), owner="a").result
+
+    grants = {"middle": middle}
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = list(
+            threads.map(
+                lambda _: pool.execute(
+                    gather.format("middle", 12), grants=grants, allowed_imports=("asyncio",), owner="a"
+                ),
+                range(4),
+            )
+        )
+    pool.close()
+    assert [outcome.result for outcome in outcomes] == [144] * 4
+
+
+def test_a_free_place_goes_to_the_owner_who_has_the_fewest():
+    slots = Slots(2, 2)
+    slots.take(0, "alice")
+    slots.take(0, "alice")
+    order = []
+
+    def wait(owner):
+        slots.take(10, owner)
+        order.append(owner)
+
+    threads = []
+    for number, owner in enumerate(["alice", "alice", "bob"]):
+        threads.append(threading.Thread(target=wait, args=(owner,)))
+        threads[-1].start()
+        wait_until(lambda number=number: len(slots._waiting) == number + 1)
+    slots.give_back("alice")
+    wait_until(lambda: len(order) == 1)
+    assert order == ["bob"]
+    for owner in ("alice", "bob"):
+        slots.give_back(owner)
+    for thread in threads:
+        thread.join(10)
+    assert order[1:] == ["alice", "alice"]
+
+
+def test_the_queue_of_one_owner_is_bounded():
+    slots = Slots(1, 1, queue=1)
+    slots.take(0, "alice")
+    waiting = threading.Thread(target=slots.take, args=(10, "alice"))
+    waiting.start()
+    wait_until(lambda: slots._waiting)
+    with pytest.raises(sandbox.NoChild, match="wait already"):
+        slots.take(10, "alice")
+    slots.give_back("alice")
+    waiting.join(10)
+
+
+def test_compiling_has_places_of_its_own_and_an_owner_a_share_of_them():
     pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.05)
-    told = []
-
-    def compile_meanwhile(arguments):
-        with pytest.raises(sandbox.NoChild) as refused:
-            pool.check("def main(): return 2", owner="alice")
-        told.append(str(refused.value))
-
-    assert pool.execute("def main(ctx): ctx.call('on')", grants={"on": compile_meanwhile}, owner="alice").ok
+    for _ in range(2):
+        pool._readers.take(0, "alice")
+    with pytest.raises(sandbox.NoChild, match="2 of the same owner, who may have 2"):
+        pool.check("def main(): return 2", owner="alice")
     pool.close()
-    assert told == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
+
+
+def test_a_stopped_fork_server_is_replaced(monkeypatch):
+    monkeypatch.setattr(fork_servers, "_STUCK_S", 0.5)
+    pool = sandbox.Pool(spares=0)
+    assert pool.execute("def main(): return 1").ok
+    launcher = psutil.Process(pool._servers.by_profile["core"]._process.pid)
+    for child in launcher.children():
+        child.suspend()
+    assert pool.execute("def main(): return 2").result == 2
+    wait_until(lambda: not launcher.is_running() or launcher.status() == psutil.STATUS_ZOMBIE)
+    pool.close()
+
+
+def test_a_fork_servers_death_costs_no_call_that_had_not_begun():
+    pool = sandbox.Pool(spares=4)
+    assert pool.execute("def main(): return 0").ok
+    for number in range(5):
+        launcher = psutil.Process(pool._servers.by_profile["core"]._process.pid)
+        zygotes = launcher.children()
+        launcher.kill()
+        psutil.wait_procs(zygotes, 5)
+        assert pool.execute("def main(n): return n", {"n": number}).result == number
+    pool.close()
 
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")

@@ -28,7 +28,7 @@ def pool():
 
 def processes_of(pool: sandbox.Pool) -> list[psutil.Process]:
     """Those of its fork servers, and all below them."""
-    servers = [psutil.Process(server._process.pid) for server in list(pool._servers.values())]
+    servers = [psutil.Process(server._process.pid) for server in list(pool._servers.by_profile.values())]
     return [one for server in servers for one in (server, *server.children(recursive=True))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from functions import sandbox
 from functions.sandbox import pool as pools
+from functions.sandbox import servers as fork_servers
 from functions.sandbox.inside import modules
 
 
@@ -69,18 +71,18 @@ def test_every_exported_name_is_there_and_no_other():
 
 
 def test_zygotes_are_rotated_and_no_call_is_lost(pool, monkeypatch):
-    monkeypatch.setattr(pools, "_ROTATE_CALLS", 3)
+    monkeypatch.setattr(fork_servers, "_ROTATE_CALLS", 3)
     servers = set()
     for n in range(10):
         assert pool.execute("def main(n): return n", {"n": n}).result == n
-        servers.add(pool._servers.get("core"))
+        servers.add(pool._servers.by_profile.get("core"))
     assert len(servers) >= 3
 
 
 def test_a_zygote_is_rotated_by_age_as_well(pool, monkeypatch):
     pool.execute("def main(): return 1")
-    first = pool._servers["core"]
-    monkeypatch.setattr(pools, "_ROTATE_S", 0)
+    first = pool._servers.by_profile["core"]
+    monkeypatch.setattr(fork_servers, "_ROTATE_S", 0)
     assert pool.execute("def main(): return 2").result == 2
     assert first.is_closed
     assert pool.execute("def main(): return 3").result == 3
@@ -88,17 +90,17 @@ def test_a_zygote_is_rotated_by_age_as_well(pool, monkeypatch):
 
 def test_a_call_does_not_wait_for_another_profiles_server_to_start(pool):
     pool.execute("def main(): return 1")
-    with pool._lock:  # held as long as a fork server starts
+    with pool._servers._lock:  # held as long as a fork server starts
         assert pool.execute("def main(): return 1").result == 1
 
 
 def test_spares_are_ordered_after_the_answer_and_several_at_a_time():
     pool = sandbox.Pool(spares=4)
     source, ordered = "def main(ctx): return ctx.call('look')", []
-    grants = {"look": lambda arguments: ordered.append(pool._servers["core"]._ordered)}
+    grants = {"look": lambda arguments: ordered.append(pool._servers.by_profile["core"]._ordered)}
     for _ in range(4):
         pool.execute(source, grants=grants)
-        ordered.append(pool._servers["core"]._ordered)
+        ordered.append(pool._servers.by_profile["core"]._ordered)
     pool.close()
     assert ordered == [0, 4, 3, 3, 2, 4, 3, 3]  # while a call runs, and after it
 
@@ -126,7 +128,7 @@ def test_every_memory_breach_is_typed_as_one():
 
 def test_a_closed_control_socket_is_a_shutdown_not_a_crash(pool):
     pool.execute("def main(): return 1")
-    server = pool._servers["core"]
+    server = pool._servers.by_profile["core"]
     server.order(16)
     pool.close()
     assert server._process.returncode == 0
@@ -193,7 +195,7 @@ def test_calls_side_by_side_each_keep_a_child(pool):
     with ThreadPoolExecutor(4) as threads:
         outcomes = list(threads.map(lambda n: pool.execute(source, {"n": n}, reuse="run-1"), range(40)))
     assert [outcome.result for outcome in outcomes] == list(range(40))
-    assert pool._servers["core"].taken <= 4
+    assert pool._servers.by_profile["core"].taken <= 4
     pool.release("run-1")
     assert not pool._kept._idle
 
@@ -213,7 +215,7 @@ def test_the_time_limit_holds_in_every_call_of_a_kept_child(pool):
     outcomes = [pool.execute(source, {"n": n}, reuse="r", limits=limits) for n in (0, 0, 0, 1)]
     assert [outcome.status for outcome in outcomes] == ["ok", "ok", "ok", "timeout"]
     assert outcomes[-1].error.line == 2  # the soft alarm, not the kill behind it
-    assert pool._servers["core"].taken == 1
+    assert pool._servers.by_profile["core"].taken == 1
 
 
 def test_a_kept_child_forgets_answers_that_its_last_call_did_not_wait_for(pool):
@@ -236,7 +238,7 @@ def test_a_kept_child_leaves_no_object_of_one_call_to_the_next(pool):
     source = "class Loud:\n    def __del__(self): print('gone')\ndef main(n):\n    main.mine = Loud()\n    return n\n"
     outcomes = [pool.execute(source, {"n": n}, reuse="r") for n in range(3)]
     assert [(outcome.result, outcome.printed) for outcome in outcomes] == [(0, ""), (1, ""), (2, "")]
-    assert pool._servers["core"].taken == 1
+    assert pool._servers.by_profile["core"].taken == 1
 
 
 def test_a_kept_child_serves_one_user_only(pool):
@@ -299,9 +301,9 @@ def test_modules_changed_by_a_kept_call_are_fresh_in_the_next(pool):
 
 
 def test_a_late_kill_hits_nobody_else(pool):
-    server, child = pool._take("core")
+    server, child = pool._servers.take("core")
     child.close()
-    other = pool._take("core")[1]  # has the same descriptors now
+    other = pool._servers.take("core")[1]  # has the same descriptors now
     assert other.pidfd == child.pidfd
     child.kill()
     assert not select.select([other.pidfd], [], [], 0)[0]
@@ -310,7 +312,7 @@ def test_a_late_kill_hits_nobody_else(pool):
 
 def test_what_was_too_much_for_a_busy_machine_is_tried_again(pool, monkeypatch):
     source = "x = [1, 2, 3, 4, 5, 6]\n" * 300 + "def main(): return 1\n"
-    monkeypatch.setattr(pools, "_COMPILE_LIMITS", sandbox.Limits(timeout_s=0.001, output_kb=2048))
+    monkeypatch.setattr(pools, "COMPILE_LIMITS", sandbox.Limits(timeout_s=0.001, output_kb=2048))
     assert pool.execute(source).refusals[0].code == "compile-limit"
     monkeypatch.undo()
     assert pool.execute(source).ok
@@ -324,12 +326,12 @@ def test_a_function_that_logs_without_end_is_not_listened_to(pool):
             Host.lines += 1
 
     outcome = pool.execute("def main(ctx):\n    for n in range(10_100): ctx.log('x')\n    return 1\n", host=Host())
-    assert (outcome.result, Host.lines) == (1, 10_000)
+    assert (outcome.result, Host.lines) == (1, 2000)
 
 
 def test_the_kernel_prefers_a_functions_process_when_memory_is_short(pool):
     pool.execute("def main(): return 1")
-    launcher = pool._servers["core"]._process.pid
+    launcher = pool._servers.by_profile["core"]._process.pid
     assert Path(f"/proc/{launcher}/oom_score_adj").read_text() == "1000\n"
 
 
@@ -423,3 +425,34 @@ def main():
 """
     expected = ["number", "list", "other", "A", 3, 3, "pdf", "pdf", True]
     assert run(source, "dataclasses", "functools").result == expected
+
+
+@pytest.mark.parametrize("kind", ["N", "C"])
+def test_a_process_that_floods_the_host_with_frames_is_killed(pool, kind):
+    """Only code that writes to the socket itself gets so far: the sandbox's own counts first."""
+    row = '["log",{"message":"x"}]' if kind == "N" else '[[1,"kv_get",{"key":"x"}]]'
+    source = f"""
+import os, struct
+def main():
+    payload = {row!r}.encode()
+    frame = struct.pack("<cI", {kind!r}.encode(), len(payload)) + payload
+    while True:
+        os.write(3, frame * 10)
+"""
+    began = time.thread_time()
+    outcome = pool.execute(source, safe_mode=False, limits=sandbox.Limits(timeout_s=60))
+    assert (outcome.status, outcome.error.type) == ("violation", "Protocol")
+    assert "goes on" in outcome.error.message
+    assert time.thread_time() - began < 2
+
+
+def test_a_process_that_sends_megabytes_is_killed(pool):
+    source = """
+import os, struct
+def main():
+    payload = b'["log",{"message":"' + b"x" * 200_000 + b'"}]'
+    while True:
+        os.write(3, struct.pack("<cI", b"N", len(payload)) + payload)
+"""
+    outcome = pool.execute(source, safe_mode=False, limits=sandbox.Limits(timeout_s=60))
+    assert (outcome.status, outcome.error.type) == ("violation", "Protocol")

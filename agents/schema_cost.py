@@ -1,0 +1,166 @@
+"""How much work a schema can make, known before it is compiled. Plain Python.
+
+`cost_of(schema)` bounds the steps that checking a value takes, for each byte of the value. The bound holds because each
+subschema meets each part of a value once: those that look at the same part (`anyOf`, `not` …) are added up, those that
+share its parts out among themselves (`properties`, `items` …) are not. Where that cannot be said (a definition that
+refers to itself, `unevaluatedItems`, a pattern whose program may be large) the cost is infinite.
+"""
+
+import math
+import re
+import re._constants as sre  # the parser's own opcodes: there is no public name for them
+import re._parser as sre_parser
+from typing import Any
+
+import orjson
+
+JSON = Any
+
+# These look at the value that the schema itself looks at; a failing branch is visited again for its error.
+SAME_VALUE_ONE = ("not", "if", "then", "else", "contains", "propertyNames")
+SAME_VALUE_MANY = ("allOf", "anyOf", "oneOf")
+# Of these, one at most looks at each part of the value.
+PARTS_ONE = ("items", "additionalProperties")
+# Keywords that may follow other rules than ours, or compute more than can be bounded here.
+UNBOUNDED = frozenset(
+    ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor")
+    + ("$id", "$anchor", "id", "contentSchema", "contentMediaType", "dependencies", "additionalItems", "extends")
+)
+UNBOUNDED_FORMATS = frozenset(("regex", "idn-hostname", "idn-email"))
+MAX_PATTERN = 200  # characters
+MAX_PROGRAM = 5_000  # parts of all the patterns of a schema, after their repeats are written out
+WIDE = 10  # a class that holds most characters compiles to about so many parts
+
+
+def cost_of(schema: JSON) -> float:
+    """Steps for each byte of a value; infinite where no bound is known."""
+    cost = Cost(schema)
+    try:
+        steps = cost.of(schema)
+    except RecursionError:  # references in a long row
+        return math.inf
+    return math.inf if cost.program > MAX_PROGRAM else steps
+
+
+class Cost:
+    """Walks a schema once; definitions are remembered, and one that refers to itself is unbounded."""
+
+    def __init__(self, root: JSON) -> None:
+        self.root = root
+        self.program = 0.0
+        self.definitions: dict[str, float] = {}
+
+    def of(self, schema: JSON) -> float:
+        if not isinstance(schema, dict):
+            return 1.0
+        if not UNBOUNDED.isdisjoint(schema) or schema.get("format") in UNBOUNDED_FORMATS:
+            return math.inf
+        return max(self.own(schema), self.parts(schema)) + self.same_value(schema)
+
+    def own(self, schema: dict[str, JSON]) -> float:
+        """The keywords that hold no schemas: lists and constants are compared with, and copied into errors."""
+        listed = ("required", "enum", "const", "dependentRequired")
+        steps = 1.0 + sum(size_of(schema[word]) for word in listed if word in schema) / 4
+        steps += 20.0 * (("format" in schema) + ("uniqueItems" in schema) + ("multipleOf" in schema))
+        if "pattern" in schema:
+            steps += self.pattern(schema["pattern"])
+        return steps
+
+    def pattern(self, pattern: JSON) -> float:
+        size = program_size(pattern) if isinstance(pattern, str) else math.inf
+        self.program += size
+        return size / 10
+
+    def parts(self, schema: dict[str, JSON]) -> float:
+        properties = schema.get("properties")
+        named = list(properties.values()) if isinstance(properties, dict) else []
+        first = schema.get("prefixItems")
+        listed = [*(first if isinstance(first, list) else []), *(schema[word] for word in PARTS_ONE if word in schema)]
+        if isinstance(schema.get("items"), list):
+            return math.inf
+        largest = max((self.of(part) for part in [*named, *listed]), default=0.0)
+        return max(largest, float(len(named))) + self.by_pattern(schema)
+
+    def by_pattern(self, schema: dict[str, JSON]) -> float:
+        """Several patterns may fit one name, and each name is tried with all of them."""
+        named = schema.get("patternProperties")
+        found = named.items() if isinstance(named, dict) else ()
+        return sum(self.pattern(pattern) + self.of(part) for pattern, part in found)
+
+    def same_value(self, schema: dict[str, JSON]) -> float:
+        parts = [schema[word] for word in SAME_VALUE_ONE if word in schema]
+        for word in SAME_VALUE_MANY:
+            branches = schema.get(word)
+            parts += branches if isinstance(branches, list) else []
+        dependent = schema.get("dependentSchemas")
+        parts += dependent.values() if isinstance(dependent, dict) else []
+        steps = 2 * sum(self.of(part) for part in parts)
+        return steps + (self.definition(schema["$ref"]) if "$ref" in schema else 0.0)
+
+    def definition(self, reference: JSON) -> float:
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return math.inf
+        if reference not in self.definitions:
+            self.definitions[reference] = math.inf  # holds while we are inside it
+            self.definitions[reference] = self.of(pointed_at(self.root, reference))
+        return self.definitions[reference]
+
+
+def pointed_at(schema: JSON, reference: str) -> JSON:
+    """What a reference like #/$defs/name names; {} where there is nothing, which the compiler reports."""
+    for step in reference.removeprefix("#/").split("/"):
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list) and step.isdigit() and int(step) < len(schema):
+            schema = schema[int(step)]
+        elif isinstance(schema, dict) and step in schema:
+            schema = schema[step]
+        else:
+            return {}
+    return schema
+
+
+def size_of(value: JSON) -> float:
+    """Bytes of a value as JSON; infinite where it has none."""
+    try:
+        return float(len(orjson.dumps(value)))
+    except (TypeError, ValueError):  # integers beyond 64 bits, deeper than 254 levels, half of a surrogate pair
+        return math.inf
+
+
+def program_size(pattern: str) -> float:
+    """How many parts a pattern has once its repeats are written out; infinite where that is unknown."""
+    if len(pattern) > MAX_PATTERN:
+        return math.inf
+    try:
+        tree = sre_parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return math.inf  # Unicode classes among others: they compile to thousands of parts
+    wide = WIDE if tree.state.flags & re.IGNORECASE else 1
+    return wide * program_of(tree)
+
+
+def program_of(tree: Any) -> float:
+    return 1.0 + sum(part_size(operation, argument) for operation, argument in tree)
+
+
+def part_size(operation: Any, argument: Any) -> float:
+    if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        low, high, body = argument
+        times = low + 1 if high is sre.MAXREPEAT else high
+        return float(max(times, 1) * program_of(body))
+    if operation is sre.SUBPATTERN:
+        flags = argument[1]
+        return (WIDE if flags & re.IGNORECASE else 1) * program_of(argument[-1])
+    if operation is sre.BRANCH:
+        return sum(program_of(branch) for branch in argument[1])
+    if operation is sre.IN:
+        return sum(class_size(*part) for part in argument)
+    if operation in (sre.LITERAL, sre.AT):
+        return 2.0
+    return float(WIDE)
+
+
+def class_size(operation: Any, argument: Any) -> float:
+    if operation is sre.RANGE:
+        return 2.0 if argument[1] < 128 else float(WIDE)
+    return 2.0 if operation is sre.LITERAL else float(WIDE)

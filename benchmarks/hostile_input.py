@@ -1,0 +1,224 @@
+"""What a person sends, at its worst, and what reading it costs the serving process: time, memory, and others' waiting.
+
+    python -m benchmarks hostile_input
+
+Each entry makes an input of a given size. The test in tests/functions/test_hostile_input.py runs the same entries with
+small sizes and fixed limits.
+"""
+
+import json
+import os
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+os.environ.setdefault("MUSTER_DEBUG", "true")
+
+Use = Callable[[], Any]
+MB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`of(n)` returns a call that reads a hostile input of about n bytes."""
+
+    name: str
+    of: Callable[[int], Use]
+    size: int
+
+
+def source_with(docstring: str) -> str:
+    return f'def main(a):\n    """Do it.\n\n{docstring}\n    """\n'
+
+
+def docstring(n: int) -> Use:
+    from functions.reading import read
+
+    return quiet(read, source_with(f"    Args:\n        a {'(' * n}: y"))
+
+
+def nested_source(n: int) -> Use:
+    from functions.reading import read
+
+    return quiet(read, "def main(a):\n    return " + "-" * n + "1\n")
+
+
+def schema_patterns(n: int) -> Use:
+    from agents.schema import check_schema
+
+    names = {f"p{i}": {"type": "string", "pattern": rf"\p{{L}}{{40}}{i}"} for i in range(n // 45)}
+    return quiet(check_schema, {"type": "object", "properties": names})
+
+
+def pattern_nesting(n: int) -> Use:
+    from agents.schema import check_schema
+
+    depth = min(n // 6, 95)
+    one = "(?:" * depth + "a" + "){2,9}" * depth
+    return quiet(check_schema, {"type": "object", "properties": {f"p{i}": {"pattern": one} for i in range(n // 950)}})
+
+
+def large_enum(n: int) -> Use:
+    from agents.schema import validate
+
+    return quiet(validate, {"items": {"enum": ["x" * (n // 20)]}}, ["y"] * (n // 5))
+
+
+def nested_any_of(n: int) -> Use:
+    from agents.schema import validate
+
+    schema: dict[str, Any] = {"type": "array"}
+    while len(json.dumps(schema)) < 5_000:
+        schema = {"anyOf": [schema, schema, {"required": ["a"]}]}
+    return quiet(validate, schema, {"b": "x" * n})
+
+
+def pattern_on_text(n: int) -> Use:
+    from agents.schema import validate
+
+    return quiet(validate, {"pattern": r"^(\w+\s?)*$"}, "a" * n + "!")
+
+
+def doubled_lists(n: int) -> Use:
+    from agents.mapping import search
+
+    return quiet(search, "@" + "|[@,@]" * min(n // 6, 300), {"a": 1})
+
+
+def doubled_text(n: int) -> Use:
+    from agents.mapping import search
+
+    return quiet(search, "to_string(@)" + "|join('', [@,@])" * min(n // 16, 120), {"a": 1})
+
+
+def compared_lists(n: int) -> Use:
+    from agents.mapping import search
+
+    rows = [[0] * 500 for _ in range(n // 1500)]
+    return quiet(search, "length(a[?@ == b])", {"a": rows, "b": [0] * 500, "c": rows})
+
+
+def versions_apart(n: int) -> Use:
+    from agents.diff import unified
+
+    old, new = ("\n".join(str((i * step) % 101) for i in range(n // 4)) for step in (7, 11))
+    return quiet(unified, old, new, "v1", "v2")
+
+
+def open_comments(n: int) -> Use:
+    from connectors.content import from_html
+
+    return quiet(from_html, "<!" * (n // 2))
+
+
+def open_tags(n: int) -> Use:
+    from connectors.content import from_html
+
+    return quiet(from_html, "<a a='" * (n // 6))
+
+
+def yaml_document(n: int) -> Use:
+    from connectors.openapi import read_document
+
+    return quiet(read_document, "openapi: 3.0.0\npaths:\n" + "  ? [{a: b}]\n  : [[[]]]\n" * (n // 24))
+
+
+def many_operations(n: int) -> Use:
+    from connectors.openapi import operations
+
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/big"}}}}
+    big = {"properties": {f"p{i}": {"type": "string"} for i in range(n // 60)}}
+    paths = {f"/{i}": {"get": {"requestBody": body}} for i in range(n // 200)}
+    document = {"openapi": "3.0.0", "paths": paths, "components": {"schemas": {"big": big}}}
+    return quiet(lambda: list(operations(document)))
+
+
+def crontab(n: int) -> Use:
+    from datetime import UTC, datetime
+
+    from runs.rules.timing import next_due, read_line
+
+    line = f"{','.join(['0-59/1'] * min(n // 7, 30))} * 30 2 *"
+    return quiet(lambda: next_due(read_line(line), datetime.now(UTC)))
+
+
+def json_body(n: int) -> Use:
+    from agents.http.parsers import read
+
+    return quiet(read, b'{"a":' + b"[[]," * (n // 8) + b"[]" + b"]" * (n // 8) + b"}")
+
+
+def quiet(work: Callable[..., Any], *arguments: Any) -> Use:
+    def use() -> Any:
+        try:
+            return work(*arguments)
+        except Exception as error:  # noqa: BLE001 - a refusal is the usual answer
+            return error
+
+    return use
+
+
+ENTRIES = (
+    Entry("docstring", docstring, 4_000),
+    Entry("deeply nested source", nested_source, 60_000),
+    Entry("patterns of a schema", schema_patterns, 60_000),
+    Entry("nested repeats in patterns", pattern_nesting, 60_000),
+    Entry("large enum", large_enum, 1_000_000),
+    Entry("nested anyOf", nested_any_of, 50_000),
+    Entry("pattern on a long text", pattern_on_text, 1_000_000),
+    Entry("JMESPath that doubles lists", doubled_lists, 2_000),
+    Entry("JMESPath that doubles text", doubled_text, 2_000),
+    Entry("JMESPath that compares lists", compared_lists, 1_000_000),
+    Entry("difference of two versions", versions_apart, 64_000),
+    Entry("HTML that opens declarations", open_comments, 1_000_000),
+    Entry("HTML that opens tags", open_tags, 1_000_000),
+    Entry("OpenAPI document as YAML", yaml_document, 1_000_000),
+    Entry("OpenAPI with many operations", many_operations, 1_000_000),
+    Entry("crontab", crontab, 240),
+    Entry("nested JSON body", json_body, 1_000_000),
+)
+
+
+def cost(use: Use) -> tuple[float, float]:
+    """CPU seconds that this thread spent, and by how many MB the process grew at its largest."""
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
+    use()
+    return time.thread_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / MB
+
+
+def waiting(use: Use | None, seconds: float = 2.0) -> float:
+    """p95, in ms, of what somebody else does (a millisecond of Python) while one thread repeats `use`."""
+    done, took = threading.Event(), []
+    thread = threading.Thread(target=lambda: [use() for _ in iter(done.is_set, True)] if use else None)
+    thread.start()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        began = time.perf_counter()
+        sum(range(30_000))
+        took.append((time.perf_counter() - began) * 1000)
+        time.sleep(0.002)
+    done.set()
+    thread.join()
+    return statistics.quantiles(took, n=20)[-1]
+
+
+def run() -> None:
+    import django
+
+    django.setup()
+    alone = waiting(None)
+    print(f"{'entry':32} {'bytes':>9} {'cpu s':>7} {'x half':>7} {'MB':>6} {'others p95':>11}")
+    for entry in ENTRIES:
+        half, _ = cost(entry.of(entry.size // 2))
+        whole, grown = cost(entry.of(entry.size))
+        ratio, others = whole / max(half, 0.001), waiting(entry.of(entry.size)) / alone
+        print(f"{entry.name:32} {entry.size:9} {whole:7.3f} {ratio:7.2f} {grown:6.1f} {others:9.2f} x")
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,59 @@
+"""Reading what a person sent in the sandbox: signatures of sources, and whatever plumbing/apart.py is asked for."""
+
+from typing import Any
+
+from agents.exceptions import Unavailable
+from functions import sandbox
+from functions.signature import Signature, SourceProblem
+from plumbing import apart
+from plumbing.weighed import Weighed
+
+MAX_SOURCE_BYTES = 64 * 1024
+signatures: Weighed[tuple[str, str], Signature | SourceProblem] = Weighed(16 << 20)
+
+
+def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
+    """One task in a child. Raises TooMuch, Refused, Unavailable."""
+    try:
+        answer = sandbox.read(task, parts, owner)
+    except sandbox.BadArguments:
+        raise apart.TooMuch("it is too large or no JSON") from None
+    except sandbox.NoChild:
+        raise Unavailable(
+            "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
+        ) from None
+    except sandbox.SandboxUnavailable as error:
+        raise Unavailable(
+            f"The sandbox cannot be used: {error}.", code="sandbox_unavailable", hint="Run `manage.py doctor`."
+        ) from None
+    if answer is None:
+        raise apart.TooMuch("it takes more than 1 s of work or 256 MB")
+    if "refused" in answer:
+        raise refused(answer["refused"])
+    return answer["value"]
+
+
+def refused(facts: dict[str, Any]) -> apart.Refused:
+    place = {name: facts.get(name) or 1 for name in ("line", "column")}
+    return apart.Refused(facts["message"], code=facts.get("code") or "", hint=facts.get("hint") or "", **place)
+
+
+def read(source: str, entry: str = "") -> Signature:
+    """The signature of `entry`, or of the last top-level def. Raises SourceProblem, Unavailable."""
+    known = signatures.get_or_make((source, entry), lambda: read_in_child(source, entry))
+    if isinstance(known, SourceProblem):
+        raise known.with_traceback(None)
+    return known
+
+
+def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, int]:
+    weight = 2_000 + 4 * len(source)
+    try:
+        facts = apart.read("signature", source, entry)
+    except apart.Refused as error:
+        return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), weight
+    except apart.TooMuch:
+        hint = "Split long expressions into several lines, and write the docstring in plain lines."
+        raise SourceProblem("too_complex", "Reading the source takes more than 1 s of work or 256 MB.", hint) from None
+    tuples = {name: tuple(facts[name]) for name in ("imports", "functions")}
+    return Signature(**{**facts, **tuples}), weight + 8 * len(str(facts))

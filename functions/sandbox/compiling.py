@@ -1,0 +1,60 @@
+"""What our own programs in a child, the compiler and the reader, are told, and what is taken from their answers."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from .codecache import Compiled
+from .limits import Limits
+from .orders import encoded
+from .outcome import Refusal
+
+COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
+COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
+READER = Compiled(profile="reader", order=b'"operation": "read"')
+READ_LIMITS = Limits(timeout_s=6, cpu_s=1, memory_mb=256, output_kb=4096, printed_kb=1)
+_TOO_MUCH = "compile-limit"
+
+
+def is_too_much(answer: Compiled) -> bool:
+    """Whether the compiler reached its limits."""
+    return bool(answer.refusals) and answer.refusals[0].code == _TOO_MUCH
+
+
+def too_much(status: str) -> Compiled:
+    """For a compiler that did not answer."""
+    hint = "Split the source into smaller functions."
+    return Compiled(refusals=(_whole(_TOO_MUCH, f"compiling it took too much ({status})", hint),))
+
+
+def unreadable(why: str) -> Compiled:
+    """For a source that cannot be sent."""
+    return Compiled(refusals=(_whole("syntax", f"cannot be read: {why}", "Send the source as text."),))
+
+
+def compiled(reply: Any, question: dict[str, Any]) -> Compiled:
+    """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
+    try:
+        refusals = tuple(_refusal(row) for row in reply["refusals"])
+        if refusals:
+            return Compiled(refusals=refusals)
+        bytecode = base64.b64decode(reply["bytecode"], validate=True)
+    except (TypeError, ValueError, LookupError):
+        return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer was not one", "Simplify the source."),))
+    profile = "extended" if reply.get("profile") == "extended" else "core"
+    learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
+    order = encoded(question | learnt | {"operation": "run"})[1:-1]
+    return Compiled((), bytecode, profile, order)
+
+
+def _refusal(row: Any) -> Refusal:
+    line, column, end_line, end_column = (
+        max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")
+    )
+    code, message, hint = (str(row[name]) for name in ("code", "message", "hint"))
+    return Refusal(code, message, hint, line, column, end_line, end_column)
+
+
+def _whole(code: str, message: str, hint: str) -> Refusal:
+    return Refusal(code, message, hint, 1, 1, 1, 1)

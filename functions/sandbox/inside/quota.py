@@ -1,0 +1,110 @@
+"""How much one call may ask of the host. Counted here, where too much raises an error that the function can catch;
+the host counts as well, and ends a process that sends more than this file lets through.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .channel import write_json
+
+_MESSAGE_CHARS = 4000
+_FIELDS_BYTES = 16 * 1024
+
+
+class CallFailed(Exception):
+    """The host refused a call, or the tool that was called failed."""
+
+
+class Quota:
+    """The limits of one call, and what is used up. The usual figures are those of the host's Limits."""
+
+    __slots__ = ("_calls", "_notices", "_bytes", "_max_calls", "_max_notices", "_call_bytes", "_max_bytes", "_depth")
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._calls = self._notices = self._bytes = 0
+        self._max_calls: int = order.get("max_calls", 1000)
+        self._max_notices: int = order.get("max_notices", 2000)
+        self._call_bytes: int = order.get("call_kb", 256) << 10
+        self._max_bytes: int = order.get("traffic_kb", 16 * 1024) << 10
+        self._depth: int = order.get("max_depth", 64)
+
+    def request(self, number: int, operation: str, payload: dict[str, Any]) -> bytes:
+        """One request as JSON. Raises CallFailed where it is too much, TypeError and ValueError where it is no JSON."""
+        if self._calls >= self._max_calls:
+            raise CallFailed(f"a function may make {self._max_calls} calls")
+        data = write_json([number, operation, payload])
+        if len(data) > self._call_bytes - 16:
+            raise CallFailed(
+                f"this call has {len(data) >> 10} kB of JSON; at most {self._call_bytes >> 10} may be sent"
+            )
+        if self._bytes + len(data) > self._max_bytes:
+            raise CallFailed(f"the calls of a function may have {self._max_bytes >> 20} MB of JSON in all")
+        self._check(data, payload)
+        self._calls += 1
+        self._bytes += len(data)
+        return data
+
+    def notice(self, operation: str, payload: dict[str, Any]) -> bytes | None:
+        """A log line or a progress report as JSON, cut to size; None for what is beyond the number or the bytes."""
+        if self._notices >= self._max_notices:
+            return None
+        payload["message"] = payload["message"][:_MESSAGE_CHARS].encode("utf-8", "replace").decode()
+        data = write_json([operation, payload])
+        if len(data) > _FIELDS_BYTES + _MESSAGE_CHARS * 12 and "fields" in payload:
+            payload["fields"] = {"left_out": f"{len(data) >> 10} kB of fields"}
+            data = write_json([operation, payload])
+        self._check(data, payload)
+        if self._bytes + len(data) > self._max_bytes:
+            return None
+        self._notices += 1
+        self._bytes += len(data)
+        return data
+
+    def batches(self, rows: list[bytes]) -> list[bytes]:
+        """Requests that are made together, in as few frames as hold them."""
+        frames: list[list[bytes]] = [[]]
+        size = 0
+        for row in rows:
+            size += len(row) + 1
+            if size > self._call_bytes - 2 and frames[-1]:
+                frames.append([])
+                size = len(row) + 1
+            frames[-1].append(row)
+        return [b"[" + b",".join(frame) + b"]" for frame in frames]
+
+    def _check(self, data: bytes, payload: dict[str, Any]) -> None:
+        if data.count(b"[") + data.count(b"{") > self._depth:
+            _check_depth(payload, self._depth)
+        if b"\\ud" in data:
+            _check_text(payload)
+
+
+def _check_depth(value: Any, most: int) -> None:
+    level = [value]
+    for _ in range(most + 2):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list | tuple)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise ValueError(f"what is sent nests deeper than {most} levels")
+
+
+def _check_text(value: Any) -> None:
+    """Half of a surrogate pair is not text. Raises ValueError."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("what is sent contains half of a surrogate pair, which is not text") from None
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(key)
+            _check_text(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_text(item)

@@ -1,0 +1,67 @@
+"""Reads what a person sent: a source's signature, a schema, a value against its schema, an expression.
+
+Runs in a child that has limits of memory and time, and ends after one task. The code is the application's own plain
+modules; all of them are loaded before the lock-down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from agents import diff, mapping, schema, schema_rules
+from functions import signature
+from plumbing import formats
+
+
+def answer(order: dict[str, Any]) -> bytes:
+    """The reply to one task: {"value": …}, or {"refused": …} for what the task says against it."""
+    try:
+        reply = {"value": TASKS[order["task"]](*order["parts"])}
+    except (ValueError, RecursionError) as error:
+        reply = {"refused": facts_of(error)}
+    return json.dumps(reply).encode()
+
+
+def facts_of(error: Exception) -> dict[str, Any]:
+    facts = {name: getattr(error, name, None) for name in ("code", "hint", "line", "column")}
+    return {**facts, "message": str(getattr(error, "message", error))[:2000]}
+
+
+def read_signature(source: str, entry: str) -> dict[str, Any]:
+    return asdict(signature.read(source, entry))
+
+
+def validate(rules: Any, value: Any) -> list[dict[str, str]]:
+    return schema.validate_here(schema.key_of(rules), value, all_errors=False)
+
+
+def side_by_side(old: str, new: str) -> list[dict[str, Any]]:
+    return [asdict(row) for row in diff.side_by_side_here(old, new)]
+
+
+TASKS: dict[str, Callable[..., Any]] = {
+    "signature": read_signature,
+    "check_schema": schema_rules.problems_in,
+    "validate": validate,
+    "search": mapping.search_here,
+    "side_by_side": side_by_side,
+    "unified": diff.unified_here,
+    "html": formats.html_text_here,
+    "yaml": formats.yaml_value_here,
+}
+
+_SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
+
+
+def warm_up() -> None:
+    """Do one of each, so that the first task finds all of it loaded."""
+    for task, parts in {
+        "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
+        "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
+        "html": ["<p class='a'>&eacute;</p>"], "yaml": ["a: [1, 'b']"],
+    }.items():  # fmt: skip
+        answer({"task": task, "parts": parts})

@@ -1,0 +1,107 @@
+"""The fork servers of one pool, by profile: started when first needed, replaced when they are gone, stuck or old."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from .forkserver import Child, ForkServer, LateChild, NoChild, SandboxUnavailable
+
+SPARES_MAX = 16
+_FEW_SPARES = {"compiler": 1, "reader": 1}
+_ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
+_STUCK_S = 3.0  # a fork takes milliseconds; a server that takes so long is stopped, and another one is started
+
+
+class ForkServers:
+    """Takes children from the profile's server, and starts another server where that one does not answer."""
+
+    def __init__(self, spares: int, patience_s: float, without_layers: Iterable[str]) -> None:
+        self.spares = min(max(spares, 0), SPARES_MAX)
+        self._patience_s = patience_s
+        self._without = frozenset(without_layers)
+        self._refusal = ""
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """With no server at all; also in a forked copy of the host."""
+        self._lock = threading.Lock()
+        self.by_profile: dict[str, ForkServer] = {}
+        self._backoff: dict[str, tuple[float, float]] = {}
+
+    def forget(self) -> None:
+        """In a forked copy of the host: the processes belong to the original."""
+        for server in self.by_profile.values():
+            server.forget()
+        self.start_afresh()
+
+    def refuse_everything(self, reason: str) -> None:
+        """From now on no server starts."""
+        self._refusal = reason
+
+    def close(self) -> None:
+        """End them all, and with them whatever still runs."""
+        with self._lock:
+            servers, self.by_profile = list(self.by_profile.values()), {}
+        for server in servers:
+            server.close()
+
+    def take(self, profile: str) -> tuple[ForkServer, Child]:
+        """A child of the profile's server, or of a new server if the old one is gone or stuck.
+
+        Raises SandboxUnavailable, NoChild.
+        """
+        for patience_s in (min(self._patience_s, _STUCK_S), self._patience_s):
+            server = self._server(profile)
+            server.enter()
+            try:
+                return server, server.take(patience_s)
+            except (LateChild, SandboxUnavailable) as error:
+                if isinstance(error, LateChild):
+                    server.give_up()
+                server.leave()
+                self.drop(server)
+                failure = error
+            except NoChild:
+                server.leave()
+                raise
+        raise failure
+
+    def _server(self, profile: str) -> ForkServer:
+        server = self.by_profile.get(profile)
+        if server is not None:
+            return server  # without the lock: another profile's server may just be starting, which takes its time
+        with self._lock:
+            if self._refusal:
+                raise SandboxUnavailable(self._refusal)
+            return self.by_profile.get(profile) or self._started(profile)
+
+    def _started(self, profile: str) -> ForkServer:
+        not_before, pause = self._backoff.get(profile, (0.0, 0.25))
+        if time.monotonic() < not_before:
+            raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
+        try:
+            server = self.by_profile[profile] = ForkServer(profile, without=self._without)
+        except SandboxUnavailable:
+            self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
+            raise
+        self._backoff.pop(profile, None)
+        return server
+
+    def drop(self, server: ForkServer) -> None:
+        """Take no more children from it. It ends with its last call."""
+        with self._lock:
+            if self.by_profile.get(server.profile) is server:
+                del self.by_profile[server.profile]
+        server.retire()
+
+    def refill(self, server: ForkServer) -> None:
+        """After the answer is there, not before: making spares competes with the caller."""
+        if server.taken >= _ROTATE_CALLS or time.monotonic() - server.started_at > _ROTATE_S:
+            self.drop(server)  # one zygote is one hash seed and one address layout
+            return
+        try:
+            server.order(_FEW_SPARES.get(server.profile, self.spares))
+        except SandboxUnavailable:
+            self.drop(server)

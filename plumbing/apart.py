@@ -1,0 +1,54 @@
+"""Reading what a person sent in another process: a source, a schema, an expression that is not provably cheap.
+
+Whatever holds the interpreter lock of a serving process makes everybody wait. So what is small is read here, under a
+bound that is known beforehand, and the rest in a process with limits of memory and time, which `functions` provides
+when the application starts.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+Reader = Callable[[str, tuple[Any, ...], str | None], Any]
+person: ContextVar[str | None] = ContextVar("person", default=None)
+
+
+class TooMuch(Exception):
+    """What was sent takes more time or memory to read than one request may use. Answer with a 4xx."""
+
+
+class Refused(ValueError):
+    """What was sent cannot be taken. `code`, `hint`, `line` and `column` say why and where."""
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "", line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.code, self.hint, self.line, self.column = code, hint, line, column
+
+
+class Place:
+    """The reader in use."""
+
+    reader: Reader | None = None
+
+
+def use(reader: Reader) -> None:
+    """Called once, when the application starts."""
+    Place.reader = reader
+
+
+def read(task: str, *parts: Any) -> Any:
+    """Do one of the reader's tasks with these JSON values. Raises TooMuch, Refused; 503 when it is busy."""
+    if Place.reader is None:
+        raise TooMuch("there is no process to read it in")
+    return Place.reader(task, parts, person.get())
+
+
+@contextmanager
+def on_behalf_of(user_id: Any) -> Iterator[None]:
+    """While this lasts, what is read counts against the share of this person."""
+    token = person.set(None if user_id is None else str(user_id))
+    try:
+        yield
+    finally:
+        person.reset(token)

@@ -1,0 +1,89 @@
+"""HTML and YAML that somebody sent, as text and values. Their readers are slow on purpose-made input, so what is not
+short is read in a process with limits: see plumbing/apart.py.
+"""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import yaml
+
+from plumbing import apart
+
+SHORT = 2_000  # characters
+BLOCKS = frozenset(
+    ["p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "table", "ul", "ol", "pre"]
+)
+HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript"])
+TOO_COMPLEX = "[This HTML is too complex to be read.]"
+
+
+def html_text(source: str) -> str:
+    """What a reader of the HTML sees, a line for each block; scripts, styles and the head are left out."""
+    if len(source) <= SHORT:
+        return html_text_here(source)
+    try:
+        text: str = apart.read("html", source)
+    except apart.TooMuch:
+        return TOO_COMPLEX
+    return text
+
+
+def html_text_here(source: str) -> str:
+    reader = Reader()
+    reader.feed(source)
+    reader.close()
+    return "".join(reader.parts)
+
+
+class Reader(HTMLParser):
+    """Collects the text outside of hidden elements."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.hidden: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in HIDDEN:
+            self.hidden.append(tag)
+        elif tag in BLOCKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.hidden:
+            del self.hidden[self.hidden.index(tag) :]
+        elif tag in BLOCKS and tag != "br":
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.parts.append(re.sub(r"[ \t\r\n]+", " ", data))
+
+
+class PlainLoader(yaml.SafeLoader):
+    """Safe YAML without aliases: a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not taken")
+        return super().compose_node(parent, index)
+
+
+def yaml_value(text: str) -> Any:
+    """The value of a YAML text, dates as they are written. Raises ValueError, apart.TooMuch."""
+    return yaml_value_here(text) if len(text) <= SHORT else apart.read("yaml", text)
+
+
+def yaml_value_here(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=PlainLoader)  # noqa: S506  (a SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(str(error)[:200]) from None
+
+
+# Dates stay as they are written: JSON has none, and a schema's example must not change its type.
+PlainLoader.yaml_implicit_resolvers = {
+    first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
