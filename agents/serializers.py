@@ -190,7 +190,7 @@ class ToolSerializer(serializers.ModelSerializer):
         model = Tool
         fields = [
             "name", "kind", "description", "input_schema", "output_schema", "effect", "source", "definition_hash",
-            "enabled", "untrusted", "deadline_s", "owner", "team",
+            "enabled", "untrusted", "record_fields", "deadline_s", "owner", "team",
         ]  # fmt: skip
 
 

@@ -26,14 +26,18 @@ class ToolSpec:
     source: dict[str, JSON]
     definition_hash: str
     untrusted: bool = False
+    record_fields: tuple[str, ...] = ()
     deadline_s: float = 30.0
     pinned_version: int | None = None
     offline: str = "fail"
 
     @property
     def is_repeatable(self) -> bool:
-        """May be made again with the same call id when its outcome is unknown."""
-        return self.effect in ("read", "idempotent")
+        """May be made again with the same call id when its outcome is unknown.
+
+        A stored function that reads out may do more than read: what it sends to its hosts is its own affair.
+        """
+        return self.effect in ("read", "idempotent") or (self.effect == "read_out" and self.kind != "function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class ToolContext:
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None
+    is_untrusted: bool = False  # the run has read what strangers wrote: what it keeps bears the mark
     metadata: dict[str, JSON] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = never
     call_tool: Callable[[str, dict[str, JSON]], JSON] | None = None

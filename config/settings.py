@@ -296,7 +296,7 @@ FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])  # patterns of
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
-APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds to answer; never beyond the run's end
+APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")  # what the clock answers: deny or approve
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always ask, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # raw model requests and responses on the model call's row

@@ -16,7 +16,8 @@ from .remote import Offered
 
 METHODS = ("get", "put", "post", "delete", "patch", "head")
 EFFECTS = {
-    "get": "read", "head": "read", "put": "idempotent", "post": "write", "patch": "write", "delete": "destructive",
+    "get": "read_out", "head": "read_out", "put": "idempotent", "post": "write", "patch": "write",
+    "delete": "destructive",
 }  # fmt: skip
 MAX_TEXT = 2 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200

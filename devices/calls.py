@@ -101,6 +101,7 @@ def run_context(context: ToolContext) -> dict[str, Any]:
         "session": context.session_id,
         "chain": context.chain,
         "step": context.step,
+        "untrusted": context.is_untrusted,
     }
     return {name: value for name, value in known.items() if value}
 

@@ -12,7 +12,7 @@ from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult
 from devices.client import schema
 from devices.client.exceptions import ToolRefused
 from devices.client.records import Record as RecordDict
-from devices.client.records import missing
+from devices.client.records import mark_of, missing
 from devices.client.tools import Tool
 from devices.models import Record
 
@@ -25,7 +25,8 @@ def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
         raise ToolFailed("; ".join(problems), code="invalid_arguments")
     try:
         with transaction.atomic():
-            return ToolResult(ok=True, value=tool.function(PersonsRecords(context.user_id, call.id), **call.arguments))
+            records = PersonsRecords(context.user_id, call.id, is_untrusted=context.is_untrusted)
+            return ToolResult(ok=True, value=tool.function(records, **call.arguments))
     except ToolRefused as refusal:
         raise ToolFailed(str(refusal), code=refusal.code)
 
@@ -33,11 +34,13 @@ def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
 class PersonsRecords:
     """One person's records, as devices.client.records.Records. A call made again finds what it made the first time."""
 
-    def __init__(self, owner_id: int, call_id: str) -> None:
+    def __init__(self, owner_id: int, call_id: str, *, is_untrusted: bool = False) -> None:
         self.owner_id = owner_id
         self.call_id = call_id
+        self.mark = mark_of(is_untrusted)
 
     def add(self, kind: str, values: dict[str, JSON]) -> RecordDict:
+        values = {**values, **self.mark}
         made = Record.objects.filter(owner_id=self.owner_id, made_by=self.call_id).first()
         return shown(
             made or Record.objects.create(owner_id=self.owner_id, kind=kind, data=values, made_by=self.call_id)
@@ -45,7 +48,7 @@ class PersonsRecords:
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> RecordDict:
         row = self.find(kind, id)
-        row.data = {**row.data, **values}
+        row.data = {**row.data, **values, **self.mark}
         row.save(update_fields=["data", "updated_at"])
         return shown(row)
 

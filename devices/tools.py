@@ -1,5 +1,7 @@
 """This app's side of the tool bargain: choose a device, call it, count what came back."""
 
+from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -34,7 +36,7 @@ class DeviceToolset:
         devices, is_known = statements.places(context.user_id, UUID(call.id))
         is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
         if not is_known and is_for_the_server(wanted, context, devices):
-            return counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context))
+            return marked(wanted, counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context)))
         chosen = None if is_known else lambda: place(wanted, context, devices)
         try:
             result = call_device(wanted, call, context, place=chosen)
@@ -43,7 +45,7 @@ class DeviceToolset:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
         result = counted(wanted, result) if result.ok else result
-        return untrusted(result) if tool.untrusted else result
+        return untrusted(result) if tool.untrusted else marked(wanted, result)
 
 
 AGAIN = "the device did not answer before the deadline; this tool changes nothing twice: it may be called again"
@@ -119,6 +121,26 @@ def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
     if tool.counts == "processed" and value.get("offset"):
         return result
     return ToolResult(ok=True, value=result.value, counts={tool.counts: 1}, details=result.details)
+
+
+def marked(wanted: Wanted, result: ToolResult) -> ToolResult:
+    """Records keep the mark of the run that made or changed them."""
+    tool = TOOLS.get(wanted.tool)
+    if wanted.offer or tool is None or tool.works_on != "records":
+        return result
+    return untrusted(result) if any(map(is_marked, records_in(result.value))) else result
+
+
+def is_marked(record: dict[str, Any]) -> bool:
+    return bool(record.get("untrusted"))
+
+
+def records_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        yield from (found for one in value.values() for found in records_in(one))
+    elif isinstance(value, list):
+        yield from (found for one in value for found in records_in(one))
 
 
 def untrusted(result: ToolResult) -> ToolResult:

@@ -1,5 +1,6 @@
 """A published function as a row of the tool catalogue, and who uses it."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -7,7 +8,9 @@ from django.db import transaction
 from agents.exceptions import Conflict
 from agents.models import ChainStep, Tool, ToolGrant
 from agents.models.agent import tool_changed
+from agents.tools import ToolSpec
 from functions.models import FunctionVersion, StoredFunction
+from functions.spec import FunctionSpec
 
 GRACE_S = 5.0  # on top of the function's own limit: queueing and transport
 
@@ -22,7 +25,7 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     tool.enabled = tool.enabled or not StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
     spec = version.spec
     tool.name, tool.owner, tool.team = function.name, function.owner, function.team
-    tool.description, tool.effect = spec["description"], spec["effect"]
+    tool.description, tool.effect = spec["description"], FunctionSpec.model_validate(spec).real_effect
     tool.input_schema, tool.output_schema = spec["input_schema"], spec["output_schema"]
     tool.deadline_s = spec["timeout"] + GRACE_S
     tool.untrusted = bool(spec["allowed_hosts"])
@@ -31,6 +34,18 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
     tool.save()
     tool_changed(tool)
     return tool
+
+
+def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
+    """The tool as this version of its function: another version may reach more than the live one."""
+    if tool.kind != Tool.Kind.FUNCTION or number == tool.source.get("version"):
+        return replace(tool, pinned_version=number)
+    rows = FunctionVersion.objects.filter(function_id=tool.source.get("function"), number=number)
+    spec = rows.values_list("spec", flat=True).first()
+    if spec is None:
+        return replace(tool, pinned_version=number)  # the call says that it is gone
+    effect = FunctionSpec.model_validate(spec).real_effect
+    return replace(tool, pinned_version=number, effect=effect, untrusted=bool(spec["allowed_hosts"]))
 
 
 def require_free_name(function: StoredFunction) -> None:

@@ -32,7 +32,7 @@ class StoredFunction(Owned):
         default=0, help_text="Seconds a pure function's result is kept; 0: not at all."
     )
     effect = models.CharField(
-        max_length=12, default="read", help_text="read, idempotent, write, sends_out or destructive."
+        max_length=12, default="read", help_text="read, read_out, idempotent, write, sends_out or destructive."
     )
     timeout = models.FloatField(default=30.0, validators=[MinValueValidator(0.05)], help_text="Seconds.")
     memory_limit = models.PositiveIntegerField(default=512, validators=[MinValueValidator(16)], help_text="MB.")

@@ -16,6 +16,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+GRAVITY = ("read", "read_out", "idempotent", "write", "sends_out", "destructive")
+
+
 class FunctionSpec(Frozen):
     """Flags, limits and schemas of one version. `policy` is the language policy it was accepted under."""
 
@@ -47,6 +50,14 @@ class FunctionSpec(Frozen):
         for name in ("allowed_imports", "allowed_hosts", "secrets"):
             values[name] = sorted(set(values[name]))
         return cls(name=function.name, **values)
+
+    @property
+    def real_effect(self) -> str:
+        """What it counts as: at least what it may reach can do. Its author may only raise it."""
+        floor = "read"
+        if self.allowed_hosts:
+            floor = "sends_out" if self.secrets else "read_out"
+        return max(self.effect, floor, key=GRAVITY.index)
 
     def content_hash(self, source: str) -> str:
         """Equal source, imports, limits, schemas and policy are the same version."""

@@ -8,6 +8,7 @@ from agents.models import Agent, AgentVersion, Provider, Tool
 from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec
 from agents.tools import ToolSpec
+from functions.catalogue import as_pinned
 from registry.llm.llms import chat_model
 
 from .agents import LiveAgent
@@ -92,8 +93,13 @@ def provider_of(spec: AgentSpec, fallback: int | None) -> Provider:
 def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
     """The tool as this grant gives it; agents with the same grant share one object."""
     deadline_s = grant.deadline_s or row.deadline_s
-    key = (row.pk, row.definition_hash, row.untrusted, deadline_s, grant.pinned_version, grant.offline)
-    return _tools.get_or_make(key, lambda: make_tool_spec(row, grant, deadline_s))
+    marks = (row.untrusted, *row.record_fields)
+    key = (row.pk, row.definition_hash, marks, deadline_s, grant.pinned_version, grant.offline)
+    return _tools.get_or_make(key, lambda: pinned(make_tool_spec(row, grant, deadline_s)))
+
+
+def pinned(tool: ToolSpec) -> ToolSpec:
+    return as_pinned(tool, tool.pinned_version) if tool.pinned_version else tool
 
 
 def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:
@@ -108,6 +114,7 @@ def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:
         source=row.source,
         definition_hash=row.definition_hash,
         untrusted=row.untrusted,
+        record_fields=tuple(row.record_fields),
         deadline_s=deadline_s,
         pinned_version=grant.pinned_version,
         offline=grant.offline,

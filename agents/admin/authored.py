@@ -101,6 +101,10 @@ class GrantForm(forms.ModelForm):
         required=False, widget=UnfoldAdminSelectWidget,
     )  # fmt: skip
 
+    decides = forms.ChoiceField(
+        choices=ToolGrant.Decider.choices, required=False, widget=UnfoldAdminSelectWidget, help_text="Who answers."
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.instance.pk:
@@ -110,6 +114,7 @@ class GrantForm(forms.ModelForm):
         cleaned = super().clean() or {}
         if not cleaned.get("mode") and cleaned.get("tool"):
             cleaned["mode"] = cleaned["tool"].mode_when_granted
+        cleaned["decides"] = cleaned.get("decides") or ToolGrant.Decider.STARTER
         return cleaned
 
 
@@ -117,7 +122,10 @@ class GrantInline(VisibleChoices, TabularInline):
     model = ToolGrant
     form = GrantForm
     fk_name = "agent"
-    fields = ["tool", "mode", "pinned_version", "deadline_s", "offline", "allow_after_untrusted"]
+    fields = [
+        "tool", "mode", "pinned_version", "deadline_s", "offline", "allow_after_untrusted", "decides", "decider_role",
+        "not_starter",
+    ]  # fmt: skip
     extra = 0
     verbose_name = "tool"
     verbose_name_plural = "Tools it may use"
@@ -269,7 +277,7 @@ class ToolAdmin(OwnedAdmin):
     readonly_fields = ["name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "description"]}),
-        ("How it may be used", {"fields": ["enabled", "untrusted", "deadline_s"]}),
+        ("How it may be used", {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),
         ("Definition", {"fields": ["input_schema", "output_schema", "source", "definition_hash"]}),
         SHARING,
     ]

@@ -42,7 +42,16 @@ class ToolKind:
     """Tools that are rows of their own: minions, builtins. The others come from functions, connectors, devices."""
 
     name = "tool"
-    columns = ("description", "input_schema", "output_schema", "effect", "enabled", "untrusted", "deadline_s")
+    columns = (
+        "description",
+        "input_schema",
+        "output_schema",
+        "effect",
+        "enabled",
+        "untrusted",
+        "record_fields",
+        "deadline_s",
+    )
     own = (Tool.Kind.AGENT, Tool.Kind.BUILTIN)
 
     def rows(self, owner: Any) -> Iterable[Tool]:
@@ -92,7 +101,11 @@ GRANT_DEFAULTS = {
     "deadline_s": None,
     "offline": "fail",
     "allow_after_untrusted": False,
+    "decides": "starter",
+    "decider_role": "",
+    "not_starter": False,
 }
+READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")  # in no version: as they are now
 
 
 def read_grants(grants: Any) -> list[Any]:
@@ -225,11 +238,9 @@ def live_agent(row: Agent, draft: Definition) -> Definition:
 def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
     """As read_grants shows them, under the names that the tools bear today."""
     names = dict(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).values_list("pk", "name"))
-    after_untrusted = set(row.grants.filter(allow_after_untrusted=True).values_list("tool_id", flat=True))
+    live = {grant["tool_id"]: grant for grant in row.grants.values("tool_id", *READ_LIVE)}
     return [
-        plain_grant(
-            grant.model_dump() | {"tool": name, "allow_after_untrusted": grant.tool_id in after_untrusted}, row.owner
-        )
+        plain_grant(grant.model_dump() | {"tool": name} | live.get(grant.tool_id, {}), row.owner)
         for grant in spec.grants
         if (name := names.get(grant.tool_id))
     ]

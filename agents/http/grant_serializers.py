@@ -24,7 +24,10 @@ class GrantSerializer(StrictModelSerializer):
 
     class Meta:
         model = ToolGrant
-        fields = ["tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted"]
+        fields = [
+            "tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted", "decides",
+            "decider_role", "not_starter",
+        ]  # fmt: skip
 
     def validate(self, grant: dict[str, Any]) -> dict[str, Any]:
         """Each is whole, also where a PATCH leaves out other fields of its agent."""

@@ -203,7 +203,11 @@ def minion_schema(spec: AgentSpec) -> dict[str, Any]:
 
 
 def live_definition(tool: Any) -> str:
-    return tool.definition_hash if tool.enabled else "disabled"
+    """What a live agent must know of a tool: a mark that changes is a change too."""
+    if not tool.enabled:
+        return "disabled"
+    marks = [tool.untrusted, *tool.record_fields]
+    return sha256_of([tool.definition_hash, *marks]) if any(marks) else tool.definition_hash
 
 
 def grant_spec(grant: Any) -> GrantSpec:

@@ -20,6 +20,7 @@ class Tool(Owned):
 
     class Effect(models.TextChoices):
         READ = "read", "Reads only"
+        READ_OUT = "read_out", "Reads, and what it asks for leaves (a URL, a search query)"
         IDEMPOTENT = "idempotent", "Safe to repeat"
         WRITE = "write", "Changes something"
         SENDS_OUT = "sends_out", "Sends something out"
@@ -38,6 +39,12 @@ class Tool(Owned):
     enabled = models.BooleanField(default=True)
     untrusted = models.BooleanField(
         default=False, help_text="What it returns was written by strangers (mail, web, files)."
+    )
+    record_fields = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Of an untrusted result: names of fields that the service itself sets, such as ids and times. “[]” "
+        "stands for the entries of a list of names.",
     )
     deadline_s = models.FloatField(default=30.0, help_text="Seconds a call may take.")
 
@@ -79,6 +86,12 @@ class ToolGrant(models.Model):
         ASK = "ask", "ask a person"
         DENY = "deny"
 
+    class Decider(models.TextChoices):
+        STARTER = "starter", "the person whose run it is"
+        OWNER = "owner", "the owner of the agent or chain"
+        TEAM = "team", "anyone in its team"
+        ROLE = "role", "a role in its team"
+
     class Offline(models.TextChoices):
         FAIL = "fail", "fail with a clear error"
         WAIT = "wait", "wait for the device"
@@ -91,8 +104,13 @@ class ToolGrant(models.Model):
     pinned_version = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: follow what is published.")
     deadline_s = models.FloatField(null=True, blank=True, help_text="Seconds; empty: the tool's own.")
     offline = models.CharField(max_length=4, choices=Offline.choices, default=Offline.FAIL)
+    decides = models.CharField(
+        max_length=7, choices=Decider.choices, default=Decider.STARTER, help_text="Who answers when this tool asks."
+    )
+    decider_role = models.CharField(max_length=64, blank=True, help_text="Of “a role in the team”: which.")
+    not_starter = models.BooleanField(default=False, help_text="The one whose run asks may not answer.")
     allow_after_untrusted = models.BooleanField(
-        default=False, help_text="Let it send or destroy without asking although the run has read strangers' content."
+        default=False, help_text="Never ask because of content written by strangers."
     )
 
     class Meta:

@@ -9,6 +9,7 @@ from .outlook import Outlook
 from .teams import Teams
 
 CONNECTORS: dict[str, type[Connector]] = {"gmail": Gmail, "outlook": Outlook, "teams": Teams}
+RECORDS = ["id", "thread_id", "place", "next"]  # what the service calls things; nobody who writes to it chooses them
 SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
 
 
@@ -40,6 +41,7 @@ def offer(provider: str, operation: Operation) -> bool:
     tool.input_schema = operation.input_schema
     tool.effect = operation.effect
     tool.untrusted = operation.access == "read"
+    tool.record_fields = RECORDS if tool.untrusted else []
     tool.deadline_s = SLOW.get(operation.method, 30.0)
     tool.source = {"connector": provider, "method": operation.method}
     if tool.freeze_hash() == before:

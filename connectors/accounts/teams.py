@@ -28,7 +28,7 @@ class Teams(Connector):
 
     @operation(
         "New messages of channels (and chats) since the last call, each once. The first call looks back seven days.",
-        effect="idempotent", access="read", **FILTERS, limit=LIMIT, max_chars=CHARS,
+        effect="read", access="read", **FILTERS, limit=LIMIT, max_chars=CHARS,
     )  # fmt: skip
     def fetch_new(self, call_id: str, limit: int = 50, max_chars: int = 8000, **filters: JSON) -> JSON:
         return self.sync(call_id, limit, max_chars, filters)

@@ -114,7 +114,7 @@ def offered(tool: dict[str, JSON]) -> Offered:
 def claimed_effect(annotations: JSON) -> str:
     hints = annotations if isinstance(annotations, dict) else {}
     if hints.get("readOnlyHint") is True:
-        return Tool.Effect.READ
+        return Tool.Effect.READ_OUT  # its arguments go to somebody else's server
     if hints.get("destructiveHint", True) is not False:
         return Tool.Effect.DESTRUCTIVE
     return Tool.Effect.IDEMPOTENT if hints.get("idempotentHint") is True else Tool.Effect.WRITE

@@ -198,7 +198,8 @@ class Executor:
                 value = tool.function(self.workspace, **call.args)
                 return fitting(call.id, value) if running.claim() else None
             with self.store.transaction():
-                result = fitting(call.id, tool.function(self.store, **call.args))
+                records = self.store.marking(bool(call.run_context.get("untrusted")))
+                result = fitting(call.id, tool.function(records, **call.args))
                 if not running.claim():
                     raise Stopped  # rolls back: we said it was not done
                 self.journal.finish(result)

@@ -34,6 +34,11 @@ class Records(Protocol):
         ...
 
 
+def mark_of(is_untrusted: bool) -> dict[str, JSON]:
+    """A record that is made or changed after strangers' text was read keeps the mark for good."""
+    return {"untrusted": 1} if is_untrusted else {}
+
+
 def missing(kind: str, id: str) -> ToolRefused:
     return ToolRefused("not_found", f"there is no {kind} with the id “{id[:80]}”")
 

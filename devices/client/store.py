@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .records import Record, missing
+from .records import Record, mark_of, missing
 
 JSON = Any
 KEEP_S = 14 * 86_400  # finished journal entries are forgotten after this
@@ -117,6 +117,10 @@ class Store:
             ).fetchall()
         return [record_of(row) for row in rows]
 
+    def marking(self, is_untrusted: bool) -> "Marking | Store":
+        """The same records, for a call that is made after strangers' text was read."""
+        return Marking(self) if is_untrusted else self
+
     # -- what its person decides ---------------------------------------------------------------------------------
 
     def suggestions(self) -> list[Record]:
@@ -135,6 +139,20 @@ class Store:
         """Forget a suggestion; what was approved once stays."""
         with self.transaction() as db:
             return db.execute("DELETE FROM records WHERE id = ? AND isApproved = 0", (id,)).rowcount == 1
+
+
+class Marking:
+    """Records as the store keeps them, each one marked that is made or changed."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.get, self.all = store.get, store.all
+
+    def add(self, kind: str, values: dict[str, JSON]) -> Record:
+        return self.store.add(kind, {**values, **mark_of(True)})
+
+    def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
+        return self.store.change(kind, id, {**values, **mark_of(True)})
 
 
 COLUMNS = ("id", "kind", "isAiSuggested", "isApproved", "created_at", "updated_at")

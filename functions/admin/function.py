@@ -30,6 +30,7 @@ VALIDATE = "/api/v1/functions/validate"
 RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # by the store, in its own words
 EFFECTS = [
     ("read", "Reads only"),
+    ("read_out", "Reads, and what it asks for leaves (a URL, a search query)"),
     ("idempotent", "Safe to repeat"),
     ("write", "Changes something"),
     ("sends_out", "Sends something out"),

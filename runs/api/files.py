@@ -33,7 +33,7 @@ class FileSerializer(KnownFields, serializers.ModelSerializer):
 
     class Meta:
         model = RunFile
-        fields = ["id", "name", "media_type", "size", "created_at", "text", "data"]
+        fields = ["id", "name", "media_type", "untrusted", "size", "created_at", "text", "data"]
         read_only_fields = ["id", "created_at"]
 
     def validate_data(self, data: str) -> bytes:

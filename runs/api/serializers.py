@@ -130,6 +130,7 @@ class ReplySerializer(serializers.Serializer):
     role = serializers.CharField()
     content = PartSerializer(many=True)
     text = serializers.CharField()
+    untrusted = serializers.BooleanField(help_text="Strangers' text was read before it was written.")
 
 
 class CandidateSerializer(serializers.Serializer):
@@ -209,7 +210,7 @@ class MessageSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Message
-        fields = ["id", "seq", "role", "content", "text", "tool_calls", "run", "created_at"]
+        fields = ["id", "seq", "role", "content", "text", "tool_calls", "untrusted", "run", "created_at"]
 
 
 class ApprovalSerializer(serializers.ModelSerializer):
@@ -220,8 +221,8 @@ class ApprovalSerializer(serializers.ModelSerializer):
     class Meta:
         model = Approval
         fields = [
-            "id", "run", "call", "tool", "reason", "arguments", "edited_arguments", "expires_at", "default", "status",
-            "decided_by", "decided_at", "note", "created_at",
+            "id", "run", "call", "tool", "effect", "reason", "arguments", "findings", "edited_arguments", "decides",
+            "not_starter", "expires_at", "default", "status", "decided_by", "decided_at", "note", "created_at",
         ]  # fmt: skip
 
 

@@ -32,10 +32,11 @@ def decide(
 ) -> Approval:
     """Approve or deny, with edited arguments if given. Raises Invalid, AlreadyDecided, Forbidden.
 
-    Only the run's principal decides: the approval is about their devices, accounts and money.
+    The grant says who decides. Only the run's own person may edit: the call uses their devices, accounts and money.
     """
-    if approval.run.principal_id != by.pk:
-        raise Forbidden("Only the person whose run this is may decide.")
+    check_decider(approval, by)
+    if arguments is not None and approval.run.principal_id != by.pk:
+        raise Forbidden("Only the person whose run this is may change the arguments.", hint="Approve or deny it.")
     status = DECISIONS.get(decision)
     if status is None:
         raise Invalid(f"“{decision}” is no decision.", hint="Send approve or deny.")
@@ -55,6 +56,14 @@ def decide(
     AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
     endings.wake(approval.run_id)  # also where it waits for something else besides: what is approved starts now
     return approval
+
+
+def check_decider(approval: Approval, by: Any) -> None:
+    if Approval.objects.decidable_by(by).filter(pk=approval.pk).exists():
+        return
+    if approval.not_starter and approval.run.principal_id == by.pk:
+        raise Forbidden("The person whose run asks may not decide this.", hint="Ask somebody who may.")
+    raise Forbidden("You may not decide this.", hint="GET it to see who may.")
 
 
 def why_closed(approval: Approval, now: datetime) -> str:

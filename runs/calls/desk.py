@@ -3,10 +3,9 @@
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -34,10 +33,11 @@ from runs.events import record as events
 from runs.exceptions import DATABASE_GONE
 from runs.intake import children
 from runs.lifecycle.leases import Lease
-from runs.models import Approval, Run, RunValue, ToolCallRecord
+from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import policy
+from runs.rules.provenance import Call, Finding, Told
 
-from . import delegation, results
+from . import deciders, delegation, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -51,6 +51,7 @@ from .rows import (
     may_start,
     start,
 )
+from .values import RunValues
 
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
@@ -75,7 +76,7 @@ COMPLETE = ToolSpec(
 )
 
 
-GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted")
+GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted", "decides", "decider_role", "not_starter")
 AGENT_GRANTS = Select(lambda at: ToolGrant.objects.filter(agent_id=at.agent).values_list(*GRANT), agent=IntegerField())
 CHAIN_GRANTS = Select(
     lambda at: ToolGrant.objects.filter(chain__versions=at.version).values_list(*GRANT), version=IntegerField()
@@ -89,6 +90,9 @@ class Grant:
     mode: str
     is_enabled: bool
     allow_after_untrusted: bool
+    decides: str = ToolGrant.Decider.STARTER
+    decider_role: str = ""
+    not_starter: bool = False
 
 
 class Desk:
@@ -100,9 +104,11 @@ class Desk:
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.grants: dict[int, Grant] = {}
+        self._told: Told | None = None
 
     def read_grants(self) -> None:
         """The modes in force now: an author's “deny” reaches a run that is already at work."""
+        self._told = None
         if not self.tools:
             return
         of_agent = self.run.agent_id is not None
@@ -111,9 +117,24 @@ class Desk:
             if of_agent
             else CHAIN_GRANTS.all(version=self.run.chain_version_id)
         )
-        self.grants = {tool: Grant(mode, enabled, after) for tool, mode, enabled, after in rows}
+        self.grants = {tool: Grant(*values) for tool, *values in rows}
 
-    def judge(self, tool: ToolSpec | None, name: str, *, is_callback: bool = False) -> policy.Decision:
+    def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
+        """Whose each argument is; None where the run has read nothing of strangers."""
+        if tool is None or not self.run.has_untrusted:
+            return None
+        if self._told is None:
+            self._told = told.read(self.run, self.tools)
+        return self._told.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
+
+    def judge(
+        self,
+        tool: ToolSpec | None,
+        name: str,
+        *,
+        findings: list[Finding] | None = None,
+        is_callback: bool = False,
+    ) -> policy.Decision:
         if tool is None:
             return policy.Decision(policy.DENY, f"there is no tool “{name}” here")
         grant = self.grants.get(tool.id)
@@ -128,6 +149,8 @@ class Desk:
                 blocked=step.get("blocked", ()),
                 has_untrusted=self.run.has_untrusted,
                 allow_after_untrusted=grant.allow_after_untrusted if grant else False,
+                findings=findings,
+                is_delegation=is_delegation(tool),
                 ask_effects=settings.ASK_EFFECTS,
                 is_callback=is_callback,
             )
@@ -163,14 +186,16 @@ class Desk:
             effect=tool.effect if tool else "",
             arguments=requested.arguments,
         )
-        decision = self.judge(tool, requested.name)
+        findings = self.findings(tool, requested.arguments)
+        decision = self.judge(tool, requested.name, findings=findings)
+        record.untrusted = is_derived(findings)
         if decision.mode == policy.DENY:
             close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
         elif problems := argument_problems(tool, requested):
             close(record, Outcome.FAILED, error=invalid_arguments(problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
-            record.details = {"reason": decision.reason}
+            record.details = {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
         else:
             start(record)
         return record
@@ -182,9 +207,12 @@ class Desk:
             call=record,
             tool=record.name,
             reason=record.details.get("reason", "")[:200],
+            effect=record.effect,
+            findings=record.details.pop("findings", []),
             arguments=record.arguments,
-            expires_at=min(filter(None, [until, self.run.deadline])),
+            expires_at=until,
             default=settings.APPROVAL_DEFAULT,
+            **deciders.of(self.run, self.grants.get(self.tools[record.name].id)),
         )
 
     def perform(self, records: list[ToolCallRecord]) -> None:
@@ -225,7 +253,7 @@ class Desk:
         except (CallPending, *DATABASE_GONE):
             raise
         except ToolError as error:
-            return failure(error)
+            return replace(failure(error), untrusted=tool.untrusted)  # it may quote what the tool read
         except Exception as error:  # a toolset's own fault must not take the run with it
             log.exception("Tool %s broke", record.name)
             return ToolResult.failed("tool_broken", f"the tool itself failed: {type(error).__name__}")
@@ -242,6 +270,7 @@ class Desk:
             chain=run.policy.get("chain", ""),
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool),
+            is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
             call_tool=lambda name, arguments: self.callback(record, name, arguments),
@@ -251,7 +280,7 @@ class Desk:
             ),
             delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
             emit=lambda type, data: events.record(run, type, {"id": str(record.pk), **data}),
-            values=RunValues(run.pk),
+            values=RunValues(run, record),
         )
 
     def deadline(self, tool: ToolSpec) -> datetime:
@@ -336,7 +365,9 @@ class Desk:
     def callback(self, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
         """A stored function calls a tool: recorded under its call, same policy, never waits."""
         tool = self.tools.get(name)
-        decision = self.judge(tool, name, is_callback=True)
+        self._told = None  # what the function has read by now counts
+        findings = self.findings(tool, arguments)
+        decision = self.judge(tool, name, findings=findings, is_callback=True)
         if decision.mode != policy.ALLOW or tool is None:
             raise ToolFailed(decision.reason, code="denied")
         if problems := schema.validate(tool.input_schema, arguments):
@@ -347,7 +378,7 @@ class Desk:
             raise ToolFailed(f"one call may make {CALLBACK_LIMIT} callbacks", code="too_many_callbacks")
         record = ToolCallRecord(
             id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-            effect=tool.effect, arguments=arguments,
+            effect=tool.effect, arguments=arguments, untrusted=is_derived(findings),
         )  # fmt: skip
         start(record)
         with transaction.atomic():
@@ -359,21 +390,17 @@ class Desk:
             waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
             result = failure(pending.instead or waits)
         self.settle(record, result)
+        parent.untrusted = parent.untrusted or record.untrusted  # the function may say again what it has read
         if not result.ok:
             error = result.error or {}
             raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
         return result.value
 
 
-class RunValues:
-    """The run's key-value store as its functions see it."""
+def is_delegation(tool: ToolSpec) -> bool:
+    return tool.kind == "agent" or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
 
-    def __init__(self, run_id: UUID) -> None:
-        self.run_id = run_id
 
-    def get(self, key: str) -> Any:
-        row = RunValue.objects.filter(run_id=self.run_id, key=key).first()
-        return row.value if row else None
-
-    def set(self, key: str, value: Any) -> None:
-        RunValue.objects.update_or_create(run_id=self.run_id, key=key[:200], defaults={"value": value})
+def is_derived(findings: list[Finding] | None) -> bool:
+    """Asked for with a stranger's words: then the answer is not trusted either, whoever gives it."""
+    return findings is not None and not all(found.is_clean for found in findings)

@@ -12,7 +12,7 @@ from agents.schema import depth_of
 from agents.tools import ToolResult
 from plumbing.rows import write
 from runs.events import record as events
-from runs.models import Run, ToolCallRecord
+from runs.models import Run, Session, ToolCallRecord
 
 from .rows import answer, finished_data
 
@@ -33,7 +33,7 @@ def settle(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
             raise
         write_result(run, record, replace(result, keep=None))
         keep_alone(record, result.keep)
-    note(run, result)
+    note(run, record, result)
 
 
 @transaction.atomic
@@ -42,8 +42,16 @@ def write_result(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
         result.keep()
     write(record, SETTLED)
     add_counts(run, result)
-    mark = {"has_untrusted": True} if result.untrusted else {}
+    mark = {"has_untrusted": True} if record.untrusted else {}
     events.record_with(run, [("tool.finished", finished_data(record))], values=mark)
+    mark_session(run, record)
+
+
+def mark_session(run: Run, record: ToolCallRecord) -> None:
+    """The conversation remembers that strangers' text was read in it, for every message that follows."""
+    if record.untrusted and run.session is not None and not run.session.has_untrusted:
+        Session.objects.filter(pk=run.session_id).update(has_untrusted=True)
+        run.session.has_untrusted = True
 
 
 def add_counts(run: Run, result: ToolResult) -> None:
@@ -56,9 +64,9 @@ def counts_of(result: ToolResult) -> dict[str, int]:
     return {name: result.counts[name] for name in ("processed", "created", "updated") if result.counts.get(name)}
 
 
-def note(run: Run, result: ToolResult) -> None:
-    """What the run's row was told, for the run in hand."""
-    run.has_untrusted = run.has_untrusted or result.untrusted
+def note(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
+    """What was written into the run's row, for the run in hand."""
+    run.has_untrusted = run.has_untrusted or record.untrusted
     for name, number in counts_of(result).items():
         setattr(run, name, getattr(run, name) + number)
 

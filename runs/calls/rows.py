@@ -50,7 +50,7 @@ def answer(record: ToolCallRecord, result: ToolResult) -> None:
     if not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code:
         outcome = ToolCallRecord.Outcome.UNKNOWN
     close(record, outcome, result=result.value, error=result.error, printed=result.printed)
-    record.untrusted = result.untrusted
+    record.untrusted = record.untrusted or result.untrusted
     record.details = {**record.details, **result.details}
 
 
@@ -107,6 +107,8 @@ def approval_data(approval: Approval) -> dict[str, Any]:
         "call": str(approval.call_id) if approval.call_id else None,
         "tool": approval.tool,
         "arguments": approval.arguments,
+        "effect": approval.effect,
+        "findings": approval.findings,
         "reason": approval.reason,
         "expires_at": events.rfc3339(approval.expires_at),
         "default": approval.default,

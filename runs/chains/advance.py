@@ -215,6 +215,7 @@ class Walk:
             return False
         self.answered, self.rows[step.key] = None, row
         desk.perform([record])
+        self.run.has_untrusted = self.run.has_untrusted or desk.run.has_untrusted  # for the step that comes next
         self.answered = calls.answered(self.run, step, row, record, desk)
         return True
 

@@ -11,6 +11,7 @@ from django.utils.dateparse import parse_datetime
 from agents.models import Tool
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolResult, ToolSpec
+from functions.catalogue import as_pinned
 from plumbing.rows import insert, update_each
 from registry import factory
 from runs.calls import results, rows
@@ -42,11 +43,9 @@ def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     if grant is None or row is None:
         raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's person cannot see it.")
     tool = factory.tool_spec(row, grant)
-    return replace(
-        tool,
-        deadline_s=min(tool.deadline_s, step.timeout_s),
-        pinned_version=step.target_version or tool.pinned_version,
-    )
+    if step.target_version:
+        tool = as_pinned(tool, step.target_version)
+    return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s))
 
 
 def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
@@ -74,14 +73,14 @@ class HeldDesk(Desk):
         if result.keep is not None:
             result.keep()
         results.add_counts(self.run, result)
-        results.note(self.run, result)
+        results.note(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
         update_each(self.results, results.SETTLED)
-        if self.run.has_untrusted and not run.has_untrusted:
+        if any(record.untrusted for record in self.results):
             run.has_untrusted = True
-            Run.objects.filter(pk=run.pk).update(has_untrusted=True)
+            Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
         return [("tool.finished", rows.finished_data(record)) for record in self.results]
 
 

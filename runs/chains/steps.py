@@ -69,7 +69,7 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) ->
             tool=step.target or step.target_kind,
             reason=f"step “{step.key}” asks before it starts",
             arguments=given,
-            expires_at=min(filter(None, [until, run.deadline])),
+            expires_at=until,
             default=settings.APPROVAL_DEFAULT,
         )
         StepRun.objects.filter(pk=row.pk).update(input=given)

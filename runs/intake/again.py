@@ -60,6 +60,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
         metadata=linked(run),
+        untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
         **more,
     )
     if taken.session.pk != session.pk:
@@ -79,7 +80,8 @@ def refuse(run: Run) -> None:
 def linked(run: Run) -> dict[str, Any]:
     """Its metadata, and which runs the new one takes the place of: the model is not told of them."""
     before = [str(pk) for pk in ids_in(run.metadata.get("instead_of"))]
-    return {**run.metadata, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
+    kept = {name: value for name, value in run.metadata.items() if name != "untrusted_input"}
+    return {**kept, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
 
 
 def agent_of(run: Run, user: Any) -> Agent | None:

@@ -98,10 +98,12 @@ def start_child(
         raise ToolFailed(f"Agent “{agent.name}” is not published.", code="not_published")
     spec = checked_spec(version, input)
     told = context.gather(parent, sources or [])
+    marked = parent.has_untrusted or context.is_untrusted(parent, sources or [])
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     try:
         with transaction.atomic():
             session = open_child_session(parent, agent, depth=depth, limit=depth_limit(parent), told=told)
+            session.has_untrusted = marked
             child = Run(
                 principal_id=parent.principal_id,
                 agent=agent,
@@ -114,7 +116,7 @@ def start_child(
                 trigger=trigger,
                 input=input,
                 policy=policy or {},
-                has_untrusted=parent.has_untrusted,
+                has_untrusted=marked,
                 metadata={**parent.metadata, **(metadata or {})},
                 deadline=child_deadline(parent, timeout_s or spec.timeout_s),
                 last_event=1,

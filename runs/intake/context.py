@@ -10,6 +10,16 @@ LIMIT = 20_000  # characters of one source
 COMPACT = 600
 
 
+def is_untrusted(parent: Run, sources: Any) -> bool:
+    """Whether one of them may hold what strangers wrote. They have been gathered before, so each is there."""
+    return any(
+        RunFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
+        if source.get("source") == "file"
+        else own_session(parent, source).has_untrusted
+        for source in sources
+    )
+
+
 def gather(parent: Run, sources: Any) -> str:
     """The sources' text, one block each. Raises ToolFailed for a source that is unknown or not the principal's."""
     if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):

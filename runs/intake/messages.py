@@ -20,7 +20,7 @@ from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
 from . import chains
-from .parts import parsed_id, problem_of
+from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
 ON_BUSY = ("reject", "enqueue", "interrupt")
@@ -48,11 +48,13 @@ def accept_message(
     on_busy: str = "reject",
     device: str | None = None,
     is_watched: bool = False,
+    untrusted_input: str = "",
     **more: Any,
 ) -> Accepted:
     """Take a message for `agent` (None: the router chooses) and queue its run; `more` as in message_run.
 
     `is_watched`: the caller will follow it. `request_hash`: what stands for the body under its idempotency key.
+    `untrusted_input`: where the input came from, if strangers wrote it.
 
     Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
     """
@@ -64,11 +66,14 @@ def accept_message(
         return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
     run.idempotency_key, run.request_hash = idempotency_key, request_hash
+    mark_input(run, untrusted_input)
+    mark_parts(run, content)
     try:
         with transaction.atomic():
             session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
             insert(run)  # before its session, where that is new: foreign keys are checked at the commit
             session.add_message(Message.Role.USER, content, run=run)
+            mark_session(run)
             insert(first_event(run))
             if is_watched:
                 events.expect_watcher(run.pk)
@@ -80,6 +85,25 @@ def accept_message(
             raise
         return earlier  # the same request came twice at once; the other one was first
     return Accepted(run, session, is_new=True)
+
+
+def mark_input(run: Run, origin: str) -> None:
+    if origin:
+        run.has_untrusted = True
+        run.metadata = {**run.metadata, "untrusted_input": origin}
+
+
+def mark_parts(run: Run, content: list[dict[str, Any]]) -> None:
+    """Who attaches a file or a picture has rarely written it."""
+    if any(part.get("type") != "text" for part in content) and are_untrusted(content):
+        run.has_untrusted = True
+
+
+def mark_session(run: Run) -> None:
+    """In a session that is there already; a new one was stored with its mark."""
+    if run.has_untrusted and not run.session.has_untrusted:
+        Session.objects.filter(pk=run.session.pk).update(has_untrusted=True)
+        run.session.has_untrusted = True
 
 
 def message_run(
@@ -167,6 +191,7 @@ def chain_run(
     key: ApiKey | None = None,
     metadata: dict[str, Any] | None = None,
     timeout: float | None = None,
+    untrusted_input: str = "",
 ) -> Run:
     """The run as it would be stored (chain_runs.insert), all checks made. Raises NotPublished, BrokenInput."""
     version = version or chain.published
@@ -178,7 +203,9 @@ def chain_run(
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
     fields = {"key": key, "metadata": metadata or {}}
-    return chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+    run = chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
+    mark_input(run, untrusted_input)
+    return run
 
 
 def hash_of_start(chain: Chain, input: Any, asked: dict[str, Any]) -> str:
@@ -298,8 +325,9 @@ def place_in_session(
     """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet."""
     if session is None:
         run.session = Session(
-            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0}
-        )
+            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
+            has_untrusted=run.has_untrusted,
+        )  # fmt: skip
         return run.session
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:
@@ -309,7 +337,7 @@ def place_in_session(
             f"This session belongs to agent “{run.session.agent}”.",
             hint="Send to that agent, or start another session.",
         )
-    run.has_untrusted = run.session.has_untrusted
+    run.has_untrusted = run.has_untrusted or run.session.has_untrusted
     if busy := endings.session_is_busy(run.session):
         queue_behind(run, busy, on_busy)
     return run.session

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from runs.models import Message, RunFile
+from runs.rules.marks import marked
 
 TYPES = ("text", "image", "file")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -34,6 +35,14 @@ def problem_of(user: Any, part: Any) -> str:
     if file_id is None or not RunFile.objects.visible_to(user).filter(pk=file_id).exists():
         return "that file is not there"
     return ""
+
+
+def are_untrusted(content: list[Part]) -> bool:
+    """Pictures, and files but for those that their owner calls their own."""
+    if any(part.get("type") == "image" for part in content):
+        return True
+    ids = [parsed_id(part.get("file")) for part in content if part.get("type") == "file"]
+    return RunFile.objects.filter(pk__in=ids, untrusted=True).exists()
 
 
 def image_problem(part: Part) -> str:
@@ -101,7 +110,8 @@ def shown_file(part: Part, files: Files) -> Part:
         return {"type": "text", "text": told}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"
-    return {"type": "text", "text": f"File {row.name}:\n{text}"}
+    shown = marked(text, f"file {row.name}") if row.untrusted else text
+    return {"type": "text", "text": f"File {row.name}:\n{shown}"}
 
 
 def size_of(content: str | list[Part]) -> int:

@@ -15,7 +15,7 @@ from runs.events import record as events
 from runs.models import Run
 from runs.models.run import TAKE, Seen
 
-from . import budgets
+from . import budgets, pauses
 from .leases import worker_name
 
 Status = Run.Status
@@ -49,6 +49,7 @@ def take(run_id: Any, worker: str, *, now: datetime | None = None, numbers: int 
     run = TAKEN.first(run=run_id)
     if run is not None:
         run.seen = seen(run)
+        pauses.resume(run, now)
     return run
 
 

@@ -15,7 +15,7 @@ from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished
 from runs.models import Approval, Message, Run, Session, StepRun, ToolCallRecord
 
-from . import queue
+from . import pauses, queue
 from .leases import Lease, tell_cancelled
 
 Status = Run.Status
@@ -51,10 +51,13 @@ def finish(
         if lease:
             raise LeaseLost(str(run.pk))
         return False
+    pauses.resume(run)
     said = None
     if reply is not None and run.session is not None:
         content = [{"type": "text", "text": reply}]
-        said = run.session.add_message(Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [])
+        said = run.session.add_message(
+            Message.Role.ASSISTANT, content, run=run, tool_calls=tool_calls or [], untrusted=run.has_untrusted
+        )
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
@@ -99,7 +102,7 @@ def tell_devices(run: Run, reply: str | None) -> None:
 def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
     return {
         "status": run.status,
-        "reply": reply_json(reply) if reply is not None else None,
+        "reply": reply_json(reply, run.has_untrusted) if reply is not None else None,
         "output": run.output,
         "error": run.error,
         "session": str(run.session_id) if run.session_id else None,
@@ -111,8 +114,10 @@ def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
     }
 
 
-def reply_json(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "text", "text": text}], "text": text}
+def reply_json(text: str, untrusted: bool = False) -> dict[str, Any]:
+    """`untrusted`: strangers' text was read on the way to it, so that it may repeat what they claim."""
+    content = [{"type": "text", "text": text}]
+    return {"role": "assistant", "content": content, "text": text, "untrusted": untrusted}
 
 
 def usage_of(run: Run) -> dict[str, Any]:
@@ -184,6 +189,7 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
 @transaction.atomic
 def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
     """Let go of the worker. What the run waits for may have come meanwhile: the caller checks after this."""
+    pauses.pause(run)
     wake_at = min(filter(None, [until, run.deadline]), default=None)
     until_text = events.rfc3339(wake_at) if wake_at else None
     changed = events.change(

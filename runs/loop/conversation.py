@@ -41,6 +41,7 @@ class Conversation:
     def __init__(self, run: Run, lease: Lease) -> None:
         self.run = run
         self.lease = lease
+        self.inherit_mark()
         self.live = self.build()
         self.spec = self.live.spec
         self.desk = Desk(run, lease, self.live.tools, agent=self.spec.name)
@@ -48,6 +49,13 @@ class Conversation:
         self.records: list[ToolCallRecord] = []  # this run's calls so far, as their rows stand
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
         self.output_schema = run.policy.get("output_schema") or self.spec.output_schema
+
+    def inherit_mark(self) -> None:
+        """Strangers' text may have come into the session after this message was sent."""
+        session = self.run.session
+        if session is not None and session.has_untrusted and not self.run.has_untrusted:
+            self.run.has_untrusted = True
+            self.lease.write(has_untrusted=True)
 
     def build(self) -> LiveAgent:
         """The live agent of this run's version; a run without one asks the router first."""

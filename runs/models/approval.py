@@ -4,8 +4,10 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from uuid_utils.compat import uuid7
+
+from agents.models import Membership, Team, ToolGrant
 
 from .call import StepRun, ToolCallRecord
 from .run import Run
@@ -13,10 +15,24 @@ from .run import Run
 
 class ApprovalQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        return self.filter(run__principal_id=user.pk)
+        """Those of a person's own runs, and those that they may decide."""
+        return self.filter(Q(run__principal_id=user.pk) | may_decide(user))
+
+    def decidable_by(self, user: Any) -> Self:
+        return self.filter(may_decide(user))
 
     def open(self) -> Self:
         return self.filter(status=Approval.Status.OPEN)
+
+
+def may_decide(user: Any) -> Q:
+    """The grant that asked says who decides; who is in the team is asked now, not when the call was made."""
+    in_team = Membership.objects.filter(user_id=user.pk, team_id=OuterRef("decider_team_id"))
+    is_starter = Q(decides=ToolGrant.Decider.STARTER, run__principal_id=user.pk)
+    is_owner = Q(decides=ToolGrant.Decider.OWNER, decider_id=user.pk)
+    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(in_team))
+    has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(in_team.filter(role=OuterRef("decider_role"))))
+    return (is_starter | is_owner | is_member | has_role) & ~Q(not_starter=True, run__principal_id=user.pk)
 
 
 class Approval(models.Model):
@@ -40,7 +56,18 @@ class Approval(models.Model):
         StepRun, on_delete=models.CASCADE, null=True, blank=True, related_name="approval_before"
     )
     tool = models.CharField(max_length=64)
+    effect = models.CharField(max_length=12, blank=True)
     reason = models.CharField(max_length=200, blank=True)
+    findings = models.JSONField(
+        default=list, blank=True, help_text='Whose each argument is: {"path", "value", "source", "origin"}.'
+    )
+    decides = models.CharField(max_length=7, choices=ToolGrant.Decider.choices, default=ToolGrant.Decider.STARTER)
+    decider = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    decider_team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    decider_role = models.CharField(max_length=64, blank=True)
+    not_starter = models.BooleanField(default=False, help_text="Not by the person whose run asks.")
     arguments = models.JSONField(default=dict)
     edited_arguments = models.JSONField(null=True, blank=True)
     expires_at = models.DateTimeField()

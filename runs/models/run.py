@@ -129,6 +129,9 @@ class Run(models.Model):
     queued_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    paused_until = models.DateTimeField(
+        null=True, blank=True, help_text="It waits for a person, for whom its deadline was moved on to at most this."
+    )
 
     seen: Seen | None = None  # no column: only a worker that has claimed the run knows
 
@@ -241,6 +244,7 @@ class RunValue(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="values")
     key = models.CharField(max_length=200)
     value = models.JSONField(null=True)
+    untrusted = models.BooleanField(default=False)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "key"], name="run_value_once")]
@@ -263,6 +267,7 @@ class RunFile(models.Model):
     name = models.CharField(max_length=200)
     media_type = models.CharField(max_length=100, default="text/plain")
     content = models.BinaryField()
+    untrusted = models.BooleanField(default=True, help_text="Others may have written it, or some of it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = RunFileQuerySet.as_manager()

@@ -109,6 +109,9 @@ class Message(models.Model):
     )
     tool_calls = models.JSONField(default=list, blank=True)
     tool_call_id = models.CharField(max_length=64, blank=True)
+    untrusted = models.BooleanField(
+        default=False, help_text="Strangers wrote it, or their text was read before it was written."
+    )
     metadata = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -90,6 +90,7 @@ class TriggerFiring(models.Model):
     key = models.CharField(max_length=128)
     body_sha256 = models.CharField(max_length=64, blank=True)
     event = models.JSONField(default=dict)
+    untrusted = models.BooleanField(default=False, help_text="The event was written by strangers.")
     outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING)
     reason = models.CharField(max_length=300, blank=True)
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

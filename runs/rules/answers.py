@@ -51,8 +51,7 @@ class Step:
     @cached_property
     def call(self) -> tuple[str, str]:
         """What was asked; a reader is asked the same in capitals and with more blanks."""
-        is_read = self.effect == "read"
-        return self.name, "".join(self.arguments.casefold().split()) if is_read else self.arguments
+        return self.name, "".join(self.arguments.casefold().split()) if self.is_read else self.arguments
 
     @cached_property
     def news(self) -> str:
@@ -62,7 +61,7 @@ class Step:
         """
         if not self.is_short:
             return self.answer
-        if self.effect == "read":
+        if self.is_read:
             return IDENTITY.sub("#", MOMENT.sub("#", self.answer))
         if self.effect != "idempotent" and self.kind != "agent" and self.arguments not in NO_ARGUMENTS:
             return without_numbers(self.answer)
@@ -86,8 +85,12 @@ class Step:
         return self.answer in EMPTY_ANSWERS
 
     @property
+    def is_read(self) -> bool:
+        return self.effect in ("read", "read_out")
+
+    @property
     def wrote(self) -> bool:
-        return self.effect != "read" and not self.is_failure
+        return not self.is_read and not self.is_failure
 
     def says_more_than(self, said: set[str]) -> bool:
         """An agent that repeats what its caller said says nothing new."""

@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from .provenance import Finding, may_pass, reason
+
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
-RISKY = frozenset({"sends_out", "destructive"})
-EFFECTS = frozenset({"read", "idempotent", "write", "sends_out", "destructive"})
+EFFECTS = frozenset({"read", "read_out", "idempotent", "write", "sends_out", "destructive"})
 ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot take it away
 
 
@@ -14,13 +15,16 @@ ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot take it aw
 class Decision:
     mode: str
     reason: str
+    findings: tuple[Finding, ...] = ()  # of a question about strangers' text: whose each argument is
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What is known about one tool at this moment. `grant` is None where nothing is granted.
 
-    `allowed` None means every granted tool; `blocked` wins over `allowed`.
+    `allowed` None means every granted tool; `blocked` wins over `allowed`. `findings` says whose each argument is,
+    where the run has read strangers' text; None where no arguments are judged yet. A delegation does nothing itself:
+    the calls of the child run are judged, and it bears the same mark.
     """
 
     tool: str
@@ -31,13 +35,15 @@ class Rules:
     blocked: Collection[str] = ()
     has_untrusted: bool = False
     allow_after_untrusted: bool = False
+    findings: Collection[Finding] | None = None
+    is_delegation: bool = False
     ask_effects: Collection[str] = ()
     is_callback: bool = False
 
 
 def decide(rules: Rules) -> Decision:
     """The strictest of all that apply."""
-    verdict = max(opinions(rules), key=lambda decision: STRICTNESS[decision.mode])
+    verdict = max(opinions(rules), key=lambda decision: (STRICTNESS[decision.mode], len(decision.findings)))
     if rules.is_callback and verdict.mode == ASK:
         return Decision(DENY, f"{verdict.reason}; a function's callback cannot wait for a person")
     return verdict
@@ -87,6 +93,13 @@ def of_effect(rules: Rules) -> Decision:
 
 
 def of_untrusted(rules: Rules) -> Decision:
-    if rules.has_untrusted and rules.effect in RISKY and not rules.allow_after_untrusted:
-        return Decision(ASK, "the run has read content written by strangers")
-    return Decision(ALLOW, "nothing untrusted was read")
+    """After strangers' text everything but a read asks, unless its arguments come from elsewhere."""
+    if not rules.has_untrusted or rules.effect == "read":
+        return Decision(ALLOW, "nothing untrusted was read")
+    if rules.allow_after_untrusted or rules.is_delegation or rules.tool in ALWAYS_OPEN:
+        return Decision(ALLOW, "it may follow untrusted content")
+    if rules.findings is None:
+        return Decision(ASK, "the run has read strangers' text")
+    if may_pass(rules.findings, rules.effect):
+        return Decision(ALLOW, "its arguments are the person's own, or from trusted records")
+    return Decision(ASK, reason(rules.findings), tuple(rules.findings))

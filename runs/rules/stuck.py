@@ -96,7 +96,7 @@ def rounds(turns: Sequence[Turn], told: Sequence[News]) -> int:
         if place and news == told[place - 1]:
             continue
         if news <= seen:
-            row.append(news <= since_written or not all(step.effect == "read" for step in turn))
+            row.append(news <= since_written or not all(step.is_read for step in turn))
         else:
             row = []
             since_written = set() if any(step.wrote for step in turn) else since_written
@@ -130,7 +130,7 @@ def polled(turns: Sequence[Turn]) -> int:
 
 
 def is_reading(turns: Sequence[Turn]) -> bool:
-    return all(step.effect == "read" for turn in turns for step in turn)
+    return all(step.is_read for turn in turns for step in turn)
 
 
 def told_by(turn: Turn) -> str:

@@ -53,7 +53,7 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
         raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md says how to sign.")
     event = event_of(body)
     sha256 = hashlib.sha256(body).hexdigest()
-    firing, is_new = write(trigger, key, event, sha256)
+    firing, is_new = write(trigger, key, event, sha256, untrusted=True)
     if not is_new and firing.body_sha256 != sha256:
         raise IdempotencyMismatch(
             "This webhook-id came with another body before.", hint="Use a new id for a new message."
@@ -69,10 +69,14 @@ def event_of(body: bytes) -> dict[str, Any]:
     return event if isinstance(event, dict) else {"value": event}
 
 
-def write(trigger: Trigger, key: str, event: dict[str, Any], sha256: str = "") -> tuple[TriggerFiring, bool]:
+def write(
+    trigger: Trigger, key: str, event: dict[str, Any], sha256: str = "", *, untrusted: bool = False
+) -> tuple[TriggerFiring, bool]:
     try:
         with transaction.atomic():
-            firing = TriggerFiring.objects.create(trigger=trigger, key=key, event=event, body_sha256=sha256)
+            firing = TriggerFiring.objects.create(
+                trigger=trigger, key=key, event=event, body_sha256=sha256, untrusted=untrusted
+            )
             return firing, True
     except IntegrityError:
         return TriggerFiring.objects.select_related("trigger").get(trigger=trigger, key=key), False
@@ -139,11 +143,13 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     input = map_input(trigger.input, {"event": firing.event}) if trigger.input else firing.event
     told = {"trigger": trigger.name, "firing": str(firing.pk), "line": [*firing.event.get("line", []), trigger.name]}
     key = f"firing:{firing.pk}"
+    origin = f"the event of trigger “{trigger.name}”" if firing.untrusted else ""
     if trigger.chain is not None:
         chain = occurrences.visible(trigger.chain, trigger.owner)
         return intake.start_chain(
-            user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key, metadata=told
-        )
+            user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key,
+            metadata=told, untrusted_input=origin,
+        )  # fmt: skip
     accepted = intake.accept_message(
         user=trigger.owner,
         agent=occurrences.visible(trigger.agent, trigger.owner),
@@ -152,6 +158,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
         trigger=Run.Trigger.EVENT,
         idempotency_key=key,
         metadata=told,
+        untrusted_input=origin,
     )
     return accepted.run
 

@@ -13,7 +13,7 @@ def test_sending_is_destructive_and_reading_brings_strangers_words(db):
     catalog.offer_tools()
     effects = dict(Tool.objects.values_list("name", "effect"))
     assert {effects[f"{name}_send"] for name in catalog.CONNECTORS} == {"destructive"}
-    assert {effects[f"{name}_fetch_new"] for name in catalog.CONNECTORS} == {"idempotent"}
+    assert {effects[f"{name}_fetch_new"] for name in catalog.CONNECTORS} == {"read"}
     assert set(Tool.objects.filter(untrusted=False).values_list("effect", flat=True)) <= {
         "destructive", "write", "idempotent",
     }  # fmt: skip

@@ -70,13 +70,13 @@ def test_what_a_server_says_of_its_tools_is_not_believed_until_approved(alice_ap
     tool = Tool.objects.get(name="fake_echo")
     assert tool.effect == "destructive" and tool.untrusted
     shown = alice_api.get(f"{API}/{server.pk}/tools/").json()["results"][0]
-    assert shown["offered"]["effect"] == "read" and not shown["is_approved"]
+    assert shown["offered"]["effect"] == "read_out" and not shown["is_approved"]
     path = f"{API}/{server.pk}/tools/echo/approve"
     assert alice_api.post(path, {"sha256": "0" * 64}).status_code == 409
     done = alice_api.post(path, {"sha256": shown["sha256"]}).json()
-    assert done["is_approved"] and done["effect"] == "read"
+    assert done["is_approved"] and done["effect"] == "read_out"
     tool.refresh_from_db()
-    assert tool.effect == "read"
+    assert tool.effect == "read_out"
 
 
 def test_whoever_approves_may_believe_less_than_is_claimed(alice_api, server):

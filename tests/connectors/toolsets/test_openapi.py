@@ -91,7 +91,7 @@ def test_a_document_becomes_tools_with_the_effects_of_their_methods(imported, co
     assert imported["new"] == ["getItem", "deleteItem", "makeItem", "get_away"] and imported["refused"] == []
     effects = dict(Tool.objects.values_list("name", "effect"))
     assert effects == {
-        "shop_get_item": "read", "shop_delete_item": "destructive", "shop_make_item": "write", "shop_get_away": "read",
+        "shop_get_item": "read_out", "shop_delete_item": "destructive", "shop_make_item": "write", "shop_get_away": "read_out",
     }  # fmt: skip
     assert connection.base_url == f"{shop.url}/v2"
 

@@ -98,4 +98,4 @@ def test_what_a_step_is_told_stands_in_the_instructions(make_agent, make_chain, 
     step = {"key": "ask", "agent": "helper", "input": {"message": "input.text", "sources": "input.sources"}}
     run = run_chain(make_chain(step), {"text": "Hi", "sources": [{"source": "file", "id": str(file.pk)}]})
     assert run.status == "succeeded", run.error
-    assert "Context:\nFile a.txt:\nMind the gap." in stub.requests[0]["messages"][0]["content"]
+    assert "File a.txt:\nMind the gap." in stub.requests[0]["messages"][0]["content"]

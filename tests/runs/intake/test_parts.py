@@ -21,7 +21,7 @@ def agent(make_agent, stub_provider):
 
 @pytest.fixture
 def report(alice):
-    return RunFile.objects.create(owner=alice, name="report.txt", content=b"Sales fell.")
+    return RunFile.objects.create(owner=alice, name="report.txt", content=b"Sales fell.", untrusted=False)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_of_a_file_that_is_neither_the_model_is_told_what_it_is(send, alice):
 
 
 def test_a_long_file_is_cut_and_says_so(send, alice):
-    long = RunFile.objects.create(owner=alice, name="long.txt", content=b"x" * 50_000)
+    long = RunFile.objects.create(owner=alice, name="long.txt", content=b"x" * 50_000, untrusted=False)
     shown, _ = send(TEXT, {"type": "file", "file": str(long.pk)})
     assert shown.endswith("[cut: 10000 more characters]")
 

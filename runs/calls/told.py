@@ -1,0 +1,89 @@
+"""What a run has been told, by whom, from its rows: the words that runs.rules.provenance judges arguments by.
+
+Read only once a run has read strangers' text; a plain message costs nothing.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from django.db.models import Q
+
+from agents.tools import ToolSpec
+from runs.intake import parts
+from runs.intake.children import lineage
+from runs.models import Approval, Message, Run, ToolCallRecord
+from runs.models.session import text_of
+from runs.rules.provenance import Call, Told
+
+MOST = 2000  # answered calls that are looked at; beyond that, records are no longer trusted
+
+
+def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
+    """The person's words, the instructions, then every answered call of the run's tree and sessions, in order."""
+    line = lineage(run)
+    told = Told()
+    say(told, line)
+    instruct(told, line)
+    tell_files(told, line[-1])
+    rows = calls_of(line)
+    for row in rows[:MOST]:
+        told.record(call_of(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
+    if len(rows) > MOST:
+        told.distrust()
+    return told
+
+
+def say(told: Told, line: list[Run]) -> None:
+    """What the person wrote: in the conversation that began it all, as its input, and in arguments they edited."""
+    root = line[-1]
+    for message in messages_of(root):
+        told.say(text_of(message.content))
+    if root.input is not None:
+        origin = root.metadata.get("untrusted_input")
+        told.mark(root.input, str(origin)) if origin else told.say(root.input)
+    edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
+    for arguments in edited.values_list("edited_arguments", flat=True):
+        told.say(arguments)
+
+
+def messages_of(root: Run) -> Iterable[Message]:
+    if root.session_id is None:
+        return ()
+    return Message.objects.filter(session_id=root.session_id, role=Message.Role.USER).order_by("seq")
+
+
+def instruct(told: Told, line: list[Run]) -> None:
+    """What the authors of the agents and chains at work wrote is trusted as their tools are."""
+    for run in line:
+        if run.version is not None:
+            told.trust(run.version.read_spec().system_prompt)
+        if run.chain_version is not None:
+            steps = run.chain_version.read_spec().steps
+            told.trust([json.dumps(step.input, ensure_ascii=False) for step in steps])
+
+
+def tell_files(told: Told, root: Run) -> None:
+    """Attached files, as far as a model is shown them."""
+    messages = list(messages_of(root))
+    for row in parts.files_of(messages, root.principal_id).values():
+        text = bytes(row.content).decode("utf-8", "replace")
+        told.mark(text, f"the file “{row.name}”") if row.untrusted else told.say(text)
+
+
+def calls_of(line: list[Run]) -> list[ToolCallRecord]:
+    root = line[-1].pk
+    sessions = [run.session_id for run in line if run.session_id]
+    told = Q(run=root) | Q(run__root=root) | Q(run__session__in=sessions)
+    return list(ToolCallRecord.objects.filter(told).exclude(outcome="").order_by("id")[: MOST + 1])
+
+
+def call_of(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
+    tool = tools.get(row.name)
+    return Call(
+        name=row.name,
+        arguments=row.arguments,
+        effect=row.effect or "destructive",
+        schema=tool.input_schema if tool else None,
+        untrusted=row.untrusted,
+        fields=tool.record_fields if tool else (),
+    )
