@@ -1,4 +1,6 @@
-"""The composition root. Importing it makes Celery's application known to whoever enqueues by name."""
+"""The composition root. Importing it makes the Celery application known to every process that
+enqueues tasks.
+"""
 
 from config.celery import app as celery
 

@@ -20,7 +20,7 @@ from runs.api.urls import websocket_urlpatterns  # noqa: E402
 from runs.schedules import device_runs  # noqa: E402
 
 people = AuthMiddlewareStack(URLRouter([*websocket_urlpatterns, re_path("", NowhereConsumer.as_asgi())]))
-# Devices have their own credential, so no login session is looked for.
+# Devices use their own credentials, so no login session is read.
 devices = DeviceConsumer.as_asgi(
     on_settled=device_runs.call_settled,
     on_online=device_runs.device_came_online,

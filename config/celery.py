@@ -1,7 +1,8 @@
-"""The Celery application: workers, beat and whoever enqueues.
+"""The Celery application for workers, beat and every process that enqueues tasks.
 
-Rows hold the state of a run and leases bring back what a fallen worker had; the queue only says "look at this row".
-So there is no result backend, and a message that is delivered twice or lost does no harm.
+Rows hold the state of a run, and leases recover the work of a crashed worker; a queue message only
+names a row. So there is no result backend, and a message that is delivered twice or lost does no
+harm.
 """
 
 import os
@@ -18,13 +19,13 @@ app.conf.update(
     task_routes={"runs.execute*": {"queue": "runs"}},
     task_acks_late=True,
     task_ignore_result=True,
-    result_expires=None,  # else beat adds a task that cleans up results there never are
+    result_expires=None,  # otherwise beat adds a task that cleans up results, of which there are none
     worker_prefetch_multiplier=1,
-    # Two workers of one broker must not both hold a long run: above the longest one (MUSTER_MAX_RUN).
+    # Must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
     broker_transport_options={"visibility_timeout": 7200, "priority_steps": [0]},
     broker_connection_retry_on_startup=True,
     broker_pool_limit=32,
-    # A broker that restarts costs a caller 0.3 s at most; the recovery tick sends again what it did not take.
+    # A restarting broker costs a caller at most 0.3 s; the recovery tick sends what was lost.
     task_publish_retry_policy={"max_retries": 3, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.2},
     worker_send_task_events=False,
     worker_enable_remote_control=False,
@@ -36,12 +37,14 @@ app.autodiscover_tasks(["runs.worker"])
 
 
 class PickupStep(bootsteps.StartStopStep):
-    """A worker of the queue “runs” takes runs and chain steps off their list, besides what Celery brings it."""
+    """Lets a worker of the queue “runs” take runs and chain steps from their list, in addition to
+    Celery's tasks.
+    """
 
     requires = ("celery.worker.components:Pool",)
 
     def create(self, worker: Any) -> Any:
-        from runs.worker.pickup import for_worker  # needs the apps, which are loaded when a worker is made
+        from runs.worker.pickup import for_worker  # needs the apps, which are loaded when a worker is created
 
         return for_worker(worker.app.amqp.queues.consume_from)
 

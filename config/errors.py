@@ -1,4 +1,6 @@
-"""One answer for every error of the API: {"error": {"code", "message", "hint", "details", "request_id"}}."""
+"""The single error format of the API: {"error": {"code", "message", "hint", "details",
+"request_id"}}.
+"""
 
 import logging
 from typing import Any
@@ -19,11 +21,11 @@ WORDS = {
     drf.NotAuthenticated: ("not_authenticated", "Send `Authorization: Bearer <api key>`."),
     drf.AuthenticationFailed: (
         "not_authenticated",
-        "The key is unknown, expired or revoked; make one with `create_key`.",
+        "The key is unknown, expired or revoked; create one with `create_key`.",
     ),
-    drf.PermissionDenied: ("forbidden", "Ask the owner for access, or use a key with the scope this needs."),
-    drf.NotFound: ("not_found", "Check the name; what is not yours is not shown."),
-    drf.MethodNotAllowed: ("method_not_allowed", "The Allow header names the methods this path takes."),
+    drf.PermissionDenied: ("forbidden", "Ask the owner for access, or use a key with the required scope."),
+    drf.NotFound: ("not_found", "Check the name. Objects of other users are not shown."),
+    drf.MethodNotAllowed: ("method_not_allowed", "The Allow header lists the methods of this path."),
     drf.NotAcceptable: ("not_acceptable", "Ask for application/json."),
     drf.UnsupportedMediaType: ("unsupported_media_type", "Send Content-Type: application/json."),
     drf.Throttled: ("rate_limited", "Wait for the seconds in Retry-After."),
@@ -31,7 +33,9 @@ WORDS = {
 
 
 def handle(error: Exception, context: dict[str, Any]) -> Response:
-    """Turn an exception of a view into a response. What nobody foresaw is logged and answered without a stack trace."""
+    """Turn a view's exception into a response. Unexpected exceptions are logged and answered
+    without a stack trace.
+    """
     if isinstance(error, ModelValidationError):
         error = Invalid.of(error)
     if isinstance(error, MusterError):
@@ -41,29 +45,32 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, PermissionDenied):
         error = drf.PermissionDenied()
     if isinstance(error, RequestDataTooBig):
-        return answer(context, 413, "too_large", "The body is larger than this site takes.", "Send less at a time.")
-    if isinstance(error, SuspiciousOperation):  # what Django itself answers 400
-        hint = "It has too many parameters, or names what it may not; see the schema at /api/docs/."
+        return answer(context, 413, "too_large", "The body is larger than this site allows.", "Send less at a time.")
+    if isinstance(error, SuspiciousOperation):  # errors that Django itself answers with 400
+        hint = "It has too many parameters or invalid ones; see the schema at /api/docs/."
         return answer(context, 400, "malformed", "The request cannot be read.", hint)
     if isinstance(error, drf.ValidationError):
         return answer(context, 422, "invalid", "The body is not valid.", "See details.", listed(error.detail))
     if isinstance(error, drf.APIException):
         return from_drf(error, context)
     tell_trackers(context)
-    log.error("%s %s broke", *asked(context), exc_info=error)
+    log.error("%s %s failed", *asked(context), exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
-        hint = "Try again in a moment, with the same Idempotency-Key where there was one: it may have been stored."
+        hint = "Try again in a moment, with the same Idempotency-Key if you sent one: the request may have been stored."
         later = {"Retry-After": "5"}
         return answer(
-            context, 503, "database_unavailable", "The database is away or cannot write.", hint, headers=later
+            context, 503, "database_unavailable", "The database is unavailable or read-only.", hint, headers=later
         )
-    return answer(context, 500, "internal_error", "Something broke here.", "Tell the administrator the request_id.")
+    return answer(
+        context, 500, "internal_error", "An unexpected error occurred.", "Report the request_id to the administrator."
+    )
 
 
 def tell_trackers(context: dict[str, Any]) -> None:
-    """Django's own signal of a view that broke, which trackers of errors listen to; DRF keeps it from Django.
+    """Send Django's signal for a failed view, which error trackers listen to; DRF would suppress
+    it.
 
-    A listener that breaks in its turn is logged by Django, and changes nothing of the answer.
+    An exception in a listener is logged by Django and does not change the answer.
     """
     request = getattr(context.get("request"), "_request", None)
     signals.got_request_exception.send_robust(sender=None, request=request)
@@ -85,7 +92,9 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
 
 
 def listed(detail: Any, path: str = "") -> list[dict[str, str]]:
-    """Flatten DRF's nested detail into one entry an error: {"field": "grants.0.tool", "code", "message"}."""
+    """Flatten DRF's nested detail into one entry per error: {"field": "grants.0.tool", "code",
+    "message"}.
+    """
     if isinstance(detail, dict):
         return [entry for key, value in detail.items() for entry in listed(value, join(path, key))]
     if isinstance(detail, list | tuple):

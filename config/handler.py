@@ -1,8 +1,9 @@
-"""Serves each HTTP request whole on one thread of a pool.
+"""Serves each HTTP request entirely on one thread of a pool.
 
-Django's own ASGI handler hops between the event loop and a new thread for every middleware and view, and opens a
-database connection for each request. Our views are synchronous, so one hop is enough, and a thread keeps its
-connection. Only what streams comes back to the event loop. (docs/adr/0031)
+Django's own ASGI handler switches between the event loop and a new thread for every middleware and
+view, and opens a database connection per request. Our views are synchronous, so one switch is
+enough, and a thread keeps its connection. Only streamed answers return to the event loop
+(docs/adr/0031).
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from django.db import close_old_connections
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
-SPARE_THREADS = 64  # beside those that wait for a run
+SPARE_THREADS = 64  # in addition to those that wait for a run
 
 
 class ThreadedHandler(ASGIHandler):
     def __init__(self) -> None:
-        BaseHandler.__init__(self)  # not ASGIHandler's: it would load the middleware for the other mode
+        BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
         self.threads = ThreadPoolExecutor(settings.MAX_WAITS + SPARE_THREADS, thread_name_prefix="web")
 
@@ -40,12 +41,14 @@ class ThreadedHandler(ASGIHandler):
             try:
                 await self.stream(response, receive, send)
             finally:
-                response.close()  # here: a thousand streams that end together would take a thread each
+                response.close()  # here, since a thousand streams that end together would take a thread each
         else:
             await self.send_response(response, send)
 
     def answer(self, scope: Any, body: Any) -> HttpResponseBase:
-        """The response of one request, complete but for an asynchronous stream. Leaves no connection behind."""
+        """The response of one request, complete except for an asynchronous stream. Returns its
+        database connections.
+        """
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
@@ -60,13 +63,13 @@ class ThreadedHandler(ASGIHandler):
         return response
 
     async def stream(self, response: Any, receive: Any, send: Any) -> None:
-        """Send until the end or until the reader is gone; then the generator is cancelled."""
-        async with ThreadSensitiveContext():  # else the database reads of all streams would share one thread
+        """Send until the end or until the client disconnects; then cancel the generator."""
+        async with ThreadSensitiveContext():  # otherwise the database reads of all streams would share one thread
             sending = asyncio.ensure_future(self.send_response(response, send))
             leaving = asyncio.ensure_future(receive())
             try:
                 await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
-            finally:  # also where the server cancels us, which would leave both at work
+            finally:  # also when the server cancels this task, which would leave both running
                 sending.cancel()
                 leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)

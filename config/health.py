@@ -1,4 +1,4 @@
-"""Is the process up, can it do its work, and how much of it: /healthz, /readyz, /metrics."""
+"""Health endpoints: /healthz (the process runs), /readyz (it can do its work), /metrics (figures)."""
 
 import time
 from collections.abc import Callable
@@ -21,12 +21,14 @@ last_self_test: tuple[float, str] = (0.0, "never run")
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
-    """This process answers; nothing else is asked."""
+    """200 while this process runs; checks nothing else."""
     return JsonResponse({"status": "ok"})
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when database, broker and sandbox work, else 503; each check says "ok" or what is wrong."""
+    """200 when database, broker and sandbox work, else 503; each check is "ok" or names the
+    problem.
+    """
     checks: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "sandbox": tested_sandbox}
     found = {name: check() for name, check in checks.items()}
     ready = all(answer == "ok" for answer in found.values())
@@ -34,9 +36,14 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 
 def metrics_page(request: HttpRequest) -> HttpResponse:
-    """Prometheus text, for this machine or a key with `metrics` in its scopes (or all of them)."""
+    """Prometheus text, for requests from this machine or a key with the scope `metrics` (or all
+    scopes).
+    """
     if not may_read_metrics(request):
-        return HttpResponse("Send an API key with all scopes, or ask from the machine itself.\n", status=403)
+        return HttpResponse(
+            "Send an API key with the scope `metrics` or all scopes, or request it from the machine itself.\n",
+            status=403,
+        )
     return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
@@ -59,7 +66,7 @@ def broker() -> str:
 
 
 def tested_sandbox() -> str:
-    """The outcome of running a small function for real; it holds for ten seconds."""
+    """The outcome of running a small function in the sandbox, cached for ten seconds."""
     global last_self_test
     at, answer = last_self_test
     if time.monotonic() - at > SELF_TEST_HOLDS_S or answer != "ok":
@@ -76,7 +83,7 @@ def test_sandbox() -> str:
 
 
 def may_read_metrics(request: HttpRequest) -> bool:
-    """Behind a proxy every caller comes from loopback, so a forwarded request needs the key."""
+    """Behind a proxy every request comes from loopback, so a forwarded request needs a key."""
     direct = not FORWARDED & {name.lower() for name in request.headers}
     if direct and request.META.get("REMOTE_ADDR") in LOOPBACK and settings.METRICS_ON_LOOPBACK:
         return True

@@ -1,4 +1,6 @@
-"""How log lines look: one JSON object each for machines, coloured words for people. Each bears its request's id."""
+"""Log format: one JSON object per line for machines, coloured text for people, each with its
+request id.
+"""
 
 from typing import Any
 
@@ -14,9 +16,11 @@ SHARED = [
 
 
 def configuration(*, level: str, pretty: bool) -> dict[str, Any]:
-    """For Django's LOGGING: everything to stderr, from INFO for our own code, from `level` for the rest."""
+    """Django's LOGGING: everything to stderr, from INFO for our own code, from `level` for the
+    rest.
+    """
     renderers = {
-        # Plain tracebacks in both: the prettier ones print local variables, and those may hold secrets.
+        # Plain tracebacks in both formats: the prettier ones print local variables, which may contain secrets.
         True: [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)],
         False: [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
     }
@@ -35,7 +39,7 @@ def configuration(*, level: str, pretty: bool) -> dict[str, Any]:
         "loggers": {
             "muster": {"level": "INFO"},
             "django": {"level": level, "handlers": [], "propagate": True},
-            "django.request": {"level": "ERROR"},  # a 4xx is the caller's business and told to the caller
-            "django.security.DisallowedHost": {"level": "CRITICAL"},  # scanners would write most of the log
+            "django.request": {"level": "ERROR"},  # a 4xx is reported to the caller and needs no log line
+            "django.security.DisallowedHost": {"level": "CRITICAL"},  # requests of scanners would fill the log
         },
     }

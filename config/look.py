@@ -1,4 +1,4 @@
-"""How the admin looks: Muster's name, mark and colours, and a menu in the groups of people's work."""
+"""The appearance of the admin: Muster's name, logo and colours, and the menu."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-# Each entry: what it is called, its Material symbol, its model. What a person may not look at is not offered.
+# Each entry: label, Material symbol, model. Entries without permission are hidden.
 MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
     (
         "Write",
@@ -19,7 +19,7 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
         ],
     ),
     (
-        "Start by itself",
+        "Automatic starts",
         [
             ("Schedules", "calendar_month", "runs.schedule"),
             ("Occurrences", "event_available", "runs.scheduleoccurrence"),
@@ -71,7 +71,8 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
         ],
     ),
 ]
-UNLISTED = {"django_celery_beat.periodictask", "django_celery_beat.solarschedule"}  # beat's own; ours are schedules
+# the rows of beat itself; ours are schedules
+UNLISTED = {"django_celery_beat.periodictask", "django_celery_beat.solarschedule"}
 
 TEAL = {
     "50": "oklch(98.4% .014 180.7)", "100": "oklch(95.3% .051 180.8)", "200": "oklch(91% .096 180.4)",
@@ -82,7 +83,7 @@ TEAL = {
 
 
 def menu(request: HttpRequest) -> list[dict[str, Any]]:
-    """Unfold's side bar: the way back to the pages, then the groups."""
+    """Unfold's side bar: the link back to the pages, then the groups."""
     groups = [{"title": title, "separator": True, "items": offered(request, entries)} for title, entries in MENU]
     back = {"title": "Dashboard and pages", "icon": "arrow_back", "link": reverse("page:dashboard"), "active": False}
     return [{"items": [back]}, *(group for group in groups if group["items"])]

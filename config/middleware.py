@@ -1,4 +1,4 @@
-"""What every request gets: an id, its figures, and headers that tell a browser what a page may do."""
+"""Middleware for every request: an id, metrics, and security headers."""
 
 import logging
 import re
@@ -17,12 +17,12 @@ log = logging.getLogger("muster.request")
 Answer = Callable[[HttpRequest], HttpResponseBase]
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
-# Our own pages: everything from ourselves, nothing inline, nothing from elsewhere.
+# Our own pages: everything from this server, nothing inline.
 STRICT = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# The admin's Alpine evaluates attributes and its themes set styles inline; the API's pages start with a script inline.
+# The admin's Alpine evaluates attributes and its themes set inline styles; the API docs start with an inline script.
 BORROWED = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; form-action 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'"
@@ -31,12 +31,12 @@ BORROWED_PAGES = ("/admin/", "/api/docs/")
 
 
 def request_id(answer: Answer) -> Answer:
-    """`X-Request-ID` as it came, or a new one; in every log line and in every error."""
+    """`X-Request-ID` as received, or a new one; included in every log line and error."""
 
     def with_id(request: HttpRequest) -> HttpResponseBase:
         given = request.headers.get("X-Request-ID", "")
         found = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
-        apart.person.set(None)  # the thread served somebody else before
+        apart.person.set(None)  # the thread served another request before
         request.request_id = found  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=found)
@@ -48,7 +48,9 @@ def request_id(answer: Answer) -> Answer:
 
 
 def observation(answer: Answer) -> Answer:
-    """Counts and times each request by its route, never by its path: paths have no end."""
+    """Count and time each request by its route, never by its path: the number of paths is
+    unbounded.
+    """
 
     def observed(request: HttpRequest) -> HttpResponseBase:
         began = time.perf_counter()

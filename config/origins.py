@@ -1,4 +1,4 @@
-"""Which origins may open a socket."""
+"""Checks which origins may open a WebSocket."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""The OpenAPI document, made once a process: it takes a second, and two first readers at once trip over each other."""
+"""The OpenAPI document, built once per process: building takes a second, and two concurrent builds
+would fail.
+"""
 
 import threading
 from typing import Any
@@ -12,7 +14,7 @@ made: dict[str, Any] = {}
 
 
 class SchemaView(SpectacularAPIView):
-    """/api/schema/ as YAML or JSON. The same for everyone."""
+    """/api/schema/ as YAML or JSON. The same for every user."""
 
     def _get_schema_response(self, request: Any) -> Response:
         with LOCK:
@@ -23,7 +25,9 @@ class SchemaView(SpectacularAPIView):
 
 
 def any_value(result: Any, **_: Any) -> Any:
-    """A nullable JSON field is any value: “one of anything or null” would refuse null, which is both."""
+    """A nullable JSON field is any value: “one of anything or null” would refuse null, which
+    matches both.
+    """
     if isinstance(result, dict):
         kept = {key: value for key, value in result.items() if not (key == "oneOf" and value == ANY_OR_NULL)}
         return {key: any_value(value) for key, value in kept.items()}

@@ -1,7 +1,7 @@
 """Every setting of Muster, read once from the environment; docs/reference/settings.md lists them.
 
-`manage.py serve` fills in what a laptop lacks (a broker, keys, a data directory); nothing here differs between the
-embedded and the grown-up set-up but the addresses.
+`manage.py serve` supplies what a laptop lacks (a broker, keys, a data directory). Embedded and
+production set-ups differ only in addresses.
 """
 
 import os
@@ -20,15 +20,16 @@ from supervisor import postgres, refusals, valkey
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
-HOST = env.str("MUSTER_HOST", default="127.0.0.1")  # address to listen on; beyond loopback real keys are demanded
+HOST = env.str("MUSTER_HOST", default="127.0.0.1")  # address to listen on; beyond loopback, keys must be set explicitly
 PORT = env.int("MUSTER_PORT", default=8000)  # port to listen on
-# Database, keys, logs, embedded servers.
+# Database, keys, logs and embedded servers.
 DATA_DIR = Path(env.str("MUSTER_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
-DEBUG = env.bool("DEBUG", default=False)  # error pages with stack traces; never where others can reach it
+# error pages with stack traces; never enable it where others can reach the site
+DEBUG = env.bool("DEBUG", default=False)
 
 
 def kept_secret(name: str) -> str:
-    """The environment's value, else one made once and kept in the data directory (mode 0600)."""
+    """The environment's value, else one generated once and kept in the data directory (mode 0600)."""
     if value := env.str(name, default=""):
         return value
     path = DATA_DIR / "secrets" / name.lower()
@@ -52,13 +53,13 @@ def keep(path: Path) -> str:
 
 
 SECRET_KEY = kept_secret("SECRET_KEY")
-# Comma-separated, newest first: the first encrypts, all decrypt (`rotate_secrets`).
+# Comma-separated, newest first: the first one encrypts, all of them decrypt (`rotate_secrets`).
 FIELD_KEYS = kept_secret("MUSTER_FIELD_KEYS").split(",")
-# Host names this site answers to.
+# Host names that this site serves.
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # behind a proxy: https://muster.example.org
 
-# How others reach this site; links and OAuth callbacks begin with it.
+# The public address of this site; links and OAuth callbacks start with it.
 PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}")
 
 INSTALLED_APPS = [
@@ -103,7 +104,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
-# Behind a proxy that speaks TLS (docs/howto/production.md).
+# Behind a proxy that terminates TLS (docs/howto/production.md).
 if env.bool("MUSTER_BEHIND_TLS", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 31_536_000
@@ -112,11 +113,12 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 # Addresses or networks of proxies in front of us: only what they send as X-Forwarded-For is believed.
 TRUSTED_PROXIES = env.list("MUSTER_TRUSTED_PROXIES", default=[])
-METRICS_ON_LOOPBACK = env.bool("MUSTER_METRICS_ON_LOOPBACK", default=True)  # /metrics without a key, from this machine
+# serve /metrics without a key to this machine
+METRICS_ON_LOOPBACK = env.bool("MUSTER_METRICS_ON_LOOPBACK", default=True)
 
-LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)  # one log line a request
+LOG_REQUESTS = env.bool("MUSTER_LOG_REQUESTS", default=False)  # one log line per request
 LOGGING = logs.configuration(
-    level=env.str("MUSTER_LOG_LEVEL", default="WARNING"),  # of other people's code; ours logs from INFO
+    level=env.str("MUSTER_LOG_LEVEL", default="WARNING"),  # log level of third-party code; our own code logs from INFO
     # "pretty" or "json"
     pretty=env.str("MUSTER_LOG_FORMAT", default="pretty" if refusals.is_loopback(HOST) else "json") == "pretty",
 )
@@ -139,7 +141,7 @@ TEMPLATES = [
 ]
 
 
-# Without DATABASE_URL: SQLite in the data directory, or with DB=postgres the embedded PostgreSQL.
+# Without DATABASE_URL: SQLite in the data directory, or the embedded PostgreSQL with DB=postgres.
 EMBEDDED_POSTGRES = env.str("DB", default="sqlite") == "postgres" and "DATABASE_URL" not in os.environ
 
 
@@ -158,7 +160,7 @@ def database() -> dict[str, Any]:
     if kind and known.get("NAME"):
         return kind(known)
     raise ImproperlyConfigured(
-        "DATABASE_URL names no database that Muster knows: write postgres://user:password@host/name or sqlite:///path."
+        "DATABASE_URL names an unsupported database: write postgres://user:password@host/name or sqlite:///path."
     )
 
 
@@ -166,7 +168,8 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
     return known | {
         "ENGINE": "config.sqlite",
         "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",  # deferred writers collide: 72 % "database is locked" under four of them
+            # deferred writers collide: with four of them, 72 % failed with "database is locked"
+            "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
         },
@@ -176,9 +179,9 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def postgresql(known: dict[str, Any]) -> dict[str, Any]:
-    size = env.int("DATABASE_POOL", default=20)  # connections a process keeps to PostgreSQL
+    size = env.int("DATABASE_POOL", default=20)  # PostgreSQL connections per process
     pool = {"min_size": 1, "max_size": size, "timeout": 20}
-    # The statements of a message are planned once a connection; 0 for a pooler that hands out another one each time.
+    # Prepare the statements of a message once per connection; 0 for a pooler that switches connections.
     prepare = env.int("DATABASE_PREPARE", default=2) or None
     options = known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}
     return known | {"ENGINE": "config.postgresql", "OPTIONS": options}
@@ -187,7 +190,7 @@ def postgresql(known: dict[str, Any]) -> dict[str, Any]:
 DATABASES = {"default": database()}
 
 VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
-# One embedded Valkey serves as run queue, message broker and cache; real servers are named by their own URLs.
+# One embedded Valkey serves as run queue, message broker and cache; real servers have their own URLs.
 BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
 CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
@@ -201,11 +204,12 @@ CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
-    "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},  # none pile up without a worker
+    # so that they do not pile up without a worker
+    "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
     "check-logins": {"task": "connectors.check_logins", "schedule": 3600.0},
 }
-# How many days history is kept, by kind (`prune`).
+# Days that history is kept, by kind (`prune`).
 KEEP_DAYS = {
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),
     "events": env.int("MUSTER_KEEP_EVENTS_DAYS", default=90),
@@ -214,7 +218,7 @@ KEEP_DAYS = {
     "sessions": env.int("MUSTER_KEEP_SESSIONS_DAYS", default=365),
     "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
 }
-# A run mostly waits for models and devices, so threads are many; they are made as they are needed.
+# A run mostly waits, so there are many threads; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
 WORKER_QUEUES = ["runs", "default"]
 
@@ -270,15 +274,16 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-# Requests a minute; 0 is no limit.
-RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)  # requests a minute with one key; 0 is no limit
+# Requests per minute; 0 means no limit.
+RATE_PER_KEY = env.int("MUSTER_RATE_PER_KEY", default=30_000)  # requests per minute with one key; 0 means no limit
 RATE_PER_ADDRESS = env.int(
     "MUSTER_RATE_PER_ADDRESS", default=60_000
-)  # requests a minute from one address; 0 is no limit
+)  # requests per minute from one address; 0 means no limit
 
-LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)  # sign-ins a minute for one name from one address; 0: no limit
+# sign-in attempts per minute for one name from one address; 0 means no limit
+LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)
 
-# What definition files may hold, in the order in which kinds may refer to each other.
+# The kinds of definitions, ordered so that each only refers to earlier ones.
 DEFINITION_KINDS = [
     "agents.definitions.agents.ProviderKind",
     "functions.definitions.FunctionKind",
@@ -291,23 +296,27 @@ DEFINITION_KINDS = [
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
-WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)  # takes an attacking function off
-FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])  # patterns of hosts that ctx.http may be allowed
+# withdraw a function version that attacks the sandbox
+WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)
+# patterns of hosts that ctx.http may be allowed to reach
+FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
-LEASE_S = env.int("MUSTER_LEASE", default=30)  # a run whose worker is silent for so long may be claimed again
+# seconds after which the run of a silent worker may be claimed by another
+LEASE_S = env.int("MUSTER_LEASE", default=30)
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
-APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")  # what the clock answers: deny or approve
-ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always ask, such as destructive
-KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # raw model requests and responses on the model call's row
-MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # requests a server process lets wait at once; more answer 503
+# decision when an approval expires: deny or approve
+APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
+ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
+KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # keep raw model requests and responses with each model call
+MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # waiting requests per server process; beyond that, 503
 MAX_STREAMS = env.int("MUSTER_MAX_STREAMS", default=500)  # event streams and sockets of one person in a server process
 MAX_WEBHOOKS = env.int("MUSTER_MAX_WEBHOOKS", default=50)  # webhooks of one person
-# Hosts or networks inside the private ranges that providers and connections may use (a local model server, say).
+# Private hosts or networks that providers and connections may reach, such as a local model server.
 PRIVATE_HOSTS_ALLOWED = env.list("MUSTER_PRIVATE_HOSTS", default=["localhost", "127.0.0.1", "::1"] if DEBUG else [])
 
-# The OAuth clients that an administrator registered with Google and Microsoft, and where these services are: addresses
-# are settings, so that emulators serve. The secret may stay empty for a public client (PKCE alone).
+# OAuth clients that an administrator registered with Google and Microsoft, and the addresses of these services, which
+# can point to emulators. The secret may be empty for a public client (PKCE only).
 GOOGLE_CLIENT_ID = env.str("MUSTER_GOOGLE_CLIENT_ID", default="")
 GOOGLE_CLIENT_SECRET = env.str("MUSTER_GOOGLE_CLIENT_SECRET", default="")
 GOOGLE_AUTHORIZE_URL = env.str("MUSTER_GOOGLE_AUTHORIZE_URL", default="https://accounts.google.com/o/oauth2/v2/auth")
@@ -317,26 +326,31 @@ MICROSOFT_CLIENT_ID = env.str("MUSTER_MICROSOFT_CLIENT_ID", default="")
 MICROSOFT_CLIENT_SECRET = env.str("MUSTER_MICROSOFT_CLIENT_SECRET", default="")
 MICROSOFT_LOGIN_URL = env.str("MUSTER_MICROSOFT_LOGIN_URL", default="https://login.microsoftonline.com/common")
 GRAPH_URL = env.str("MUSTER_GRAPH_URL", default="https://graph.microsoft.com")
-# Programs that a connection may start as a local MCP server, by name or path; none unless named.
+# Programs that a connection may start as a local MCP server, by name or path; none by default.
 MCP_COMMANDS = env.list("MUSTER_MCP_COMMANDS", default=[])
 
-MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)  # a model server silent for so long is asked again
-MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)  # before the second attempt; doubles for the third
+# seconds of silence after which a model server is asked again
+MODEL_SILENCE_S = env.float("MUSTER_MODEL_SILENCE", default=120.0)
+# seconds before the second attempt; doubles for the third
+MODEL_BACKOFF_S = env.float("MUSTER_MODEL_BACKOFF", default=0.5)
 
-OFFLINE_SCRIPT = env.str("MUSTER_OFFLINE_SCRIPT", default="")  # a file of what the offline provider says by heart
+OFFLINE_SCRIPT = env.str("MUSTER_OFFLINE_SCRIPT", default="")  # file of prepared answers of the offline provider
 
-# The router: "provider:model" of a site provider, or empty. Without either it matches capabilities and words.
+# The router's model: "provider:model" of a site provider, or empty to match capabilities and words.
 ROUTER_MODEL = env.str("MUSTER_ROUTER_MODEL", default="")
-# "provider:model" of one with an OpenAI-compatible /embeddings, or empty.
+# "provider:model" with an OpenAI-compatible /embeddings endpoint, or empty
 ROUTER_EMBEDDINGS = env.str("MUSTER_ROUTER_EMBEDDINGS", default="")
-ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.2)  # cosine an agent needs; embedding models differ
-ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # by which it must lead the next
+# minimum cosine similarity for an agent; depends on the embedding model
+ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.2)
+ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # minimum lead over the next agent
 
-os.environ.setdefault("LANGSMITH_TRACING", "false")  # no trace leaves the machine unasked
+os.environ.setdefault("LANGSMITH_TRACING", "false")  # no traces are sent unless enabled
 
-# What makes the tools of the catalogue that come with the code; `init_db` calls each.
+# Functions that create the catalogue's built-in tools; `init_db` calls each.
 CATALOGUES = ["connectors.accounts.catalog.offer_tools", "devices.catalog.ensure_tools"]
 
-DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)  # a device silent for two of these is offline
-DEVICE_HOLD_S = env.float("MUSTER_DEVICE_HOLD", default=2.0)  # a worker waits for a device so long before it lets go
-DEVICE_WAIT_S = env.float("MUSTER_DEVICE_WAIT", default=86_400.0)  # for a device; not beyond the run's end
+# seconds between heartbeats; a device is offline after two missed ones
+DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)
+# seconds that a worker waits for a device before it frees its thread
+DEVICE_HOLD_S = env.float("MUSTER_DEVICE_HOLD", default=2.0)
+DEVICE_WAIT_S = env.float("MUSTER_DEVICE_WAIT", default=86_400.0)  # seconds that a device has to answer a call

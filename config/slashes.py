@@ -1,4 +1,6 @@
-"""The contract writes lists with a trailing slash and things without; who mixes them up is served all the same."""
+"""Lists have a trailing slash in the contract and single objects do not; the other spelling is
+accepted too.
+"""
 
 from typing import Any
 
@@ -7,9 +9,11 @@ from django.urls import Resolver404, resolve
 from django.views.decorators.csrf import csrf_exempt
 
 
-@csrf_exempt  # the view that answers checks for itself, as every API view does
+@csrf_exempt  # the view that answers makes its own checks, as every API view does
 def other_spelling(request: HttpRequest, rest: str) -> Any:
-    """Last pattern below /api/v1/: the same path with or without its slash, else 404 in the API's own words."""
+    """Last pattern below /api/v1/: the same path with or without its slash, else 404 in the API's
+    error format.
+    """
     path = request.path_info
     try:
         match = resolve(path[:-1] if path.endswith("/") else f"{path}/")

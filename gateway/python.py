@@ -1,11 +1,11 @@
-"""Muster for Django code in the same process: thin doors to intake, the registry and the function store.
+"""Muster for Django code in the same process: a thin interface to intake, the registry and the function store.
 
     from gateway.python import FunctionStore, Registry
 
     registry = Registry(user)
     reply = registry.process("What is 2 + 3?", conversation_id="ticket-17")
 
-Everything goes the way of every other message: same rows, same policy, same events. A worker does the work.
+Messages are handled like all others: same rows, same policy, same events. A worker does the work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,9 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a message. `status` is the run's; still `queued`, `running` or `waiting` when the wait was over."""
+    """The result of a message. `status` is the run's: still `queued`, `running` or `waiting` if the
+    wait ended first.
+    """
 
     text: str
     status: str
@@ -46,7 +48,7 @@ class Reply:
 
 
 class FunctionFailed(Exception):
-    """A stored function did not return: `error` has type, message and line."""
+    """A stored function failed: `error` has type, message and line."""
 
     def __init__(self, name: str, error: dict[str, JSON]) -> None:
         super().__init__(f"{name}: {error.get('type', 'error')}: {error.get('message', '')}")
@@ -54,7 +56,7 @@ class FunctionFailed(Exception):
 
 
 class Registry:
-    """The registry as one person sees it."""
+    """The registry as one user sees it."""
 
     def __init__(self, user: Any) -> None:
         self.user = user
@@ -76,7 +78,7 @@ class Registry:
         """
         earlier, text = parted(messages)
         waiting.ENDS.listen()
-        with transaction.atomic():  # a message that is refused leaves no conversation behind
+        with transaction.atomic():  # a refused message leaves no conversation behind
             taken = intake.accept_message(
                 user=self.user,
                 text=text,
@@ -96,17 +98,19 @@ class Registry:
         return Reply(reply, ended["status"], str(taken.run.pk), name, ended["output"], error, usage)
 
     def get_agent(self, name: str) -> LiveAgent:
-        """The live agent of that name. Its `reply` asks the model once and records nothing: use `process` to work.
+        """The live agent with that name. Its `reply` asks the model once and records nothing: use
+        `process` to work.
 
         Raises NotFound, CannotBuild.
         """
         return live_agent(Agent.objects.select_related("published").named(self.user, name))
 
     def register_agent(self, definition: dict[str, JSON]) -> Agent:
-        """Make or change an agent of this person's from a definition as in a file, and publish it.
+        """Create or change one of this user's agents from a definition as in a file, and publish
+        it.
 
-        {"name", "description", "system_prompt", "provider", "model_name", "capabilities", "grants": [tool names], …};
-        equal content is the same version again. Raises Invalid.
+        {"name", "description", "system_prompt", "provider", "model_name", "capabilities", "grants":
+        [tool names], …}; equal content gives the same version again. Raises Invalid.
         """
         whole = {**definition, "kind": "agent"}
         if not isinstance(whole.get("name"), str):
@@ -116,7 +120,7 @@ class Registry:
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
 
     def list_agents(self) -> list[Agent]:
-        """The published agents this person can use."""
+        """The published agents that this user can use."""
         return list(Agent.objects.visible_to(self.user).published().order_by("name"))
 
     def _session(
@@ -127,11 +131,11 @@ class Registry:
         if conversation_id is None and not earlier:
             return None
         if "\0" in (conversation_id or ""):
-            raise Invalid("A conversation's name has no NUL in it.", code="invalid_conversation")
+            raise Invalid("The name of a conversation cannot contain a NUL character.", code="invalid_conversation")
         return self._own_session(conversation_id, earlier, agent)
 
     def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
-        """The session kept under that word, or a new one that begins with what was said before."""
+        """The session with that name, or a new one that starts with the earlier messages."""
         mine = Session.objects.visible_to(self.user)
         if word is not None and (found := mine.filter(metadata__conversation=word).first()):
             return found
@@ -146,7 +150,7 @@ class Registry:
 
 
 class FunctionStore:
-    """Stored functions as one person sees them."""
+    """Stored functions as one user sees them."""
 
     def __init__(self, user: Any) -> None:
         self.user = user
@@ -154,9 +158,10 @@ class FunctionStore:
     def store_function(
         self, name: str, source: str, *, publish: bool = True, note: str = "", **fields: JSON
     ) -> StoredFunction:
-        """Check and keep the source under this name, and publish it unless told otherwise.
+        """Check the source and store it under this name; publishes it unless told otherwise.
 
-        `fields` are columns of StoredFunction (timeout, allowed_imports, …). Raises Invalid with one detail a refusal.
+        `fields` are columns of StoredFunction (timeout, allowed_imports, …). Raises Invalid with
+        one detail per refusal.
         """
         function = StoredFunction.objects.filter(owner=self.user, name=name).first()
         function = function or StoredFunction(owner=self.user, name=name)
@@ -175,14 +180,14 @@ class FunctionStore:
     def execute_function(
         self, name: str, arguments: dict[str, JSON] | None = None, *, version: int | None = None
     ) -> JSON:
-        """Run the published version (or the one named) in the sandbox and give its result.
+        """Run the published version (or the given one) in the sandbox and return its result.
 
         Raises NotFound, Conflict (not published), Invalid (arguments), FunctionFailed.
         """
         function = StoredFunction.objects.select_related("published").named(self.user, name)
         chosen = store.version_of(function, version) if version else function.published
         if chosen is None:
-            raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or name a version.")
+            raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or give a version.")
         what = ready(chosen.pk, chosen.sha256)
         caller = callers.alone(self.user, what)
         execution = execute(what, arguments or {}, caller)
@@ -194,7 +199,7 @@ class FunctionStore:
 
 @contextmanager
 def plain_refusals() -> Iterator[None]:
-    """A row that Django refuses is Invalid, with one detail a fault."""
+    """Turn Django's validation error into Invalid, with one detail per problem."""
     try:
         yield
     except ValidationError as error:
@@ -202,11 +207,11 @@ def plain_refusals() -> Iterator[None]:
 
 
 def parted(messages: str | Sequence[dict[str, JSON]]) -> tuple[list[dict[str, JSON]], str]:
-    """(what was said before, the message itself). Raises Invalid."""
+    """(earlier messages, the message itself). Raises Invalid."""
     if isinstance(messages, str):
         return [], messages
     if not messages or any(not isinstance(one, dict) or one.get("role") not in Message.Role.values for one in messages):
-        raise Invalid('Messages are {"role": "user" | "assistant" | "system", "content"}.', code="invalid_messages")
+        raise Invalid('Each message is {"role": "user" | "assistant" | "system", "content"}.', code="invalid_messages")
     if messages[-1]["role"] != Message.Role.USER:
         raise Invalid("The last message must be the user's.", code="invalid_messages")
     earlier = [one for one in messages[:-1] if one["role"] in (Message.Role.USER, Message.Role.ASSISTANT)]

@@ -1,7 +1,9 @@
-"""Short text messages of a WebSocket without detours; every other frame takes the usual way (docs/adr/0024).
+"""A short cut for short text messages of a WebSocket; every other frame is handled by autobahn
+(docs/adr/0024).
 
-autobahn takes a dozen steps a frame and formats log lines that nobody reads; Twisted asks the kernel three times to
-write once. An idle device costs the server one such message and its answer each heartbeat, a call costs it three.
+autobahn takes a dozen steps per frame and formats log lines that nobody reads; Twisted asks the
+kernel three times per write. An idle device costs the server one such message and its answer per
+heartbeat, a call costs three.
 """
 
 import time
@@ -11,28 +13,32 @@ from autobahn.websocket.types import ConnectionDeny
 from daphne.ws_protocol import WebSocketProtocol
 
 FINAL_TEXT, MASKED, TWO_BYTES, LONGEST = 0x81, 0x80, 126, 0xFFFF
-MESSAGE_BYTES = 2 << 20  # a longer message is not read and closes its socket; consumers refuse shorter ones in words
+MESSAGE_BYTES = 2 << 20  # a longer message closes its socket unread; consumers refuse shorter ones with an error frame
 
 
 def speak_shortly(factory: Any) -> None:
-    """Who breaks the protocol, or sends too much, is told by a close code, not by a line that goes dead."""
+    """Clients that violate the protocol or send too much receive a close code."""
     factory.protocol = ShortcutProtocol
     factory.setProtocolOptions(maxFramePayloadSize=MESSAGE_BYTES, maxMessagePayloadSize=MESSAGE_BYTES, failByDrop=False)
 
 
 class ShortcutProtocol(WebSocketProtocol):
     def check_timeouts(self) -> None:
-        """Whom nobody let in for so long is told that we are busy. Daphne would say 403, which is what a device hears
-        whose credential is void: its client ends, and a person must pair it again.
+        """A handshake that is not accepted in time gets 503.
+
+        Daphne would answer 403, which a device takes as a revoked credential: its client would exit
+        and had to be paired again.
         """
         if self.state != self.STATE_CONNECTING or self.duration() <= self.server.websocket_connect_timeout:
             super().check_timeouts()
         elif waiting := self.__dict__.pop("handshake_deferred", None):
-            waiting.errback(ConnectionDeny(code=503, reason="Busy: come again"))
+            waiting.errback(ConnectionDeny(code=503, reason="Busy: try again later"))
             self.server.protocol_disconnected(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """What is neither one whole short text, nor the next one, is left to autobahn from there on."""
+        """A frame that is not one whole short text, and everything after it, is handled by
+        autobahn.
+        """
         while data and self.is_between_messages() and (message := whole_text(data)):
             text, size = message
             self.hear(text)
@@ -63,7 +69,9 @@ class ShortcutProtocol(WebSocketProtocol):
 
 
 def whole_text(data: bytes) -> tuple[str, int] | None:
-    """The text of the frame at the start of this, and the frame's size; None when it is not a whole short text."""
+    """The text of the frame at the start, and the frame's size; None if it is not one whole short
+    text.
+    """
     if len(data) < 8 or data[0] != FINAL_TEXT or data[1] < MASKED:
         return None
     length, start = data[1] - MASKED, 6
@@ -89,14 +97,14 @@ def unmasked(payload: bytes, mask: bytes) -> bytes:
 
 
 def head_of(size: int) -> bytes:
-    """Of an unmasked text in one frame."""
+    """The frame of an unmasked text."""
     return bytes((FINAL_TEXT, size)) if size < TWO_BYTES else bytes((FINAL_TEXT, TWO_BYTES)) + size.to_bytes(2, "big")
 
 
 def write_now(transport: Any, data: bytes) -> None:
-    """To the kernel at once, unless something waits for it already: then, and with what it does not take, in line."""
+    """Write to the kernel at once unless data is already waiting; what it does not take is queued."""
     if transport.connected and not (transport.disconnecting or transport.dataBuffer or transport._tempDataBuffer):
         sent = transport.writeSomeData(data)
-        data = data[sent:] if isinstance(sent, int) else data  # a lost connection is found by the loop, as ever
+        data = data[sent:] if isinstance(sent, int) else data  # a lost connection is noticed by the event loop
     if data:
         transport.write(data)

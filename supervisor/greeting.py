@@ -1,4 +1,4 @@
-"""What a person sees when all is ready: who may log in, and one real message, answered through the front door."""
+"""The start-up message: the login, and one real message processed through the API."""
 
 import json
 import secrets
@@ -20,7 +20,7 @@ SHOWN_ONCE = "shown this once"
 
 
 def greet(address: str, seconds: float, *, speak: bool) -> None:
-    """Runs in a child. Makes the first administrator and the development key where there are none."""
+    """Runs in a child. Creates the first administrator and the development key if they are missing."""
     say(f"\nMuster is ready at {address} after {seconds:.1f} s.")
     admin, password = first_administrator()
     key, key_is_new = development_key(admin)
@@ -34,7 +34,9 @@ def greet(address: str, seconds: float, *, speak: bool) -> None:
 
 
 def first_administrator() -> tuple[Any, str]:
-    """A superuser, and the password if it was made now. Change it with `manage.py changepassword admin`."""
+    """A superuser, and the password if it was just created. Change it with `manage.py
+    changepassword admin`.
+    """
     people = get_user_model().objects
     if known := people.filter(is_superuser=True).order_by("pk").first():
         return known, ""
@@ -43,7 +45,7 @@ def first_administrator() -> tuple[Any, str]:
 
 
 def development_key(user: Any) -> tuple[str, bool]:
-    """The key for this machine's own use, kept with mode 0600; a revoked or foreign one is replaced."""
+    """The key for use on this machine, kept with mode 0600; a revoked or foreign one is replaced."""
     path = key_file()
     if path.exists() and ApiKey.find(kept := path.read_text().strip()):
         return kept, False
@@ -67,11 +69,11 @@ def curl_line(address: str) -> str:
 
 
 def show_first_message(address: str, key: str) -> None:
-    """Ask the starter agent; a failure is told, and does not stop the service."""
+    """Ask the starter agent; a failure is reported and does not stop the service."""
     try:
         answer = ask(address, key)
     except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        say(f"  message   “{QUESTION}” was not answered: {error}; `manage.py doctor` looks for the cause.")
+        say(f"  message   “{QUESTION}” was not answered: {error}; run `manage.py doctor` to find the cause.")
         return
     reply = (answer.get("reply") or {}).get("text") or json.dumps(answer.get("error") or answer)
     say(f"  message   {QUESTION}")
@@ -88,7 +90,7 @@ def ask(address: str, key: str) -> dict[str, Any]:
     with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
         answer = json.load(response)
     if not isinstance(answer, dict):
-        raise ValueError(f"an answer that is no object: {answer!r:.100}")
+        raise ValueError(f"the answer is not a JSON object: {answer!r:.100}")
     return answer
 
 

@@ -1,11 +1,11 @@
-"""What the children print: to the terminal with their name before each line, and to a file of their own."""
+"""The output of the children: printed to the terminal with their names, and written to a file each."""
 
 import os
 import sys
 from collections import deque
 from pathlib import Path
 
-LARGEST = 10_000_000  # bytes of one log file; the one before it is kept as .1
+LARGEST = 10_000_000  # bytes of one log file; the previous one is kept as .1
 COLOURS = {"web": 36, "worker": 32, "beat": 35, "valkey": 33, "postgres": 34}
 
 
@@ -20,7 +20,7 @@ class Log:
         self.last: deque[str] = deque(maxlen=20)
 
     def feed(self, data: bytes) -> None:
-        """Take what came through the pipe; print whole lines, keep the rest for the next time."""
+        """Take output from the pipe; print whole lines and keep the rest for the next time."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         if lines:
             self.write(lines)
@@ -54,7 +54,9 @@ def labelled(name: str, line: str) -> str:
 
 
 def say(line: str) -> None:
-    """To the terminal, if it is still there: the service outlives the window it was started in."""
+    """Print to the terminal if it still exists: the service may outlive the window it was started
+    in.
+    """
     try:
         print(line, flush=True)  # noqa: T201
     except OSError:

@@ -1,4 +1,4 @@
-"""What `manage.py serve` may be told, put into the environment before Django reads its settings."""
+"""Options of `manage.py serve`, copied to the environment before Django reads its settings."""
 
 import argparse
 import os
@@ -9,12 +9,14 @@ VARIABLES = {"host": "MUSTER_HOST", "port": "MUSTER_PORT", "data_dir": "MUSTER_D
 def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="Address to listen on; default MUSTER_HOST or 127.0.0.1.")
     parser.add_argument("--port", type=int, help="Port to listen on; default MUSTER_PORT or 8000.")
-    parser.add_argument("--data-dir", help="Where everything is kept; default MUSTER_DATA_DIR or var/.")
+    parser.add_argument("--data-dir", help="Data directory; default MUSTER_DATA_DIR or var/.")
     parser.add_argument("--no-greeting", action="store_true", help="Do not process a first message.")
 
 
 def into_environment(argv: list[str]) -> None:
-    """For `manage.py serve …`: options win over variables. Other commands are left alone."""
+    """For `manage.py serve …`: options take precedence over variables. Other commands are not
+    affected.
+    """
     if argv[1:2] != ["serve"]:
         return
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
@@ -22,7 +24,7 @@ def into_environment(argv: list[str]) -> None:
     try:
         given, _ = parser.parse_known_args(argv[2:])
     except argparse.ArgumentError:
-        return  # the command itself reads them again and says what is wrong
+        return  # the command parses them again and reports errors
     for option, variable in VARIABLES.items():
         if (value := getattr(given, option)) is not None:
             os.environ[variable] = str(value)

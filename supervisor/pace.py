@@ -1,7 +1,8 @@
-"""Sending waits for a reader that is slower than what it is sent; one that reads nothing at all is let go.
+"""Back-pressure: sending waits for a slow reader, and a reader that takes nothing is disconnected.
 
-Daphne hands Twisted whatever it is given, and Twisted keeps it in memory until the reader has taken it. Here a
-transport whose buffer is full says so, and the sender waits: a stream falls behind and is caught up from the rows.
+Daphne passes everything to Twisted, which keeps it in memory until the reader has taken it. Here a
+transport whose buffer is full says so, and the sender waits; a stream that falls behind catches up
+from the rows.
 """
 
 import asyncio
@@ -11,12 +12,12 @@ from daphne.server import Server
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-STALLED_S = 60.0  # for so long a reader may take nothing of what is sent
+STALLED_S = 60.0  # seconds after which a reader that takes nothing is disconnected
 
 
 @implementer(IPushProducer)
 class Pace:
-    """What a transport asks to hold back and to go on."""
+    """What a transport asks to pause and to resume."""
 
     def __init__(self) -> None:
         self.free = asyncio.Event()
@@ -32,7 +33,7 @@ class Pace:
         self.free.set()
 
     async def is_kept(self) -> bool:
-        """Wait until there is room; False where the reader takes nothing."""
+        """Wait until there is room; False if the reader takes nothing."""
         try:
             async with asyncio.timeout(STALLED_S):
                 await self.free.wait()
@@ -42,7 +43,7 @@ class Pace:
 
 
 class PacedServer(Server):
-    """Daphne with back-pressure for what streams: answers in parts, and sockets."""
+    """Daphne with back-pressure for streamed answers and sockets."""
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         protocol.pace = None
@@ -56,7 +57,7 @@ class PacedServer(Server):
             return
         if message["type"] == "websocket.accept":
             protocol.pace = Pace()
-            protocol.transport.unregisterProducer()  # the HTTP channel's, from before the upgrade
+            protocol.transport.unregisterProducer()  # the HTTP channel's producer, from before the upgrade
             protocol.registerProducer(protocol.pace, True)
         elif message.get("more_body") and protocol.pace is None:
             protocol.pace = Pace()
@@ -67,13 +68,13 @@ class PacedServer(Server):
 
 
 def release(protocol: Any) -> None:
-    """An answer that ends must not have a producer; a request that lost its line has no channel any more."""
+    """A finished answer must not have a producer; a disconnected request has no channel any more."""
     protocol.pace = None
     if getattr(protocol, "channel", None) is not None:
         protocol.unregisterProducer()
 
 
 def let_go(protocol: Any) -> None:
-    """It may come again with the number of the last event it had."""
+    """The client may reconnect with the number of its last event."""
     channel = getattr(protocol, "channel", None)
     (channel or protocol).transport.abortConnection()

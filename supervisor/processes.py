@@ -1,7 +1,7 @@
-"""Children that cannot outlive their parent.
+"""Child processes that cannot outlive their parent.
 
-Programs of ours are forked, not executed anew: they inherit the modules that the supervisor has loaded, which saves
-each of them about a second of start-up and most of its memory.
+Our own programs are forked, not executed anew: they inherit the modules that the supervisor has
+loaded, which saves each about a second of start-up and most of its memory.
 """
 
 import ctypes
@@ -19,10 +19,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def fork(work: Callable[[], None], *, output: int | None = None, death_signal: int = signal.SIGKILL) -> int:
-    """Run `work` in a child with a session of its own and answer its pid.
+    """Run `work` in a child with a session of its own; returns its pid.
 
-    `output` is the file descriptor for its stdout and stderr. `death_signal` is what the child gets when this process
-    dies, however it dies.
+    `output` is the file descriptor for its stdout and stderr. `death_signal` is sent to the child
+    when this process dies, however it dies.
     """
     parent = os.getpid()
     sys.stdout.flush()
@@ -50,7 +50,9 @@ def fork(work: Callable[[], None], *, output: int | None = None, death_signal: i
 
 
 def die_with_parent(death_signal: int = signal.SIGKILL, parent: int | None = None) -> None:
-    """Ask the kernel for a signal at the parent's death. Changing the user forgets it: call again after setuid."""
+    """Ask the kernel to send a signal when the parent dies. Changing the user clears it: call again
+    after setuid.
+    """
     if libc.prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if parent is not None and os.getppid() != parent:
@@ -58,13 +60,13 @@ def die_with_parent(death_signal: int = signal.SIGKILL, parent: int | None = Non
 
 
 def name_process(name: str) -> None:
-    """What `ps` and `top` show instead of the supervisor's own command line."""
+    """The command line that `ps` and `top` show."""
     setproctitle.setproctitle(name)
 
 
 def forget_handlers() -> None:
-    """The supervisor's own. SIGPIPE stays ignored, as Python has it: a reader that left is an error to catch, and would
-    else be the end of a server.
+    """Restore default signal handlers. SIGPIPE stays ignored, as in Python: a closed reader is an
+    error to catch, not the end of a server.
     """
     signal.set_wakeup_fd(-1)
     for number in RESET:

@@ -1,4 +1,4 @@
-"""Our own programs, each as a function that a forked child runs: web server, worker, beat."""
+"""Our own programs, each as a function that runs in a forked child: web server, worker, beat."""
 
 import gc
 import os
@@ -16,14 +16,14 @@ from django.utils.module_loading import import_string
 
 from .supervision import Notify
 
-# Rows and JSON make many short-lived objects and few cycles: looking for some after every 700 took a sixth of the CPU.
+# Rows and JSON make many short-lived objects and few cycles: collecting after every 700 took a sixth of the CPU.
 GARBAGE = (50_000, 20, 50)
-HANDSHAKE_S = 12  # for so long a socket may wait to be let in; clients wait a little longer
+HANDSHAKE_S = 12  # seconds until a WebSocket handshake must be accepted; clients wait a little longer
 
 
 def serve_web(line: socket.socket, notify: Notify) -> None:
     """Daphne on a socket that is already listening."""
-    from .pace import PacedServer  # Twisted installs its reactor at import: in this process only
+    from .pace import PacedServer  # Twisted installs its reactor on import: in this process only
 
     from twisted.internet import reactor  # isort: skip
 
@@ -31,18 +31,19 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from .frames import speak_shortly
 
     gc.set_threshold(*GARBAGE)
-    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains about a missing one
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise complains if it is missing
     get_resolver().url_patterns  # noqa: B018  (imports every view now, not in somebody's first request)
     server = PacedServer(
         import_string(settings.ASGI_APPLICATION),
         endpoints=["adopted"],
-        websocket_timeout=-1,  # a device stays for weeks
+        websocket_timeout=-1,  # a device stays connected for weeks
         websocket_connect_timeout=HANDSHAKE_S,
-        websocket_handshake_timeout=HANDSHAKE_S + 5,  # autobahn's own, which only hangs up
+        # autobahn's own time-out, which closes the connection without an answer
+        websocket_handshake_timeout=HANDSHAKE_S + 5,
         server_name="muster",
         verbosity=0,
     )
-    server.endpoints = []  # it wants one at construction; ours is adopted below
+    server.endpoints = []  # required at construction; ours is adopted below
 
     def adopt() -> None:
         spare_twisted(server)
@@ -56,7 +57,9 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
 
 def spare_twisted(server: Any) -> None:
-    """An eighth of the loop's time went into an access log that nobody reads and parsing the same few headers anew."""
+    """Switches off the access log and repeated header parsing, which took an eighth of the event
+    loop's time.
+    """
     from twisted.web import http
 
     server.http_factory.log = lambda request: None
@@ -65,9 +68,9 @@ def spare_twisted(server: Any) -> None:
 
 
 def work(notify: Notify) -> None:
-    """The Celery worker: threads, since a run mostly waits; they are made as they are needed."""
+    """The Celery worker with threads, since a run mostly waits; threads are created when needed."""
     gc.set_threshold(*GARBAGE)
-    os.environ.setdefault("C_FORCE_ROOT", "1")  # in a container root is usual; stored functions never run as this user
+    os.environ.setdefault("C_FORCE_ROOT", "1")  # root is usual in a container; stored functions never run as this user
     warnings.filterwarnings("ignore", category=SecurityWarning)
     worker_ready.connect(lambda **_: notify(), weak=False)
     worker = current_app.Worker(
@@ -85,6 +88,6 @@ def work(notify: Notify) -> None:
 
 
 def keep_time(notify: Notify) -> None:
-    """The one beat; its schedule is in the database."""
+    """The only beat; its schedule is in the database."""
     beat_init.connect(lambda **_: notify(), weak=False)
     current_app.Beat(loglevel="WARNING", quiet=True, pidfile=None).run()

@@ -15,7 +15,7 @@ REAL_SETTINGS = ("SECRET_KEY", "MUSTER_FIELD_KEYS", "ALLOWED_HOSTS")
 
 
 class Refusal(Exception):
-    """Do not start; the message says why and what to do."""
+    """Do not start. The message says why, and what to do."""
 
 
 def check_machine() -> None:
@@ -24,7 +24,9 @@ def check_machine() -> None:
 
 
 def check_host(host: str) -> None:
-    """Beyond loopback everybody in the network is a visitor: what a laptop makes up must then be given."""
+    """Beyond loopback anyone on the network can connect: keys must then be set explicitly, not
+    generated.
+    """
     if is_loopback(host):
         return
     missing = [name for name in REAL_SETTINGS if not os.environ.get(name)]
@@ -47,18 +49,20 @@ def check_data_dir(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refusal(
-            f"The data directory {directory} cannot be made ({error.strerror}): choose another with --data-dir."
+            f"The data directory {directory} cannot be created ({error.strerror}): choose another with --data-dir."
         )
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise Refusal(f"The data directory {directory} cannot be written: choose another with --data-dir.")
+        raise Refusal(f"The data directory {directory} is not writable: choose another with --data-dir.")
     if shutil.disk_usage(directory).free < NEEDED_MB * 1024 * 1024:
-        raise Refusal(f"The disk under {directory} has less than {NEEDED_MB} MB free: make room and start again.")
+        raise Refusal(f"The disk with {directory} has less than {NEEDED_MB} MB free: make room and start again.")
 
 
 def lock(directory: Path, address: str) -> int:
-    """Keep every other `serve` out of this data directory; the descriptor holds the lock until all who have it end."""
+    """Lock this data directory against other `serve` processes; the descriptor holds the lock until
+    every process that has it exits.
+    """
     descriptor = os.open(directory / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    until = time.monotonic() + 1.0  # the children of one that was killed may need a moment to go
+    until = time.monotonic() + 1.0  # children of a killed supervisor may need a moment to exit
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,9 +71,7 @@ def lock(directory: Path, address: str) -> int:
             if time.monotonic() > until:
                 holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 os.close(descriptor)
-                raise Refusal(
-                    f"{directory} is already served by {holder}: stop that one, or choose another --data-dir."
-                )
+                raise Refusal(f"{directory} is already in use by {holder}: stop it, or choose another --data-dir.")
             time.sleep(0.02)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} at {address}\n".encode(), 0)
@@ -77,7 +79,9 @@ def lock(directory: Path, address: str) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The listening socket. The supervisor owns it: while the web server restarts, callers wait instead of failing."""
+    """The listening socket. The supervisor owns it: while the web server restarts, clients wait
+    instead of failing.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     line = socket.socket(family, socket.SOCK_STREAM)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,6 +1,6 @@
-"""Starts children in order, carries their output, restarts the fallen, stops all in order.
+"""Starts children in order, collects their output, restarts crashed ones, and stops all in order.
 
-One thread and one selector: no child is ever polled, but for the embedded servers until they answer.
+One thread and one selector: children are not polled, except the embedded servers until they answer.
 """
 
 import os
@@ -21,16 +21,16 @@ Notify = Callable[[], None]
 
 
 class StartFailed(Exception):
-    """A child ended before it was ready; the message has its last lines."""
+    """A child ended before it was ready; the message contains its last lines."""
 
 
 @dataclass
 class Child:
     """One program: `work` runs in the fork and calls `notify` when it is ready to serve.
 
-    `stop_signal` asks it to end, `death_signal` comes when the supervisor dies, `patience` is how many seconds it has
-    before SIGKILL. `answers` is asked instead of waiting for `notify` where the program is not ours; what such a one
-    prints goes to its log file only.
+    `stop_signal` asks it to end, `death_signal` is sent when the supervisor dies, `patience` is the
+    number of seconds before SIGKILL. For programs that are not ours `answers` is polled instead of
+    `notify`, and their output only goes to the log file.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Supervision:
         logs.mkdir(parents=True, exist_ok=True)
         self.logs = logs
         self.children: list[Child] = []
-        self.pauses: dict[str, float] = {}  # name of a fallen child → when to start it again
+        self.pauses: dict[str, float] = {}  # name of a crashed child → when to start it again
         self.stopping = False
-        self.exits: dict[int, int] = {}  # pid → exit code, of those that are not among the children
+        self.exits: dict[int, int] = {}  # pid → exit code, of processes that are not among the children
         self.selector = selectors.DefaultSelector()
         self.catch_signals()
 
     # Starting
 
     def start(self, *children: Child) -> None:
-        """Start these at the same time and come back when all are ready. Raises StartFailed."""
+        """Start these at the same time and return when all are ready. Raises StartFailed."""
         for child in children:
             self.children.append(child)
             self.launch(child)
@@ -72,12 +72,12 @@ class Supervision:
                 if child.answers and child.pid:
                     child.ready = child.answers()
             if fallen := [child for child in waiting if not child.pid]:
-                raise StartFailed(last_words(fallen[0], "ended while it started"))
+                raise StartFailed(last_words(fallen[0], "ended during start-up"))
             if time.monotonic() > until:
                 raise StartFailed(last_words(waiting[0], f"was not ready within {STARTS_WITHIN:.0f} s"))
 
     def do(self, work: Callable[[], None]) -> int:
-        """Run a piece of work in a child that shares the terminal; answer its exit code."""
+        """Run work in a child that shares the terminal; returns its exit code."""
         pid = processes.fork(work)
         while pid not in self.exits:
             self.turn(0.5)
@@ -107,7 +107,7 @@ class Supervision:
     # Running
 
     def watch(self) -> None:
-        """Until somebody asks us to stop."""
+        """Run until a signal asks to stop."""
         while not self.stopping:
             self.turn(self.next_pause())
             self.restart_fallen()
@@ -178,12 +178,12 @@ class Supervision:
         child.falls = 1 if time.monotonic() - child.started > GOOD_LIFE else child.falls + 1
         pause = 0.0 if child.falls == 1 else min(LONGEST_PAUSE, 0.5 * 2 ** (child.falls - 2))
         self.pauses[child.name] = time.monotonic() + pause
-        say(f"muster: {child.name} {describe(code)}; starting it again" + (f" in {pause:.1f} s" if pause else ""))
+        say(f"muster: {child.name} {describe(code)}; restarting it" + (f" in {pause:.1f} s" if pause else ""))
 
     # Stopping
 
     def stop(self) -> None:
-        """The last started goes first; each has its patience, then SIGKILL."""
+        """Stop in reverse order of starting; each gets its patience, then SIGKILL."""
         self.stopping = True
         for child in reversed(self.children):
             self.stop_one(child)
@@ -206,5 +206,5 @@ def last_words(child: Child, what: str) -> str:
 def describe(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
-    names = {one.value: one.name for one in signal.Signals}  # those between SIGRTMIN and SIGRTMAX have none
+    names = {one.value: one.name for one in signal.Signals}  # signals between SIGRTMIN and SIGRTMAX have no name
     return f"was killed by {names.get(-code, f'signal {-code}')}"

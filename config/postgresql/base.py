@@ -1,8 +1,9 @@
-"""A pool hands out the connection that was given back last: what its server process knows by heart is still in mind.
+"""A connection pool that returns the most recently used connection, whose server process has its
+caches filled.
 
-psycopg's pool hands out the one that has rested longest. With twenty connections every statement is then parsed and
-planned twenty times, and each finds a server process whose caches have gone cold. (While some rest unused, the pool
-closes one at a time.)
+psycopg's pool returns the connection that rested longest. With twenty connections every statement
+is then parsed and planned twenty times, by server processes with cold caches. (The pool closes
+unused connections one at a time.)
 """
 
 from collections import deque
@@ -12,7 +13,7 @@ from django.db.backends.postgresql import base
 
 
 class Stack(deque):
-    """A pool appends what comes back and takes from the left."""
+    """The pool appends returned connections on the right and takes from the left."""
 
     def append(self, connection: Any) -> None:
         self.appendleft(connection)

@@ -1,1 +1,1 @@
-"""Django's SQLite backend, whose writers of one process take turns."""
+"""Django's SQLite backend in which the writers of one process take turns."""

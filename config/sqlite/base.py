@@ -1,7 +1,8 @@
-"""SQLite has one writer, and who finds it busy sleeps a while and tries again, longer each time.
+"""SQLite has a single writer; a connection that finds it busy sleeps and retries, longer each time.
 
-With forty threads most of them sleep while nobody writes, and some sleep for seconds. So the threads of a process take
-turns at a lock, which wakes the next one at once; SQLite's own waiting is left for the other processes.
+With forty threads most of them sleep while nobody writes, some for seconds. So the threads of a
+process take turns at a lock, which wakes the next one at once; SQLite's own waiting only matters
+between processes.
 """
 
 import os
@@ -13,7 +14,7 @@ from django.db.utils import OperationalError
 
 
 class Turn:
-    """Whose turn it is to write in this process. A forked child begins with its own."""
+    """The write lock of this process. A forked child starts with its own."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -27,9 +28,10 @@ TURN = Turn()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Takes its turn before BEGIN IMMEDIATE and gives it back with COMMIT, ROLLBACK or the connection's end.
+    """Acquires the lock before BEGIN IMMEDIATE and releases it with COMMIT, ROLLBACK or when the
+    connection closes.
 
-    A transaction begins with its first statement: what Python prepares before that holds nobody up.
+    A transaction begins with its first statement, so work in Python before it blocks nobody.
     """
 
     mine: Any = None  # the lock, while it is held
@@ -46,7 +48,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def begin(self) -> None:
         lock = TURN.lock
         if not lock.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
-            raise OperationalError("database is locked by this very process")
+            raise OperationalError("database is locked by this process")
         self.mine, self.is_to_begin = lock, False
         try:
             super()._start_transaction_under_autocommit()

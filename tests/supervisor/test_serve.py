@@ -106,7 +106,7 @@ def test_a_second_serve_on_the_same_directory_is_refused(own_live):
     said, _ = second.communicate(timeout=240)
 
     assert second.returncode == 1
-    assert f"already served by process {own_live.process.pid} at {own_live.url}" in said
+    assert f"already in use by process {own_live.process.pid} at {own_live.url}" in said
     assert len(said.strip().splitlines()) == 1
 
 

@@ -1,4 +1,4 @@
-"""`manage.py serve`: everything Muster needs, under one supervisor, until Ctrl-C."""
+"""`manage.py serve`: starts everything Muster needs under one supervisor, until Ctrl-C."""
 
 import gc
 import os
@@ -18,8 +18,8 @@ from supervisor.supervision import Child, Notify, StartFailed, Supervision
 
 
 class Command(BaseCommand):
-    help = "Start web server, worker and beat, and the embedded servers where no others are named."
-    requires_system_checks = []  # `make check` runs them; here they would cost a third of the start
+    help = "Start web server, worker and beat, and embedded servers where no others are configured."
+    requires_system_checks = []  # `make check` runs them; here they would take a third of the start-up time
 
     def add_arguments(self, parser: CommandParser) -> None:
         options.add_to(parser)
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         except refusals.Refusal as refusal:
             sys.exit(f"muster: {refusal}")
         gc.collect()
-        gc.freeze()  # the forks share what is loaded as long as nobody writes to it
+        gc.freeze()  # forked children share the loaded memory as long as it is not written to
         supervision = Supervision(settings.DATA_DIR / "logs")
         try:
             start_all(supervision, line, lock)
@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
 
 def start_all(supervision: Supervision, line: Any, lock: int) -> None:
-    """Servers first, then the database's preparation, then what uses both."""
+    """Servers first, then the database's preparation, then the programs that use both."""
     supervision.start(*embedded_servers(lock))
     if supervision.stopping or preparation.is_done():
         pass
@@ -67,7 +67,9 @@ def start_all(supervision: Supervision, line: Any, lock: int) -> None:
 
 
 def embedded_servers(lock: int) -> list[Child]:
-    """Those that no URL replaces. They hold the lock: nobody may serve while one of them still writes."""
+    """The embedded servers in use. They hold the lock: no other `serve` may start while one of them
+    still writes.
+    """
     servers = []
     if settings.EMBEDDED_VALKEY:
         at = settings.VALKEY_SOCKET
