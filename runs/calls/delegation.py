@@ -7,7 +7,7 @@ from agents.tools import ToolFailed
 from registry.routing import delegation
 from runs.events import record as events
 from runs.figures import track_records
-from runs.intake import children
+from runs.intake import checks, children
 from runs.models import Run, ToolCallRecord
 
 
@@ -25,7 +25,7 @@ def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
     may = run.version.read_spec().delegates_to if run.version else []
     if may and capability.strip().lower() not in {str(one).strip().lower() for one in may}:
         raise ToolFailed(f"You may delegate {', '.join(map(str, may))}, not “{capability}”.", code="not_delegable")
-    busy = {above.agent_id for above in children.lineage(run) if above.agent_id}
+    busy = {above.agent_id for above in checks.lineage(run) if above.agent_id}
     route = delegation.for_capability(
         run.principal, capability, task, excluding=busy, track_record=track_records.lately
     )

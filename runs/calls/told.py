@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from agents.tools import ToolSpec
 from runs.intake import parts
-from runs.intake.children import lineage
+from runs.intake.checks import lineage
 from runs.models import Approval, Message, Run, ToolCallRecord
 from runs.models.session import text_of
 from runs.rules.provenance import Call, Told

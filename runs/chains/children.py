@@ -11,7 +11,7 @@ from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolFailed
 from registry.routing import router
 from runs.calls import routing
-from runs.intake import chains, children
+from runs.intake import chains, checks, children
 from runs.intake.children import own_input
 from runs.models import Run, StepRun
 
@@ -23,11 +23,11 @@ KINDS = frozenset(["agent", "chain", "router"])
 
 def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any]) -> bool:
     """The agent's or chain's run and the row that waits for it, in one transaction. False: another was first."""
-    if step.target_kind == "chain":
-        start = chain_starter(run, step, given)
-    else:
-        start = agent_starter(run, spec, step, given)
     try:
+        if step.target_kind == "chain":
+            start = chain_starter(run, step, given)
+        else:
+            start = agent_starter(run, spec, step, given)
         with transaction.atomic():
             if not steps.claim(row, StepRun.Status.WAITING):
                 return False
@@ -98,25 +98,15 @@ def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, An
     )
     if agent is None:
         raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can see.")
-    version = agent.published
-    if step.target_version:
-        version = agent.versions.filter(number=step.target_version).first()
-    if version is None or not agent.enabled:
-        raise StepFailed("not_published", f"Agent “{agent.name}” has no published version, or is switched off.")
-    return agent, version, None
+    return agent, checks.version_of_agent(agent, step.target_version), None
 
 
 def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
     chain = Chain.objects.select_related("published").visible_to(run.principal).filter(pk=step.target_id).first()
     if chain is None:
         raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's person can see.")
-    version = chain.published
-    if step.target_version:
-        version = chain.versions.filter(number=step.target_version).first()
-    if version is None or not chain.enabled:
-        raise StepFailed("not_published", f"Chain “{chain.name}” has no published version, or is switched off.")
-    if chains.nesting(run) > run.chain_version.read_spec().max_chain_depth:
-        raise StepFailed("too_deep", f"Chain “{chain.name}” would nest deeper than this chain allows.")
+    version = checks.version_of_chain(chain, step.target_version)
+    checks.check_nesting(run, chain)
     return lambda: chains.create_child(run, version, given, timeout_s=step.timeout_s)
 
 

@@ -10,7 +10,7 @@ from agents.exceptions import Conflict, Invalid
 from agents.models import Agent
 from runs.models import Message, Run, Session
 
-from . import chains
+from . import chains, checks
 from . import messages as intake
 
 
@@ -69,8 +69,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
 
 
 def refuse(run: Run) -> None:
-    if not run.is_done:
-        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+    checks.check_ended(run)
     if run.parent_id:
         raise Conflict("This run is part of another.", code="is_child", hint=f"Retry run {run.root_pk}.")
     if run.trigger == Run.Trigger.EXTERNAL:

@@ -1,22 +1,20 @@
 """Runs of chains as rows: made new, made as a child, made again from the step that failed."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
 from plumbing.rows import insert_each
 from runs.events import record as events
-from runs.exceptions import BrokenInput
 from runs.lifecycle import queue
 from runs.models import Run, RunEvent, StepRun
+
+from . import checks
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED)
 
@@ -32,14 +30,13 @@ def prepare(
 ) -> Run:
     """A run of a chain, checked and not stored. Raises BrokenInput where the input breaks the chain's schema."""
     spec = version.read_spec()
-    check_input(spec, input)
-    limit = min(filter(None, [spec.timeout_s, timeout, float(settings.MAX_RUN_S)]))
+    checks.check_input(spec, input)
     return Run(
         principal=user,
         chain_version=version,
         trigger=trigger,
         input=input if input is not None else {},
-        deadline=timezone.now() + timedelta(seconds=limit),
+        deadline=checks.deadline(spec, timeout, parent=fields.get("parent")),
         last_event=1,
         **fields,
     )
@@ -66,17 +63,8 @@ def create(**order: Any) -> Run:
     return run
 
 
-def check_input(spec: ChainSpec, input: Any) -> None:
-    if not spec.input_schema:
-        return
-    if problems := schema.validate(spec.input_schema, input if input is not None else {}):
-        details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
-        raise BrokenInput(hint=f"GET /api/v1/chains/{spec.name} shows input_schema.", details=details)
-
-
 def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: float) -> Run:
     """A sub-chain's run; the caller links it to its step in the same transaction."""
-    until = timezone.now() + timedelta(seconds=timeout_s)
     child = create(
         user=parent.principal,
         version=version,
@@ -89,20 +77,8 @@ def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: f
         has_untrusted=parent.has_untrusted,
         metadata=parent.metadata,
     )
-    if parent.deadline and parent.deadline < until:
-        Run.objects.filter(pk=child.pk, deadline__gt=parent.deadline).update(deadline=parent.deadline)
     events.record(parent, "child.started", {"run": str(child.pk), "chain": version.read_spec().name})
     return child
-
-
-def nesting(run: Run) -> int:
-    """How many chains stand above and including this run."""
-    depth = 0
-    current: Run | None = run
-    while current is not None and depth <= 20:
-        depth += 1 if current.chain_version_id else 0
-        current = current.parent
-    return depth
 
 
 def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
@@ -111,20 +87,18 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
     `input` replaces the mapped input of that step, `fields` are columns of the new run.
     Raises Conflict while the run is live or ended well.
     """
-    if not run.is_done:
-        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
+    checks.check_ended(run)
     chain = Chain.objects.visible_to(user).filter(pk=run.chain_version.chain_id).first()
     if chain is None or not chain.enabled:
         raise Conflict("You can no longer see the chain of this run, or it is switched off.", code="target_not_visible")
     spec = run.chain_version.read_spec()
     begin = starting_points(run, spec, step)
-    limit = min(spec.timeout_s, float(settings.MAX_RUN_S))
     again = Run(
         principal=user,
         chain_version=run.chain_version,
         trigger=Run.Trigger.MANUAL,
         input=run.input,
-        deadline=timezone.now() + timedelta(seconds=limit),
+        deadline=checks.deadline(spec),
         metadata={**run.metadata, "retry_of": str(run.pk)},
         has_untrusted=run.has_untrusted,
         last_event=1,

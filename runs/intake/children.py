@@ -1,22 +1,17 @@
 """Child runs: an agent called by another (a minion), a chain's agent step. All is checked before a row is made."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from agents import schema
 from agents.exceptions import MusterError
 from agents.models import Agent, AgentVersion
-from agents.spec import AgentSpec
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.events import record as events
 from runs.lifecycle import queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
-from . import context
+from . import checks, context
 
 
 def spawn(
@@ -34,14 +29,18 @@ def spawn(
     """
     child = Run.objects.filter(parent_call=call).select_related("agent").first()
     if child is None:
-        child = start_child(parent, callable_agent(parent, agent), text=text, input=input, call=call, sources=sources)
+        try:
+            found = callable_agent(parent, agent)
+            child = start_child(parent, found, text=text, input=input, call=call, sources=sources)
+        except MusterError as error:
+            raise ToolFailed(str(error), code=error.code, details=error.details)
     if not child.is_done:
         raise CallPending("child", until=child.deadline, reference=str(child.pk))
     return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
 
 
 def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
-    """The published agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
+    """The agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
     agents = Agent.objects.visible_to(parent.principal).select_related("published", "provider")
     name = wanted if isinstance(wanted, str) else wanted.name
     try:
@@ -50,32 +49,9 @@ def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
         raise ToolFailed(str(error), code="unknown_agent")
     if agent is None:
         raise ToolFailed(f"There is no agent “{name}” that this run's principal can see.", code="unknown_agent")
-    if agent.published is None or not agent.enabled:
-        raise ToolFailed(f"Agent “{name}” has no published version, or is switched off.", code="not_published")
-    limit = depth_limit(parent)
-    if parent.depth + 1 > limit:
-        raise ToolFailed(f"Agents may call agents {limit} deep here.", code="too_deep")
-    if agent.pk in {run.agent_id for run in lineage(parent)}:
-        raise ToolFailed(f"Agent “{name}” is already at work above this call.", code="cycle")
+    checks.version_of_agent(agent)
+    checks.check_depth(parent, agent)
     return agent
-
-
-def depth_limit(run: Run) -> int:
-    """The root agent's limit; a session's variable may only narrow it."""
-    root = Run.objects.select_related("version").get(pk=run.root_pk) if run.root_id else run
-    limit = root.version.read_spec().max_agent_depth if root.version else settings.MAX_AGENT_DEPTH
-    if run.session is not None and "max_agent_depth" in run.session.variables:
-        limit = min(limit, int(run.session.variables["max_agent_depth"]))
-    return limit
-
-
-def lineage(run: Run | None) -> list[Run]:
-    """This run and its ancestors, nearest first."""
-    found: list[Run] = []
-    while run is not None:
-        found.append(run)
-        run = run.parent
-    return found
 
 
 def start_child(
@@ -92,17 +68,16 @@ def start_child(
     trigger: str = Run.Trigger.AGENT,
     metadata: dict[str, Any] | None = None,
 ) -> Run:
-    """A queued child run in a child session. Raises ToolFailed where input or context break a rule."""
-    version = version or agent.published
-    if version is None:
-        raise ToolFailed(f"Agent “{agent.name}” is not published.", code="not_published")
-    spec = checked_spec(version, input)
+    """A queued child run in a child session. Raises MusterError where it may not be started, ToolFailed for context."""
+    version = checks.version_of_agent(agent, version)
+    spec = version.read_spec()
+    checks.check_input(spec, input)
     told = context.gather(parent, sources or [])
     marked = parent.has_untrusted or context.is_untrusted(parent, sources or [])
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     try:
         with transaction.atomic():
-            session = open_child_session(parent, agent, depth=depth, limit=depth_limit(parent), told=told)
+            session = open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent), told=told)
             session.has_untrusted = marked
             child = Run(
                 principal_id=parent.principal_id,
@@ -118,7 +93,7 @@ def start_child(
                 policy=policy or {},
                 has_untrusted=marked,
                 metadata={**parent.metadata, **(metadata or {})},
-                deadline=child_deadline(parent, timeout_s or spec.timeout_s),
+                deadline=checks.deadline(None if timeout_s else spec, timeout_s, parent=parent),
                 last_event=1,
             )
             child.save(force_insert=True)
@@ -130,13 +105,6 @@ def start_child(
             raise
         return Run.objects.select_related("agent").get(parent_call=call)  # a second worker was first
     return child
-
-
-def checked_spec(version: AgentVersion, input: Any) -> AgentSpec:
-    spec = version.read_spec()
-    if spec.input_schema and (problems := schema.validate(spec.input_schema, input)):
-        raise ToolFailed(f"input of “{spec.name}”: {problems[0]['message']}", code="input_invalid", details=problems)
-    return spec
 
 
 def tell_of(child: Run, parent: Run, agent: str) -> None:
@@ -163,11 +131,6 @@ def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, tol
         has_untrusted=parent.has_untrusted,
         variables=variables,
     )
-
-
-def child_deadline(parent: Run, timeout_s: float) -> Any:
-    own = timezone.now() + timedelta(seconds=timeout_s)
-    return min(own, parent.deadline) if parent.deadline else own
 
 
 def result_of(child: Run) -> dict[str, Any]:

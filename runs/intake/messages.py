@@ -1,12 +1,9 @@
 """The one door: every message that starts a run comes in here, whoever brought it."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid, NotFound
@@ -14,12 +11,12 @@ from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from plumbing.rows import insert, insert_each
 from runs.events import record as events
-from runs.exceptions import BrokenInput, IdempotencyMismatch, NotPublished, ProviderDisabled, SessionBusy, SessionClosed
+from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
 from runs.lifecycle import endings, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
-from . import chains
+from . import chains, checks
 from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
@@ -120,7 +117,7 @@ def message_run(
 ) -> Run:
     """The run of a message, all checks of its agent made; not stored, and in no session yet."""
     chosen, version, spec = checked_agent(user, agent, version)
-    check_input(spec, input)
+    checks.check_input(spec, input)
     return Run(
         principal=user,
         agent=chosen,
@@ -130,7 +127,7 @@ def message_run(
         input=input,
         policy=policy or {},
         metadata=metadata or {},
-        deadline=deadline_for(spec, timeout),
+        deadline=checks.deadline(spec, timeout),
         last_event=1,
     )
 
@@ -194,12 +191,7 @@ def chain_run(
     untrusted_input: str = "",
 ) -> Run:
     """The run as it would be stored (chain_runs.insert), all checks made. Raises NotPublished, BrokenInput."""
-    version = version or chain.published
-    if version is None or not chain.enabled:
-        raise NotPublished(
-            f"Chain “{chain.name}” has no published version, or is switched off.",
-            hint=f"POST /api/v1/chains/{chain.name}/publish first.",
-        )
+    version = checks.version_of_chain(chain, version)
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
     fields = {"key": key, "metadata": metadata or {}}
@@ -278,42 +270,8 @@ def checked_agent(
         return None, None, None
     if isinstance(agent, str):
         agent = NAMED.named(user, agent)
-    version = find_version(agent, version) if isinstance(version, int) else version or agent.published
-    if version is None or not agent.enabled:
-        raise NotPublished(
-            f"Agent “{agent.name}” has no published version, or is switched off.",
-            hint=f"POST /api/v1/agents/{agent.name}/publish first.",
-        )
-    if not agent.provider.enabled:
-        raise ProviderDisabled(
-            f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
-        )
+    version = checks.version_of_agent(agent, version)
     return agent, version, version.read_spec()
-
-
-def find_version(agent: Agent, number: int) -> AgentVersion:
-    """An earlier version of the agent, to compare it with what is live. Raises Invalid."""
-    version = agent.versions.filter(number=number).first()
-    if version is None:
-        raise Invalid(f"“{agent.name}” has no version {number}.", code="unknown_version")
-    return version
-
-
-def check_input(spec: AgentSpec | None, input: Any) -> None:
-    if spec is None or not spec.input_schema:
-        return
-    problems = schema.validate(spec.input_schema, input if input is not None else {})
-    if problems:
-        details = [
-            {"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]}
-            for problem in problems
-        ]
-        raise BrokenInput(hint=f"GET /api/v1/agents/{spec.name} shows input_schema.", details=details)
-
-
-def deadline_for(spec: AgentSpec | None, timeout: float | None) -> datetime:
-    limits = [settings.MAX_RUN_S, spec.timeout_s if spec else settings.MAX_RUN_S, timeout or settings.MAX_RUN_S]
-    return timezone.now() + timedelta(seconds=min(limits))
 
 
 # -- the session ------------------------------------------------------------------------------------------------------

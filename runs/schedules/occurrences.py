@@ -10,13 +10,13 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from agents.exceptions import Invalid, MusterError
+from agents.exceptions import MusterError
 from agents.models import AuditEvent
 from devices import presence
 from plumbing.rows import update_each
 from runs.events import outbox
 from runs.exceptions import DATABASE_GONE
-from runs.intake import chains
+from runs.intake import chains, checks
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Run, Schedule, ScheduleOccurrence
@@ -84,7 +84,7 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
         try:
             target = (schedule.chain_id, schedule.agent_id, schedule.owner_id)
             if target not in seen:
-                visible(schedule.target, schedule.owner)
+                checks.visible(schedule.target, schedule.owner)
             occurrence.run = run_of(occurrence)
         except MusterError:
             continue  # told when it is started by itself
@@ -206,7 +206,7 @@ def begin(occurrence: ScheduleOccurrence) -> bool:
 
 def start_target(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
-    target = visible(schedule.target, schedule.owner)
+    target = checks.visible(schedule.target, schedule.owner)
     asked = {**order(occurrence), "idempotency_key": key_of(occurrence)}
     if schedule.chain is not None:
         return intake.start_chain(chain=target, **asked)
@@ -250,13 +250,6 @@ def with_last_run(schedule: Schedule) -> Any:
     ).order_by("-created_at")
     last = good.values_list("created_at", flat=True).first()
     return {**({"last_run_at": last.isoformat()} if last else {}), **(schedule.input or {})}
-
-
-def visible(target: Any, user: Any) -> Any:
-    """A target that its owner has unshared meanwhile is refused."""
-    if not type(target).objects.visible_to(user).filter(pk=target.pk).exists():
-        raise Invalid(f"“{target}” is no longer visible to {user}.", code="target_not_visible")
-    return target
 
 
 def still_open(occurrence: ScheduleOccurrence) -> Any:

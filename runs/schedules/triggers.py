@@ -22,11 +22,11 @@ from agents.http import parsers
 from agents.mapping import MappingError, map_input
 from plumbing.prepared import Select
 from runs.exceptions import IdempotencyMismatch
+from runs.intake import checks
 from runs.intake import messages as intake
 from runs.models import Run, Trigger, TriggerFiring
 from runs.rules import signing
 
-from . import occurrences
 from .pending import release
 
 log = logging.getLogger(__name__)
@@ -145,14 +145,14 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
     key = f"firing:{firing.pk}"
     origin = f"the event of trigger “{trigger.name}”" if firing.untrusted else ""
     if trigger.chain is not None:
-        chain = occurrences.visible(trigger.chain, trigger.owner)
+        chain = checks.visible(trigger.chain, trigger.owner)
         return intake.start_chain(
             user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key,
             metadata=told, untrusted_input=origin,
         )  # fmt: skip
     accepted = intake.accept_message(
         user=trigger.owner,
-        agent=occurrences.visible(trigger.agent, trigger.owner),
+        agent=checks.visible(trigger.agent, trigger.owner),
         text=trigger.text or f"Triggered: {trigger.name}",
         input=input,
         trigger=Run.Trigger.EVENT,

@@ -50,7 +50,7 @@ def test_an_agent_does_not_delegate_to_itself(worker, alice, chief, stub):
     chief.publish()
     stub.script(hands_on("astronomy"), says("I cannot."))
     run = worker.send_message(alice, "Find Mars", Agent.objects.get(pk=chief.pk))
-    assert "already at work" in run.tool_calls.get().error["message"] and not Run.objects.filter(parent=run).exists()
+    assert "already working" in run.tool_calls.get().error["message"] and not Run.objects.filter(parent=run).exists()
 
 
 def test_only_the_named_capabilities_may_be_delegated(worker, alice, make_agent, delegate, stub_provider, stub):

@@ -1,0 +1,119 @@
+"""May this be started? The one place that says so, for messages, chains, child runs, retries, schedules and triggers.
+
+What may be spent is asked when the run begins and before each model call: `runs/lifecycle/budgets.py`.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Conflict, Invalid
+from agents.models import Agent, AgentVersion, Chain, ChainVersion
+from agents.spec import AgentSpec, ChainSpec
+from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled
+from runs.models import Run
+
+Target = TypeVar("Target", Agent, Chain)
+
+
+def visible(target: Target, user: Any) -> Target:
+    """A target that its owner has unshared, or that was deleted, since somebody chose it. Raises Invalid."""
+    if not type(target)._default_manager.visible_to(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
+        raise Invalid(f"“{target}” is no longer visible to {user}.", code="target_not_visible")
+    return target
+
+
+def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) -> AgentVersion:
+    """The version that will run; by default the published one. Raises NotPublished, ProviderDisabled, Invalid."""
+    found = version_of(agent, version)
+    if not agent.provider.enabled:
+        raise ProviderDisabled(
+            f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
+        )
+    return found
+
+
+def version_of_chain(chain: Chain, version: ChainVersion | int | None = None) -> ChainVersion:
+    """The same for a chain. Raises NotPublished, Invalid."""
+    return version_of(chain, version)
+
+
+def version_of(target: Agent | Chain, version: Any) -> Any:
+    if isinstance(version, int):
+        number, version = version, target.versions.filter(number=version).first()
+        if version is None:
+            raise Invalid(f"“{target.name}” has no version {number}.", code="unknown_version")
+    version = version or target.published
+    if version is None or not target.enabled:
+        kind = type(target).__name__
+        raise NotPublished(
+            f"{kind} “{target.name}” has no published version, or is switched off.",
+            hint=f"POST /api/v1/{kind.lower()}s/{target.name}/publish first.",
+        )
+    return version
+
+
+def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
+    """Raises BrokenInput where the input breaks the agent's or the chain's schema."""
+    if spec is None or not spec.input_schema:
+        return
+    if problems := schema.validate(spec.input_schema, {} if input is None else input):
+        kind = "chains" if isinstance(spec, ChainSpec) else "agents"
+        details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
+        raise BrokenInput(
+            f"The input of “{spec.name}” breaks its schema: {problems[0]['message']}",
+            hint=f"GET /api/v1/{kind}/{spec.name} shows input_schema.",
+            details=details,
+        )
+
+
+def deadline(
+    spec: AgentSpec | ChainSpec | None, timeout: float | None = None, *, parent: Run | None = None
+) -> datetime:
+    """When the run must have ended: the shortest of all limits, and never after its parent."""
+    limits = [settings.MAX_RUN_S, spec.timeout_s if spec else None, timeout]
+    until = timezone.now() + timedelta(seconds=min(filter(None, limits)))
+    return min(until, parent.deadline) if parent and parent.deadline else until
+
+
+def check_depth(parent: Run, agent: Agent) -> None:
+    """May this run call this agent? Raises Conflict where it would be too deep, or in a circle."""
+    limit = depth_limit(parent)
+    if parent.depth + 1 > limit:
+        raise Conflict(f"Agents may call agents {limit} deep here.", code="too_deep")
+    if agent.pk in {run.agent_id for run in lineage(parent)}:
+        raise Conflict(f"Agent “{agent.name}” is already at work above this call.", code="cycle")
+
+
+def depth_limit(run: Run) -> int:
+    """The root agent's limit; a session's variable may only narrow it."""
+    root = Run.objects.select_related("version").get(pk=run.root_pk) if run.root_id else run
+    limit = root.version.read_spec().max_agent_depth if root.version else settings.MAX_AGENT_DEPTH
+    if run.session is not None and "max_agent_depth" in run.session.variables:
+        limit = min(limit, int(run.session.variables["max_agent_depth"]))
+    return limit
+
+
+def check_nesting(parent: Run, chain: Chain) -> None:
+    """May this run of a chain start another chain? Raises Conflict."""
+    above = sum(1 for run in lineage(parent) if run.chain_version_id)
+    if above > parent.chain_version.read_spec().max_chain_depth:
+        raise Conflict(f"Chain “{chain.name}” would nest deeper than this chain allows.", code="too_deep")
+
+
+def lineage(run: Run | None) -> list[Run]:
+    """This run and its ancestors, nearest first."""
+    found: list[Run] = []
+    while run is not None:
+        found.append(run)
+        run = run.parent
+    return found
+
+
+def check_ended(run: Run) -> None:
+    """Only what has ended is started again. Raises Conflict."""
+    if not run.is_done:
+        raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")
