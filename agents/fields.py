@@ -1,14 +1,28 @@
-"""A text column that is encrypted at rest (Fernet; keys from settings.FIELD_KEYS, newest first)."""
+"""A text column that is encrypted at rest (Fernet; keys from settings.FIELD_KEYS, newest first), and dates in range."""
 
 import base64
 import hashlib
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import models
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)
+OUT_OF_RANGE = "This must lie between the years 1970 and 2999."
+
+
+def is_usual(moment: datetime) -> bool:
+    """Every time zone can show it, and it can be added to: the first and last days of the calendar overflow."""
+    return EARLIEST <= moment <= LATEST
+
+
+def check_moment(moment: datetime) -> None:
+    if not is_usual(moment):
+        raise ValidationError(OUT_OF_RANGE, code="out_of_range")
 
 
 @lru_cache(maxsize=4)

@@ -71,6 +71,7 @@ def content_policy(answer: Answer) -> Answer:
         borrowed = request.path.startswith(BORROWED_PAGES)
         response.headers.setdefault("Content-Security-Policy", BORROWED if borrowed else STRICT)
         response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+        response.headers.setdefault("Cache-Control", "no-store")  # static files, which are nobody's, bring their own
         return response
 
     return with_policy

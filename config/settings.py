@@ -326,7 +326,7 @@ MICROSOFT_CLIENT_ID = env.str("MUSTER_MICROSOFT_CLIENT_ID", default="")
 MICROSOFT_CLIENT_SECRET = env.str("MUSTER_MICROSOFT_CLIENT_SECRET", default="")
 MICROSOFT_LOGIN_URL = env.str("MUSTER_MICROSOFT_LOGIN_URL", default="https://login.microsoftonline.com/common")
 GRAPH_URL = env.str("MUSTER_GRAPH_URL", default="https://graph.microsoft.com")
-# Programs that a connection may start as a local MCP server, by name or path; none by default.
+# Commands that a connection may start as a local MCP server, with their arguments; a last word * allows any others.
 MCP_COMMANDS = env.list("MUSTER_MCP_COMMANDS", default=[])
 
 # seconds of silence after which a model server is asked again

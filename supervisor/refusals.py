@@ -45,8 +45,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check_data_dir(directory: Path) -> None:
+    os.umask(0o077)  # of everything that is served from here, and of what its children write
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        close_to_others(directory)
     except OSError as error:
         raise Refusal(
             f"The data directory {directory} cannot be created ({error.strerror}): choose another with --data-dir."
@@ -55,6 +57,16 @@ def check_data_dir(directory: Path) -> None:
         raise Refusal(f"The data directory {directory} is not writable: choose another with --data-dir.")
     if shutil.disk_usage(directory).free < NEEDED_MB * 1024 * 1024:
         raise Refusal(f"The disk with {directory} has less than {NEEDED_MB} MB free: make room and start again.")
+
+
+def close_to_others(directory: Path) -> None:
+    """Database, logs and secrets are their owner's, also those that an earlier version left readable."""
+    if directory.stat().st_uid != os.geteuid():
+        return
+    directory.chmod(0o700)
+    for path in [*directory.iterdir(), *(directory / "logs").glob("*")]:
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o600)
 
 
 def lock(directory: Path, address: str) -> int:

@@ -1,6 +1,7 @@
 """Serializers that take a body as what it is: "12" is no number, "yes" is no truth, what nobody knows is no field."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
@@ -11,6 +12,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
+from agents.fields import OUT_OF_RANGE, is_usual
 from agents.schema import check_schema
 
 OBJECT = {"type": "object", "additionalProperties": True}
@@ -70,6 +72,21 @@ class Flag(serializers.BooleanField):
         return data
 
 
+class Moment(serializers.DateTimeField):
+    """A date and time that every time zone can show, and that can be added to."""
+
+    default_error_messages = {"out_of_range": OUT_OF_RANGE}
+
+    def to_internal_value(self, value: Any) -> datetime:
+        try:
+            moment = super().to_internal_value(value)
+        except OverflowError:
+            self.fail("out_of_range")
+        if not is_usual(moment):
+            self.fail("out_of_range")
+        return moment
+
+
 class Words(serializers.ListField):
     """A list of texts."""
 
@@ -105,6 +122,7 @@ class ObjectField(serializers.JSONField):
         return data
 
 
+REQUIRED = "This field is required."
 ALIKE = 0.85  # “desciption” and “description”, not “mode” and “model”
 
 
@@ -117,10 +135,12 @@ class KnownFields:
     """
 
     echoed: tuple[str, ...] = ()
+    parent: Any
+    root: Any
     fields: Mapping[str, serializers.Field]
 
     def to_internal_value(self, data: Any) -> Any:
-        faults = self.unknown(data) if isinstance(data, Mapping) else {}
+        faults = {**self.unknown(data), **self.left_out(data)} if isinstance(data, Mapping) else {}
         try:
             value = super().to_internal_value(data)  # type: ignore[misc]
         except serializers.ValidationError as error:
@@ -128,6 +148,13 @@ class KnownFields:
         if faults:
             raise serializers.ValidationError(faults)
         return value
+
+    def left_out(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
+        """A PATCH may leave out fields of the row. What it holds within one of them replaces that, so it is whole."""
+        if self.parent is None or not getattr(self.root, "partial", False):
+            return {}
+        needed = [name for name, field in self.fields.items() if field.required and not field.read_only]
+        return {name: [ErrorDetail(REQUIRED, "required")] for name in needed if name not in data}
 
     def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
         """What is wrong with the first twenty names that are nearly those of fields."""
@@ -162,6 +189,7 @@ class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
         models.SlugField: Text,
         models.TextField: Text,
         models.BooleanField: Flag,
+        models.DateTimeField: Moment,
         models.FloatField: Number,
         models.IntegerField: Whole,
         models.PositiveIntegerField: Whole,

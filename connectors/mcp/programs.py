@@ -1,13 +1,14 @@
 """MCP servers that are local programs: one JSON-RPC message per line over pipes, in a process group
 of their own.
 
-Off unless an administrator lists the program (MUSTER_MCP_COMMANDS): it runs with the same rights as
+Off unless an administrator lists the command (MUSTER_MCP_COMMANDS): it runs with the same rights as
 Muster.
 """
 
 import json
 import os
 import selectors
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -33,11 +34,19 @@ def command_refusal(command: object, allowed: list[str]) -> str:
         return "Write the command as a list of words, the program first."
     if any("\0" in word for word in command):
         return "A command cannot contain a NUL character."
-    if command[0] not in allowed:
-        return f"“{command[0]}” is not among the programs that an administrator allowed (MUSTER_MCP_COMMANDS)."
+    if not any(is_meant(command, shlex.split(line)) for line in allowed):
+        line = shlex.join(command)[:200]
+        return f"“{line}” is not among the commands that an administrator allowed (MUSTER_MCP_COMMANDS)."
     if which(command[0]) is None:
         return f"“{command[0]}” is not installed."
     return ""
+
+
+def is_meant(command: list[str], pinned: list[str]) -> bool:
+    """The same words; a last word “*” stands for any further ones."""
+    if pinned[-1:] == ["*"] and len(pinned) > 1:
+        return command[: len(pinned) - 1] == pinned[:-1]
+    return command == pinned
 
 
 class ProgramTransport:

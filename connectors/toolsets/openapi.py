@@ -3,6 +3,7 @@ by name.
 """
 
 import json
+import logging
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -24,6 +25,7 @@ from plumbing import outbound
 
 from .mcp import source_of
 
+log = logging.getLogger(__name__)
 ANSWER_LIMIT = 1024 * 1024  # bytes
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
@@ -56,7 +58,8 @@ def fetched(url: str) -> str:
                 raise Invalid(f"The document's address answered {response.status_code}.", code="document_missing")
             return outbound.read_body(response, MAX_TEXT).decode("utf-8", "replace")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Invalid(f"The document cannot be fetched: {error or type(error).__name__}", code="document_missing")
+        log.info("An OpenAPI document cannot be fetched: %r", error)
+        raise Invalid("The document cannot be fetched: its address does not answer.", code="document_missing")
 
 
 class HttpToolset:
@@ -160,7 +163,7 @@ def form_of(body: JSON) -> dict[str, str]:
 
 def broken(connection: Connection, tool: ToolSpec, error: httpx.HTTPError) -> ToolError:
     """A request that may have arrived is not repeated."""
-    connection.mark_broken(f"{type(error).__name__}: {error}"[:300])
+    connection.mark_broken("The server cannot be reached.")
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     if never_sent or tool.is_repeatable:
         code = "timeout" if isinstance(error, httpx.TimeoutException) else "service_unavailable"

@@ -6,6 +6,7 @@ Calling them directly skips the callback manager, which costs 0.2 ms a call and 
 report (docs/adr/0071).
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from .chat import Answer, ModelToolCall, Question
 from .watch import watching
 from .wire import refused
 
+log = logging.getLogger(__name__)
 JSON = Any
 
 
@@ -187,10 +189,10 @@ def understood(error: Exception) -> AttemptFailed:
         response = getattr(error, "response", None)
         headers = getattr(response, "headers", None) or {}
         return refused(status, str(error).encode(), headers.get("retry-after", ""))
-    text = str(error)[:300] or type(error).__name__
+    log.warning("The package of a model provider raised an error", exc_info=error)
     if any(word in type(error).__name__ for word in ("Connection", "Timeout", "Protocol", "Network", "ReadError")):
-        return AttemptFailed("model_unreachable", f"The model server cannot be reached: {text}", is_retryable=True)
-    return AttemptFailed("model_error", f"{type(error).__name__}: {text}")
+        return AttemptFailed("model_unreachable", "The model server cannot be reached.", is_retryable=True)
+    return AttemptFailed("model_error", "The model's answer could not be read; the server's log has the reason.")
 
 
 def causes(error: BaseException | None) -> Iterable[BaseException]:

@@ -242,7 +242,7 @@ def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], Streamin
 def event_stream(run: Run, after: int) -> StreamingHttpResponse:
     """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
     content = stream.as_sse(stream.in_batches(run, after=after))
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
 

@@ -11,7 +11,17 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.graph import Problem
-from agents.http.strict import Choice, Number, RowId, StrictModelSerializer, StrictSerializer, Text, Whole, Words
+from agents.http.strict import (
+    Choice,
+    Moment,
+    Number,
+    RowId,
+    StrictModelSerializer,
+    StrictSerializer,
+    Text,
+    Whole,
+    Words,
+)
 from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers import OWNED, OwnedSerializer, named
@@ -58,7 +68,7 @@ class TargetMixin(serializers.Serializer):
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
     crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
     interval = IntervalField(required=False, allow_null=True)
-    at = serializers.DateTimeField(required=False, allow_null=True, help_text="One fixed moment.")
+    at = Moment(required=False, allow_null=True, help_text="One fixed moment.")
     timezone = Text(max_length=64, required=False, help_text="IANA name.")
     next_due_local = serializers.SerializerMethodField()
     why_not = serializers.SerializerMethodField(help_text="Why nothing runs, or when it will.")
@@ -155,7 +165,10 @@ def line_of(row: CrontabSchedule) -> str:
 
 
 def local(moment: Any, zone: str) -> str:
-    return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
+    try:
+        return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
+    except OverflowError:  # the last day of the calendar, in a zone where it is over
+        return moment.isoformat(timespec="seconds")
 
 
 def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ def decide(
     if status is None:
         raise Invalid(f"“{decision}” is no decision.", hint="Send approve or deny.")
     check_edited(approval, arguments)
+    endings.lock(approval.run_id)
     now = timezone.now()
     fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
     alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)

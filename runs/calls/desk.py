@@ -254,9 +254,9 @@ class Desk:
             raise
         except ToolError as error:
             return replace(failure(error), untrusted=tool.untrusted)  # it may quote what the tool read
-        except Exception as error:  # a toolset's own fault must not take the run with it
+        except Exception:  # a toolset's own fault must not take the run with it
             log.exception("Tool %s broke", record.name)
-            return ToolResult.failed("tool_broken", f"the tool itself failed: {type(error).__name__}")
+            return ToolResult.failed("tool_broken", "the tool itself failed; the server's log has the reason")
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run

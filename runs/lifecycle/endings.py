@@ -37,6 +37,8 @@ def finish(
 
     `told` are events that come before its end. False when the run had ended already.
     """
+    if run.parent_id:
+        lock(run.parent_id)  # before its own row, as whoever cancels the parent does
     values = as_ended(run, status, output, error)
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
@@ -71,6 +73,15 @@ def finish(
     if answers[0] or not is_well:
         transaction.on_commit(lambda: tell_devices(run, reply))
     return True
+
+
+def lock(run_id: Any) -> None:
+    """Hold this run's row until the transaction ends.
+
+    Rows are locked in one order, or two transactions wait for each other: a parent before its children, a run before
+    its calls and approvals, those before budgets.
+    """
+    list(Run.objects.select_for_update().filter(pk=run_id).order_by().values_list("pk"))
 
 
 def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 from uuid_utils.compat import uuid7
 
+from agents.fields import check_moment
 from agents.models import Agent, Chain
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
@@ -18,6 +19,7 @@ from .run import Run
 
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "microseconds": 1e-6}
 SHORTEST_S = 1.0
+LONGEST_S = 10 * 366 * 86400.0
 
 
 class ScheduleQuerySet(OwnedQuerySet):
@@ -49,8 +51,10 @@ class Schedule(Owned):
     interval = models.ForeignKey(IntervalSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     clocked = models.ForeignKey(ClockedSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     timezone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
-    starts_at = models.DateTimeField(null=True, blank=True, help_text="An interval counts from here.")
-    ends_at = models.DateTimeField(null=True, blank=True)
+    starts_at = models.DateTimeField(
+        null=True, blank=True, validators=[check_moment], help_text="An interval counts from here."
+    )
+    ends_at = models.DateTimeField(null=True, blank=True, validators=[check_moment])
     jitter_s = models.FloatField(
         default=0.0,
         validators=[MinValueValidator(0), MaxValueValidator(3600)],
@@ -99,6 +103,8 @@ class Schedule(Owned):
         seconds = self.interval.every * SECONDS[self.interval.period]
         if seconds < SHORTEST_S:
             raise TimingError("An interval must be a second or longer.")
+        if seconds > LONGEST_S:
+            raise TimingError("An interval must be ten years or shorter.")
         return Interval(seconds, self.starts_at or self.created_at or timezone.now())
 
     def on_the_wall(self) -> Crontab:

@@ -19,6 +19,7 @@ from celery.schedules import ParseException, crontab_parser
 
 LOOK_AHEAD_DAYS = 366 * 9  # from 29 February 2096 the next one is eight years away
 FIELD = re.compile(r"(\*|\w+(-\w+)?)(/\d+)?(,(\*|\w+(-\w+)?)(/\d+)?)*", re.ASCII)
+CALENDAR_ENDS = datetime(9999, 12, 30, tzinfo=UTC)
 MAX_DUE = 1000  # due times listed one by one; a longer absence is summed up
 
 
@@ -130,6 +131,8 @@ def every(interval: Interval, after: datetime) -> Iterator[datetime]:
     while True:
         if due > after:
             yield due
+        if due > CALENDAR_ENDS - step:
+            return
         due += step
 
 
@@ -246,5 +249,5 @@ def of_interval(interval: Interval, first: datetime, until: datetime, end: datet
     count = (until - first) // step + 1
     listed = min(count, MAX_DUE)
     due = [first + place * step for place in range(count - listed, count)]
-    following = first + count * step
-    return Missed(due, count - listed, None if end and following > end else following)
+    following = due[-1] + step if due[-1] <= CALENDAR_ENDS - step else None
+    return Missed(due, count - listed, None if following and end and following > end else following)

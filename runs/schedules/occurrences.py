@@ -152,9 +152,9 @@ def start(occurrence: ScheduleOccurrence) -> bool:
         return try_again(occurrence, str(error))
     except DATABASE_GONE:
         raise
-    except Exception as error:  # see prepared
+    except Exception:  # see prepared
         log.exception("Occurrence %s broke", occurrence.pk)
-        return try_again(occurrence, f"internal error: {type(error).__name__}")
+        return try_again(occurrence, "internal error; the server's log has the reason")
 
 
 def refusal_of(schedule: Schedule) -> str:

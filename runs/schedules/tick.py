@@ -81,7 +81,7 @@ def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
     assert schedule.next_due_at is not None  # as `due` chose it
     try:
         found = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
-    except TimingError as error:
+    except (TimingError, OverflowError) as error:
         schedule.enabled = False
         occurrences.pause(schedule, f"its timing cannot be read: {error}")
         return []
@@ -115,23 +115,29 @@ def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[Sch
 def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
     """Set `next_due_at` of a schedule that was made or changed (not saved). Raises Invalid."""
     now = now or timezone.now()
-    after = max(now, schedule.starts_at - timedelta(microseconds=1)) if schedule.starts_at else now
     try:
+        after = beginning(schedule, now)
         due = next_due(schedule.timing(), after)
-    except TimingError as error:
+    except (TimingError, OverflowError) as error:
         raise Invalid(f"This is never due: {error}", code="invalid_timing", hint="See docs/howto/schedules.md.")
     schedule.next_due_at = None if due and schedule.ends_at and due > schedule.ends_at else due
     if schedule.next_due_at is None and schedule.enabled:
         raise Invalid("This schedule would never be due.", code="never_due", hint="Check the date and the end.")
 
 
+def beginning(schedule: Schedule, now: datetime) -> datetime:
+    """A due time is looked for after this moment."""
+    if schedule.starts_at is None or schedule.starts_at <= now:
+        return now
+    return schedule.starts_at - timedelta(microseconds=1)
+
+
 def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
     """The next due times (UTC). Raises Invalid where the timing makes no sense."""
     now = now or timezone.now()
-    after = max(now, schedule.starts_at - timedelta(microseconds=1)) if schedule.starts_at else now
     try:
-        return upcoming(schedule.timing(), after, count, end=schedule.ends_at)
-    except TimingError as error:
+        return upcoming(schedule.timing(), beginning(schedule, now), count, end=schedule.ends_at)
+    except (TimingError, OverflowError) as error:
         raise Invalid(f"This is never due: {error}", code="invalid_timing")
 
 

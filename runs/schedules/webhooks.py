@@ -93,7 +93,8 @@ def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
     except outbound.AddressRefused as error:
         return None, f"refused: {error}"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return None, f"{type(error).__name__}: {error}"
+        log.info("Delivery %s: %r", delivery.pk, error)
+        return None, "the address cannot be reached" if isinstance(error, httpx.TransportError) else "it cannot be sent"
 
 
 def send_again(delivery: WebhookDelivery) -> WebhookDelivery:

@@ -44,6 +44,7 @@ def expire_approvals(now: datetime) -> int:
 
 @transaction.atomic
 def expire(approval: Approval, now: datetime) -> bool:
+    endings.lock(approval.run_id)
     status = Approval.Status.EXPIRED
     if approval.default == Approval.Default.APPROVE:
         status = Approval.Status.APPROVED

@@ -56,9 +56,9 @@ def work(run: Run, lease: Lease) -> None:
                 Conversation(run, lease).hold()
     except (RunWaits, RunEnded, RunDone, LeaseLost, *DATABASE_GONE):
         raise
-    except Exception as error:  # whatever breaks in here, the run must end and say so
+    except Exception:  # whatever breaks in here, the run must end and say so
         log.exception("Run %s broke", run.pk)
-        raise RunEnded(Status.FAILED, "internal_error", f"the run itself failed: {type(error).__name__}")
+        raise RunEnded(Status.FAILED, "internal_error", "the run itself failed; the server's log has the reason")
 
 
 @contextmanager

@@ -85,3 +85,8 @@ def test_words_that_a_caller_makes_up_are_no_labels_of_metrics(client, db):
     text = client.get("/metrics").content.decode()
 
     assert "MADEUP" not in text and "3141" not in text and 'method="other"' in text
+
+
+@pytest.mark.parametrize("path", ["/api/v1/me", "/api/v1/agents/", "/api/v1/agents/nobody", "/", "/admin/"])
+def test_what_is_personal_is_kept_by_no_cache(alice_api, db, path):
+    assert alice_api.get(path)["Cache-Control"].find("no-store") >= 0

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -320,7 +321,7 @@ def test_calls_are_counted_per_tool(alice, alice_api, server, fake):
 @pytest.fixture
 def program(alice, settings, closed_sessions, monkeypatch):
     monkeypatch.chdir(ROOT)
-    settings.MCP_COMMANDS = [sys.executable]
+    settings.MCP_COMMANDS = [shlex.join(PROGRAM)]
     row = Connection.objects.create(owner=alice, name="local", provider="mcp", config={"command": PROGRAM})
     list_tools(row, alice.pk)
     return row
@@ -331,6 +332,24 @@ def test_no_program_is_started_unless_an_administrator_named_it(alice_api, setti
     body = {"name": "local", "provider": "mcp", "config": {"command": ["/bin/sh", "-c", "id"]}}
     answer = alice_api.post(f"{API}/", body)
     assert answer.status_code == 422 and "MUSTER_MCP_COMMANDS" in str(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("allowed", "is_allowed"),
+    [
+        ("true", False),
+        ("true --safe", True),
+        ("true --safe --more", False),
+        ("true *", True),
+        ("true --other *", False),
+        ("*", False),
+        ("", False),
+    ],
+)
+def test_an_allowed_command_is_allowed_with_its_arguments_only(alice_api, settings, allowed, is_allowed):
+    settings.MCP_COMMANDS = [allowed]
+    body = {"name": "local", "provider": "mcp", "config": {"command": ["true", "--safe"]}}
+    assert (alice_api.post(f"{API}/", body).status_code == 201) == is_allowed
 
 
 def test_the_reference_server_runs_as_a_program(alice, program):

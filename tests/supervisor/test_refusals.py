@@ -1,0 +1,28 @@
+"""What `serve` refuses or mends before it starts anything."""
+
+import os
+
+import pytest
+
+from supervisor import refusals
+
+
+@pytest.fixture(autouse=True)
+def own_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_the_data_directory_and_its_files_are_their_owner_s_alone(tmp_path):
+    directory = tmp_path / "var"
+    (directory / "logs").mkdir(parents=True)
+    files = [directory / "muster.sqlite3", directory / "logs" / "web.log"]
+    for path in files:
+        path.write_text("x")
+        path.chmod(0o644)
+    directory.chmod(0o755)
+    refusals.check_data_dir(directory)
+    (directory / "later").write_text("x")
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in [*files, directory / "later"]} == {0o600}
