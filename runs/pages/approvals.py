@@ -10,12 +10,21 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
+from agents.models import Tool
 from runs.calls import approvals
 from runs.models import Approval
 
 from .base import page, pretty, signed_in, tell
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
+EFFECTS = dict(Tool.Effect.choices)
+WHOSE = {
+    "person": "your own words",
+    "trusted": "a trusted record",
+    "stranger": "strangers’ text",
+    "unknown": "unknown",
+    "neutral": "the model’s",
+}
 
 
 @signed_in
@@ -23,8 +32,13 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     """Open questions first. `failed` is what somebody typed that could not be taken: (approval, text, complaint)."""
     mine = Approval.objects.visible_to(request.user).select_related("run__agent", "run__chain_version__chain")
     waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
+    decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
         approval.typed, approval.complaint = pretty(approval.arguments), ""
+        approval.is_mine = approval.run.principal_id == request.user.pk
+        approval.may_decide = approval.pk in decidable
+        approval.does = EFFECTS.get(approval.effect, "")
+        approval.whose = [{**found, "who": WHOSE.get(found["source"], "")} for found in approval.findings]
         if failed and failed[0] == approval.pk:
             approval.typed, approval.complaint = failed[1], failed[2]
     decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]

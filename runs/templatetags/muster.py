@@ -62,7 +62,7 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
     """A time that the browser shows in the viewer's zone."""
     if moment is None:
         return "–"
-    mark = format_html(" data-ago") if ago else ""
+    mark = SafeString(" data-ago") if ago else ""
     return format_html(
         '<time datetime="{}"{}>{}</time>', moment.isoformat(), mark, moment.strftime("%Y-%m-%d %H:%M UTC")
     )

@@ -6,6 +6,12 @@ const composer = document.getElementById("composer");
 const text = document.getElementById("text");
 const stop = document.querySelector("[data-stop]");
 
+// Arguments that come from strangers' text, or from nobody knows where.
+function origins(findings) {
+  const bad = findings.filter((one) => one.source === "stranger" || one.source === "unknown");
+  return bad.map((one) => make("p", { className: "note warning small" }, make("code", { textContent: one.path }), " ", make("mark", { textContent: one.value }), one.origin ? ` comes from ${one.origin}` : " comes from an unknown source"));
+}
+
 class Column {
   constructor(element) {
     this.element = element;
@@ -120,7 +126,7 @@ class Column {
     else this.stream.append(make("p", { className: "note warning", textContent: `${name} was refused: ${reason}` }));
   }
 
-  approval_requested({ id, tool, arguments: given, expires_at: until }) {
+  approval_requested({ id, tool, arguments: given, expires_at: until, effect, reason, findings = [] }) {
     const field = make("textarea", { className: "code", rows: 4, value: JSON.stringify(given, null, 2), spellcheck: false, id: `ask-${id}` });
     const wrong = make("p", { className: "wrong small", role: "alert" });
     const decide = async (decision) => {
@@ -137,7 +143,8 @@ class Column {
     const time = make("time", { dateTime: until ?? "" });
     time.dataset.ago = "";
     const ask = make("div", { className: "ask", role: "group", ariaLabel: `Approval of ${tool}` },
-      make("p", {}, make("strong", { textContent: tool }), " needs your yes. Expires ", time, "."),
+      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${effect})` : "", " asks first. Expires ", time, "."),
+      ...(reason ? [make("p", { className: "small", textContent: reason })] : []), ...origins(findings),
       make("label", { htmlFor: `ask-${id}`, className: "small", textContent: "With these arguments" }), field, wrong, make("div", { className: "row" }, yes, no));
     localise(ask);
     this.ask = this.ask ?? new Map();
@@ -159,6 +166,7 @@ class Column {
     this.lastRun = this.run;
     for (const bubble of this.turns.values()) bubble.classList.remove("live");
     if (reply?.text && ![...this.turns.values()].some((bubble) => bubble.textContent === reply.text)) this.stream.append(make("div", { className: "say assistant", textContent: reply.text }));
+    if (reply?.untrusted) this.stream.append(make("p", { className: "note warning", textContent: "Text written by strangers was read for this answer; it may repeat what they claim." }));
     if (error) this.stream.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
     const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? `$${Number(usage.cost).toFixed(5)}` : ""];
     this.stream.append(make("p", { className: "small soft" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" })));
