@@ -107,7 +107,7 @@ def in_process(calls: int) -> None:
     print(f"  of which CPU of the calling thread                   p50 {median(cpu):7.2f} ms")
     tests = [FunctionTest(function=function, name=str(n), arguments={"a": n}, expected=n + 2) for n in range(20)]
     FunctionTest.objects.bulk_create(tests)
-    testing.run_tests(store.draft(function), tests)
+    testing.run_tests(store.draft(function), tests, function.owner)
     seconds = median(timed(lambda n=n: publish_again(function, n)) for n in range(5)) / 1000
     print(f"publish with 20 tests                                      {seconds:7.2f} s    (target ≤ 1)")
 

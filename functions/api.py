@@ -274,7 +274,7 @@ class FunctionViewSet(VersionedViewSet):
         """Run the stored tests against the draft, or against a version."""
         function = self.get_object()
         body = read(RunTestsSerializer, request)
-        verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all())
+        verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         answer = {"passed": passed, "failed": len(verdicts) - passed, "results": [one.as_dict() for one in verdicts]}
         return Response(VerdictsSerializer(answer).data)

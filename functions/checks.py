@@ -37,7 +37,7 @@ def check(
         signature = read(function.source, function.entry)
     except SourceProblem as problem:
         return unread(function, problem, user)
-    found = [*schema_refusals(function), *limit_refusals(function)]
+    found = [*schema_refusals(function), *limit_refusals(function), *cache_refusals(function, signature)]
     expect = {"is_async": is_async, "requires_context": requires_context}
     schema = filled(function.input_schema) if function.input_schema and not found else None
     refusals = ask_sandbox(function, signature.entry, user, input_schema=schema, **expect)
@@ -129,16 +129,22 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
                         field,
                     )
                 )
-    if function.cache_ttl and not function.is_pure:
-        found.append(
-            refusal(
-                "not_pure",
-                "Only results of pure functions may be kept.",
-                "Set is_pure if the same input always gives the same result, else cache_ttl to 0.",
-                "cache_ttl",
-            )
-        )
     return found
+
+
+def cache_refusals(function: StoredFunction, signature: Signature) -> list[Refusal]:
+    """A kept result is given to everybody who sends the same input."""
+    if not function.cache_ttl:
+        return []
+    if not function.is_pure:
+        hint = "Set is_pure if the same input always gives the same result, else cache_ttl to 0."
+        return [refusal("not_pure", "Only results of pure functions may be kept.", hint, "cache_ttl")]
+    personal = {"ctx": signature.requires_context, "secrets": function.secrets, "hosts": function.allowed_hosts}
+    used = [name for name, is_used in personal.items() if is_used]
+    if not used and function.safe_mode:
+        return []
+    message = f"A result that depends on {' and '.join(used) or 'plain Python'} may not be kept: others would get it."
+    return [refusal("not_pure", message, "Set cache_ttl to 0.", "cache_ttl")]
 
 
 def allowed_imports(function: StoredFunction) -> tuple[str, ...]:

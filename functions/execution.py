@@ -221,8 +221,13 @@ def printed(outcome: sandbox.Outcome) -> str:
 
 
 def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
-    """Equal version and input; empty where nothing may be kept."""
-    if not (version.spec.is_pure and version.spec.cache_ttl) or version.id is None:
+    """Equal version and input; empty where nothing may be kept.
+
+    The result is for everybody: a version that may see who calls it, or what their secrets open, keeps none.
+    """
+    spec = version.spec
+    is_personal = spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode
+    if not (spec.is_pure and spec.cache_ttl) or is_personal or version.id is None:
         return ""
     return f"function-result:{version.id}:{version.sha256}:{sha256_of(arguments)}"
 

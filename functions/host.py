@@ -1,5 +1,8 @@
 """What a running function may ask of us: log, progress, values of its run, and web addresses on its list."""
 
+import json
+import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
@@ -10,8 +13,11 @@ from django.conf import settings
 from agents.models import Secret
 from functions import sandbox
 from functions.http import Auth, Fetched, Rules, fetch
+from plumbing.outbound import Sockets
 
-MAX_VALUE_KEYS = 1000
+HTTP_S = 20.0  # of one request at most
+MAX_VALUE_KEYS = 1000  # of a call, or of a run
+MAX_VALUE_BYTES = 1 << 20  # of all of them, as JSON
 
 
 @dataclass(slots=True)
@@ -26,7 +32,17 @@ class Host:
     call_id: str = ""
     used: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    own_values: dict[str, Any] = field(default_factory=dict)
+    own_values: dict[str, bytes] = field(default_factory=dict)  # as JSON: unfolded they take twenty times as much
+    deadline: float = math.inf
+    sockets: Sockets = field(default_factory=Sockets)
+
+    def begin(self, deadline: float) -> None:
+        """A call starts, which ends at this moment of time.monotonic() at the latest."""
+        self.deadline, self.sockets = deadline, Sockets()
+
+    def end(self) -> None:
+        """The call is over: what it still fetches ends too."""
+        self.sockets.close()
 
     def log(self, message: str, level: str = "info", fields: dict[str, Any] | None = None) -> None:
         if self.emit:
@@ -40,24 +56,29 @@ class Host:
             self.emit("tool.progress", self.clean({"id": self.call_id, "message": message, "fraction": fraction}))
 
     def kv_get(self, key: str) -> Any:
-        return self.own_values.get(key) if self.values is None else self.values.get(key)
+        if self.values is not None:
+            return self.values.get(key)
+        return json.loads(self.own_values[key]) if key in self.own_values else None
 
     def kv_set(self, key: str, value: Any) -> None:
         if len(key) > 200:
             raise ValueError("a key has at most 200 characters")
+        value = self.clean(value)
         if self.values is not None:
-            self.values.set(key, self.clean(value))
-        elif key in self.own_values or len(self.own_values) < MAX_VALUE_KEYS:
-            self.own_values[key] = value
-        else:
-            raise ValueError(f"a call may keep {MAX_VALUE_KEYS} values")
+            self.values.set(key, value)
+            return
+        data = json.dumps(value).encode()
+        others = [size for name, kept in self.own_values.items() if (size := len(kept)) and name != key]
+        check_room(len(others), sum(others), len(data), "call")
+        self.own_values[key] = data
 
     def http(self, request: dict[str, Any]) -> dict[str, Any]:
         """ctx.http: https to the function's own hosts, within the site's; an echoed secret does not reach the child."""
         private = tuple(settings.PRIVATE_HOSTS_ALLOWED)
         hosts = tuple(host for host in self.allowed_hosts if is_on_site(host))
         rules = Rules(
-            hosts=hosts, secret=self.auth, record=self.note, private_hosts=private, plain_http_hosts=private
+            hosts=hosts, secret=self.auth, record=self.note, private_hosts=private, plain_http_hosts=private,
+            max_timeout_s=max(min(HTTP_S, self.deadline - time.monotonic()), 0.01), sockets=self.sockets,
         )  # fmt: skip
         answer: dict[str, Any] = self.clean(fetch(request, rules))
         return answer
@@ -99,6 +120,14 @@ class Host:
         found: Secret = Secret.objects.named(self.user, name)
         self.used[name] = found.value
         return found
+
+
+def check_room(keys: int, size: int, more: int, whose: str) -> None:
+    """Whether a value of `more` bytes fits beside `keys` others of `size` bytes in all. Raises ValueError."""
+    if keys >= MAX_VALUE_KEYS:
+        raise ValueError(f"a {whose} may keep {MAX_VALUE_KEYS} values")
+    if size + more > MAX_VALUE_BYTES:
+        raise ValueError(f"the values of a {whose} may have {MAX_VALUE_BYTES >> 10} kB of JSON in all")
 
 
 def is_number(value: Any) -> bool:

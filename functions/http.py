@@ -28,6 +28,9 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # The host decides these; a function must not smuggle a second request, another host or somebody's session into one.
 _OUR_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer",
                           "proxy-authorization", "proxy-connection", "keep-alive", "expect", "cookie"})  # fmt: skip
+# What another host may see after a redirect: any other header may be a credential, whatever its name.
+_HARMLESS = frozenset({"accept", "accept-language", "content-type", "content-language", "user-agent", "range",
+                       "if-modified-since", "if-none-match"})  # fmt: skip
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
@@ -69,6 +72,7 @@ class Rules:
     max_response: int = 1 << 20
     max_timeout_s: float = 20.0
     max_redirects: int = 5
+    sockets: outbound.Sockets | None = None  # those of the call, which ends them
     resolver: outbound.Resolver | None = None  # instead of the system's, in tests
 
 
@@ -88,6 +92,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
     with (
         outbound.until(seconds),
+        outbound.closed_by(rules.sockets or outbound.Sockets()),
         httpx.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):
@@ -125,6 +130,9 @@ def _headers(given: Any) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         if not isinstance(value, str) or not _HEADER_NAME.fullmatch(str(name)) or len(value) > 8000:
             raise HttpRefused(f"the header {str(name)[:50]!r} is not a valid one")
+        if not value.isascii():
+            hint = "encode it first, for example with urllib.parse.quote or base64"
+            raise HttpRefused(f"the header {name!r} has characters beyond ASCII: {hint}")
         if any(character in value for character in "\r\n\0"):
             raise HttpRefused(f"the header {name!r} contains a line break")
         if str(name).lower() in _OUR_HEADERS:
@@ -223,6 +231,8 @@ def _secret_for(auth: Auth, host: str) -> str:
     if not matches(host, auth.hosts):
         bound = ", ".join(auth.hosts) or "no host"
         raise HttpRefused(f"this secret may not be sent to {host} (bound to: {bound})")
+    if not auth.value.isascii():
+        raise HttpRefused("this secret has characters beyond ASCII, which a header cannot hold")
     return auth.value
 
 
@@ -241,11 +251,12 @@ def _receive(response: httpx.Response, rules: Rules, deadline: float) -> bytes:
 def _redirected(asked: _Request, response: dict[str, Any]) -> _Request:
     url = urljoin(asked.url, response["headers"]["location"])
     same_origin = urlsplit(url)[:2] == urlsplit(asked.url)[:2]
-    headers = asked.headers if same_origin else {k: v for k, v in asked.headers.items() if k != "authorization"}
+    auth = asked.auth if same_origin else None
+    headers = asked.headers if same_origin else {k: v for k, v in asked.headers.items() if k in _HARMLESS}
     becomes_get = response["status"] == 303 or (response["status"] in (301, 302) and asked.method == "POST")
     if becomes_get and asked.method != "HEAD":
-        return _Request("GET", url, {k: v for k, v in headers.items() if k != "content-type"}, b"", asked.auth)
-    return _Request(asked.method, url, headers, asked.body, asked.auth)
+        return _Request("GET", url, {k: v for k, v in headers.items() if k != "content-type"}, b"", auth)
+    return _Request(asked.method, url, headers, asked.body, auth)
 
 
 def _given_back(headers: httpx.Headers) -> dict[str, str]:

@@ -119,7 +119,7 @@ def publish(
         raise_changed(function)
     if tested not in accepted:
         refuse(checks.check(function, user=user), "was not published")
-    red = [verdict for verdict in testing.run_tests(draft(function), function.tests.all()) if not verdict.ok]
+    red = [verdict for verdict in testing.run_tests(draft(function), function.tests.all(), user) if not verdict.ok]
     if red:
         require_override(function, red, override, user)
     try:

@@ -11,6 +11,7 @@ from functions import sandbox
 from functions.execution import Caller, Ready, checked, run
 from functions.host import Host
 from functions.models import Execution, FunctionTest, StoredFunction
+from plumbing import apart
 
 AT_ONCE = 4
 
@@ -31,16 +32,20 @@ class Verdict:
         return asdict(self)
 
 
-def run_tests(version: Ready, tests: Iterable[FunctionTest]) -> list[Verdict]:
-    """Each test in a sandbox child of its own, a few at a time; no run, no callbacks, nothing stored."""
+def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[Verdict]:
+    """Each test in a sandbox child of its own, a few at a time, in this person's share of the sandbox.
+
+    There is no run, no callbacks, nothing is stored.
+    """
     tests = list(tests)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-test") as pool:
-        return list(pool.map(lambda test: run_test(version, test), tests))
+        return list(pool.map(lambda test: run_test(version, test, user), tests))
 
 
-def run_test(version: Ready, test: FunctionTest) -> Verdict:
+def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     try:
-        outcome = run(version, checked(version.spec, test.arguments), alone())
+        with apart.on_behalf_of(person_id(user)):
+            outcome = run(version, checked(version.spec, test.arguments), alone(user))
     except MusterError as error:
         outcome = sandbox.Outcome(status="refused", error=sandbox.FunctionError("InvalidArguments", worded(error)))
     reason = why_not(test, outcome)
@@ -48,8 +53,13 @@ def run_test(version: Ready, test: FunctionTest) -> Verdict:
     return Verdict(test.name, not reason, reason, outcome.status, outcome.result, told, outcome.wall_ms)
 
 
-def alone() -> Caller:
-    return Caller(user_id=None, host=Host())
+def alone(user: Any) -> Caller:
+    return Caller(user_id=person_id(user), host=Host())
+
+
+def person_id(user: Any) -> Any:
+    """None for the system itself, which publishes what a site begins with."""
+    return getattr(user, "pk", None)
 
 
 def worded(error: MusterError) -> str:
@@ -136,7 +146,7 @@ def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> d
     """
     inputs = recent_inputs(function, user, limit)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-replay") as pool:
-        answers = list(pool.map(lambda execution: replayed(version, execution), inputs))
+        answers = list(pool.map(lambda execution: replayed(version, execution, user), inputs))
     differing = [answer for answer in answers if answer]
     return {
         "version": version.number,
@@ -156,8 +166,8 @@ def recent_inputs(function: StoredFunction, user: Any, limit: int) -> list[Execu
     return list(different.values())
 
 
-def replayed(version: Ready, execution: Execution) -> dict[str, Any] | None:
-    verdict = run_test(version, test_from(execution, str(execution.pk)))
+def replayed(version: Ready, execution: Execution, user: Any) -> dict[str, Any] | None:
+    verdict = run_test(version, test_from(execution, str(execution.pk)), user)
     if verdict.ok:
         return None
     return {

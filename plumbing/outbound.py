@@ -3,7 +3,9 @@
 Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is an httpx client for all of Muster's errands.
 """
 
+import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +25,36 @@ MAX_REDIRECTS = 5
 Resolver = Callable[..., list[str]]  # (host, within=seconds) -> addresses
 
 _until: ContextVar[float | None] = ContextVar("outbound_until", default=None)
+
+
+class Sockets:
+    """The open sockets of one piece of work, so that another thread can end it."""
+
+    def __init__(self) -> None:
+        self._open: list[socket.socket] = []
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def add(self, opened: socket.socket) -> None:
+        """Raises OverTime when the work has been ended."""
+        with self._lock:
+            if self._is_closed:
+                raise OverTime("The work that this exchange was for has ended.")
+            self._open.append(opened)
+
+    def close(self) -> None:
+        """Whoever reads or writes them gets an error at once; the sockets themselves belong to their clients."""
+        with self._lock:
+            self._is_closed = True
+            for opened in self._open:
+                try:
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)  # TLS's own would take part in the exchange
+                except OSError:
+                    pass  # closed already
+            self._open.clear()
+
+
+_sockets: ContextVar[Sockets | None] = ContextVar("outbound_sockets", default=None)
 
 
 class AddressRefused(httpx.RequestError):
@@ -46,6 +78,16 @@ def until(seconds: float) -> Iterator[None]:
         yield
     finally:
         _until.reset(token)
+
+
+@contextmanager
+def closed_by(sockets: Sockets) -> Iterator[None]:
+    """Every connection that is opened inside ends when `sockets` is closed."""
+    token = _sockets.set(sockets)
+    try:
+        yield
+    finally:
+        _sockets.reset(token)
 
 
 def client(allowed: Iterable[str], **more: Any) -> httpx.Client:
@@ -96,7 +138,7 @@ class PinnedBackend(httpcore.NetworkBackend):
         failed: Exception = httpcore.ConnectError(f"The host “{host}” cannot be found.")
         for address in checked(host, self._allowed, self._resolver):
             try:
-                return TimedStream(self._inner.connect_tcp(address, port, timeout, local_address, socket_options))
+                return noted(self._inner.connect_tcp(address, port, timeout, local_address, socket_options))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -123,10 +165,21 @@ class TimedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return TimedStream(self._inner.start_tls(ssl_context, server_hostname, left(timeout)))
+        return noted(self._inner.start_tls(ssl_context, server_hostname, left(timeout)))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
+
+
+def noted(stream: httpcore.NetworkStream) -> TimedStream:
+    sockets = _sockets.get()
+    if sockets is not None:
+        try:
+            sockets.add(stream.get_extra_info("socket"))
+        except OverTime:
+            stream.close()
+            raise
+    return TimedStream(stream)
 
 
 def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> list[str]:

@@ -68,7 +68,7 @@ class TryPages:
     def show_tests(self, request: HttpRequest, object_id: str) -> HttpResponse:
         function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
         chooser = VersionForm(function, request.GET or None)
-        verdicts = testing.run_tests(chosen(function, chooser), function.tests.all())
+        verdicts = testing.run_tests(chosen(function, chooser), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
 

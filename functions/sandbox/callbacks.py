@@ -83,11 +83,15 @@ class Callbacks:
         if begin is not None:
             begin(deadline)
 
-    def close(self) -> None:
-        """After the call: answers still on their way go nowhere, and what the host still does is stopped."""
+    def stop(self) -> None:
+        """End what the host does for the call; also from another thread."""
         end = getattr(self._host, "end", None)
         if end is not None:
             end()
+
+    def close(self) -> None:
+        """After the call: answers still on their way go nowhere, and what the host still does is stopped."""
+        self.stop()
         if self._queue is None:
             return
         with self._closing:

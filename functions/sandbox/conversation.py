@@ -53,6 +53,7 @@ class Conversation:
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
+        self._stop: Callable[[], None] | None = None  # ends what the host does for the call
 
     def run(
         self, job: bytes, callbacks: Callbacks, *, keep: bool = False, is_alone: bool = False,
@@ -70,6 +71,7 @@ class Conversation:
         began = time.monotonic()
         self._deadline = began + self._limits.timeout_s + GRACE_S
         callbacks.begin(self._deadline)
+        self._stop = callbacks.stop
         reply = self._exchange(job, meanwhile)
         wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # as round() says it, ten times as fast
         if reply is None:
@@ -82,6 +84,8 @@ class Conversation:
         """From another thread: end the call now."""
         self._killed_for = "cancelled"
         self._child.kill()
+        if self._stop is not None:
+            self._stop()
 
     @property
     def can_go_on(self) -> bool:

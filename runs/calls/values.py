@@ -1,8 +1,14 @@
-"""A run's key-value store, as the functions of its calls see it."""
+"""The key-value store of a run, bounded in bytes for the run and for the person it runs for."""
 
+import json
 from typing import Any
 
+from django.db.models import Count, Q, Sum
+
+from functions.host import check_room
 from runs.models import Run, RunValue, ToolCallRecord
+
+MAX_VALUES_OF_PERSON = 64 << 20  # bytes, of all runs that have not ended
 
 
 class RunValues:
@@ -19,5 +25,18 @@ class RunValues:
         return row.value if row else None
 
     def set(self, key: str, value: Any) -> None:
+        """Keep a JSON value. Raises ValueError where the run's values or the person's are too many.
+
+        Two calls that write at one moment may both still fit: the limits are exceeded by one value a call at most.
+        """
+        size = len(json.dumps(value))
+        others = RunValue.objects.filter(run__principal_id=self.run.principal_id, run__status__in=Run.LIVE)
+        others = others.exclude(run=self.run, key=key)
+        mine = Q(run=self.run)
+        found = others.aggregate(keys=Count("pk", filter=mine), bytes=Sum("size", filter=mine), all=Sum("size"))
+        check_room(found["keys"], found["bytes"] or 0, size, "run")
+        if (found["all"] or 0) + size > MAX_VALUES_OF_PERSON:
+            raise ValueError(f"the values of a person's runs may have {MAX_VALUES_OF_PERSON >> 20} MB of JSON in all")
         mark = self.run.has_untrusted or self.record.untrusted
-        RunValue.objects.update_or_create(run=self.run, key=key[:200], defaults={"value": value, "untrusted": mark})
+        kept = {"value": value, "size": size, "untrusted": mark}
+        RunValue.objects.update_or_create(run=self.run, key=key, defaults=kept)

@@ -245,6 +245,7 @@ class RunValue(models.Model):
     key = models.CharField(max_length=200)
     value = models.JSONField(null=True)
     untrusted = models.BooleanField(default=False)
+    size = models.PositiveIntegerField(default=0, help_text="Bytes of the value as JSON.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "key"], name="run_value_once")]

@@ -1,14 +1,16 @@
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from agents.exceptions import Invalid, TooLarge
 from agents.models import AuditEvent, Secret, Tool
-from functions import callers, slots, store
+from functions import callers, slots, store, testing
 from functions.execution import Caller, execute, ready
 from functions.host import Host
 from functions.models import Execution
+from functions.sandbox.slots import Slots
 from functions.store import draft
 from tests.functions.library import make, publish
 
@@ -264,3 +266,64 @@ def test_a_cancelled_run_stops_its_function(alice):
     execution = call(function, {}, alice, is_cancelled=cancelled.is_set)
     assert execution.status == "cancelled"
     assert time.monotonic() - started < 25  # the function itself may take 30
+
+
+def test_a_pure_result_that_may_differ_from_person_to_person_is_not_kept(alice, bob):
+    function = publish(alice, "def f(ctx):\n    return ctx['user']\n", "f", is_pure=True)
+    version = ready(function.published.pk, function.published.sha256)
+    version = replace(version, spec=version.spec.model_copy(update={"cache_ttl": 60}))
+    for person in (alice, bob):
+        caller = Caller(user_id=person.pk, data={"user": person.pk}, host=Host(user=person))
+        assert execute(version, {}, caller).result == person.pk
+
+
+@pytest.mark.parametrize(
+    "fields", [{"allowed_hosts": ["api.example.org"]}, {"secrets": ["crm"]}, {"source": "def f(ctx): return 1"}]
+)
+def test_a_result_that_depends_on_its_caller_may_not_be_kept(alice, settings, fields):
+    settings.FUNCTION_HOSTS = ["*"]
+    with pytest.raises(Invalid) as refused:
+        make(alice, **{"source": "def f(): return 1", "name": "f", "is_pure": True, "cache_ttl": 60, **fields})
+    assert refused.value.details[0]["code"] == "not_pure"
+
+
+def test_the_values_of_a_call_are_bounded_in_bytes_and_number(alice):
+    source = (
+        "def f(ctx, size: int, count: int):\n    for number in range(count):\n"
+        "        ctx.kv_set(str(number), [{}] * size)\n    return len(ctx.kv_get('0'))\n"
+    )
+    function = publish(alice, source, "f")
+    assert call(function, {"size": 10, "count": 100}, alice, host=Host()).result == 10
+    large = call(function, {"size": 60_000, "count": 9}, alice, host=Host())
+    assert (large.status, large.error["type"]) == ("error", "CallFailed")
+    assert "1024 kB" in large.error["message"]
+    host = Host()
+    for number in range(1000):
+        host.kv_set(str(number), 1)
+    host.kv_set("0", 2)
+    with pytest.raises(ValueError, match="1000 values"):
+        host.kv_set("more", 1)
+
+
+def test_a_web_request_ends_with_the_call_that_made_it(alice, settings, internet):
+    settings.FUNCTION_HOSTS = settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
+    source = f"def f(ctx):\n    return ctx.http('http://127.0.0.1:{internet}/drip').text\n"
+    function = publish(alice, source, "f", timeout=0.5, allowed_hosts=["127.0.0.1"])
+    before, began = threading.active_count(), time.monotonic()
+    execution = call(function, {}, alice, host=Host(user=alice, allowed_hosts=("127.0.0.1",)))
+    assert execution.status in ("timeout", "error")
+    assert time.monotonic() - began < 5  # the headers would have come for ten seconds
+    assert threading.active_count() <= before + 1
+
+
+def test_tests_and_replays_use_the_share_of_the_person_who_asks(alice, monkeypatch):
+    owners = set()
+    take = Slots.take
+    monkeypatch.setattr(Slots, "take", lambda self, wait, owner=None: owners.add(owner) or take(self, wait, owner))
+    function = make(alice, "def f(a: int):\n    return a\n", "f")
+    owners.clear()
+    function.tests.create(name="one", arguments={"a": 1}, expected=1)
+    store.publish(function, user=alice)
+    call(function, {"a": 2}, alice)
+    testing.replay(function, store.draft(function), alice, 5)
+    assert owners == {str(alice.pk)}

@@ -13,7 +13,7 @@ import pytest
 
 from functions import sandbox
 from functions.http import Auth, HttpRefused, Rules, fetch
-from plumbing import addresses
+from plumbing import addresses, outbound
 from plumbing.addresses import is_allowed, matches
 
 
@@ -173,9 +173,38 @@ def test_a_secret_goes_to_the_hosts_it_is_bound_to_and_no_other(internet):
     assert seen["headers"]["authorization"] == "Bearer s3cret"
     with pytest.raises(HttpRefused, match="may not be sent"):
         fetch({"url": f"http://a.example.test:{internet}/", "auth": "t"}, given)
-    with pytest.raises(HttpRefused, match="may not be sent"):
-        url = f"http://api.test:{internet}/redirect?http://a.example.test:{internet}/"
-        fetch({"url": url, "auth": "t"}, given)
+
+
+def test_a_redirect_to_another_host_drops_every_header_that_may_be_a_credential(internet):
+    token = Auth("Authorization", "Bearer s3cret", ("api.test", "a.example.test"))
+    given = rules(secret=lambda name: token)
+    headers = {"X-Api-Key": "k3y", "X-Session": "s3ss", "Accept": "text/html"}
+    url = f"http://api.test:{internet}/redirect?http://a.example.test:{internet}/"
+    seen = json.loads(fetch({"url": url, "auth": "t", "headers": headers}, given)["text"])["headers"]
+    assert seen["accept"] == "text/html"
+    assert not {"authorization", "x-api-key", "x-session"} & set(seen)
+    stays = fetch({"url": f"http://api.test:{internet}/redirect?/end", "auth": "t", "headers": headers}, given)
+    assert json.loads(stays["text"])["headers"]["x-api-key"] == "k3y"
+
+
+def test_headers_beyond_ascii_are_refused_in_words(internet):
+    with pytest.raises(HttpRefused, match="beyond ASCII"):
+        fetch({"url": f"http://api.test:{internet}/", "headers": {"x-name": "Zoë"}}, rules())
+    token = Auth("Authorization", "Bearer gräßlich", ("api.test",))
+    with pytest.raises(HttpRefused, match="beyond ASCII"):
+        fetch({"url": f"http://api.test:{internet}/", "auth": "t"}, rules(secret=lambda name: token))
+
+
+def test_a_request_ends_when_another_thread_closes_its_sockets(internet):
+    sockets = outbound.Sockets()
+    timer = threading.Timer(0.3, sockets.close)
+    timer.start()
+    began = monotonic()
+    with pytest.raises(HttpRefused):
+        fetch({"url": f"http://api.test:{internet}/drip"}, rules(sockets=sockets))
+    assert monotonic() - began < 8  # its headers would have come for ten seconds
+    with pytest.raises(HttpRefused):
+        fetch({"url": f"http://api.test:{internet}/"}, rules(sockets=sockets))
 
 
 def test_headers_that_drip_without_end_are_waited_for_no_longer_than_was_said(internet):

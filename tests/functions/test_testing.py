@@ -7,7 +7,7 @@ from tests.functions.library import make, publish
 
 
 def verdict(function, **fields):
-    return testing.run_test(store.draft(function), FunctionTest(name="t", **fields))
+    return testing.run_test(store.draft(function), FunctionTest(name="t", **fields), function.owner)
 
 
 def test_a_test_expects_a_value_a_schema_or_an_error(alice):
@@ -46,7 +46,7 @@ def test_a_test_is_made_from_an_execution(alice):
         execution = execute(version, {"a": a}, Caller(user_id=alice.pk))
         test = testing.test_from(execution, f"with {a}")
         assert test.expects == expects
-        assert testing.run_test(version, test).ok
+        assert testing.run_test(version, test, alice).ok
 
 
 def test_replay_lists_what_another_version_would_have_answered(alice, bob):
@@ -67,4 +67,4 @@ def test_replay_lists_what_another_version_would_have_answered(alice, bob):
 def test_many_tests_run_beside_each_other(alice):
     function = make(alice)
     tests = [FunctionTest(name=str(n), arguments={"a": n}, expected=n + 2) for n in range(20)]
-    assert all(one.ok for one in testing.run_tests(store.draft(function), tests))
+    assert all(one.ok for one in testing.run_tests(store.draft(function), tests, function.owner))

@@ -13,6 +13,7 @@ import pytest
 
 from functions import sandbox
 from functions.sandbox import conversation
+from functions.sandbox import pool as pools
 from functions.sandbox import servers as fork_servers
 from functions.sandbox.inside import modules
 
@@ -311,8 +312,9 @@ def test_a_late_kill_hits_nobody_else(pool):
 
 
 def test_what_was_too_much_for_a_busy_machine_is_tried_again(pool, monkeypatch):
-    source = "def main(): return 1\n"
-    monkeypatch.setattr(conversation, "GRACE_S", -60)  # the compiler's time is over before it begins
+    source = "x = [1, 2, 3, 4, 5, 6]\n" * 300 + "def main(): return 1\n"
+    monkeypatch.setattr(conversation, "GRACE_S", 0)
+    monkeypatch.setattr(pools, "COMPILE_LIMITS", sandbox.Limits(timeout_s=0.001, output_kb=2048))
     assert pool.execute(source).refusals[0].code == "compile-limit"
     monkeypatch.undo()
     assert pool.execute(source).ok
@@ -440,9 +442,12 @@ def main():
         os.write(3, frame * 10)
 """
     began = time.thread_time()
-    outcome = pool.execute(source, safe_mode=False, limits=sandbox.Limits(timeout_s=60))
-    assert (outcome.status, outcome.error.type) == ("violation", "Protocol")
-    assert "goes on" in outcome.error.message
+    outcome = pool.execute(source, safe_mode=False, limits=sandbox.Limits(timeout_s=3))
+    if kind == "N":
+        assert (outcome.status, outcome.error.type) == ("violation", "Protocol")
+        assert "goes on" in outcome.error.message
+    else:  # it does not read its answers, so that the host stops reading its calls
+        assert outcome.status in ("violation", "timeout")
     assert time.thread_time() - began < 2
 
 
