@@ -1,4 +1,4 @@
-"""A person's devices over HTTP: pair, list, revoke, look at calls, decide about offered tools."""
+"""The user's devices over HTTP: pair, list, revoke, read calls, decide about offered tools."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ class PairingView(APIView):
 
 
 class PairView(APIView):
-    """The code is the only proof that is asked for."""
+    """The code is the only credential that is needed."""
 
     authentication_classes: list[Any] = []
     permission_classes = [AllowAny]
@@ -75,11 +75,11 @@ class PairView(APIView):
         return Response(PairedSerializer(answer).data, status=201 if device else 200)
 
 
-HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offer's definition.")
+HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offered definition.")
 
 
 class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.UpdateModelMixin, viewsets.GenericViewSet):
-    """One's own devices; nobody else sees them."""
+    """The user's own devices; other users cannot see them."""
 
     scope = "devices"
     queryset = Device.objects.none()
@@ -95,7 +95,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     @extend_schema(request=None, responses=DeviceSerializer)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def revoke(self, request: Any, pk: Any) -> Response:
-        """Take the device's credentials and close its socket at once. Its history stays."""
+        """Revoke the device's credentials and close its socket at once. Its history is kept."""
         device = self.get_object()
         device.revoke(reason="by its owner", actor=request.user, source=address_of(request))
         presence.tell_revoked(device)
@@ -107,7 +107,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     )
     @action(detail=True, filterset_fields=None)
     def calls(self, request: Any, pk: Any) -> Response:
-        """Tool calls sent to this device, newest first; `state` and `run` narrow them."""
+        """Tool calls sent to this device, newest first; filter by `state` and `run`."""
         rows = DeviceCall.objects.filter(device=self.get_object())
         self.page_ordering = ("-id",)
         page = self.paginate_queryset(narrowed(rows, request.query_params))
@@ -116,7 +116,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     @extend_schema(responses=OfferSerializer(many=True))
     @action(detail=True, filterset_fields=None)
     def offers(self, request: Any, pk: Any) -> Response:
-        """Tools of the device's own, and what their owner decided about each definition."""
+        """Tools that this device offers, and its owner's decision about each definition."""
         self.page_ordering = ("-id",)
         page = self.paginate_queryset(self.get_object().offers.select_related("tool"))
         return self.get_paginated_response(OfferSerializer(page, many=True).data)
@@ -124,7 +124,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def approve(self, request: Any, pk: Any, hash: str) -> Response:
-        """Let agents use this tool, as long as its name, description and schema stay exactly these."""
+        """Let agents use this tool as long as its name, description and schema do not change."""
         offer = self.offer(hash)
         offers.approve(offer, by=request.user, source=address_of(request))
         return Response(OfferSerializer(offer).data)
@@ -132,7 +132,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def reject(self, request: Any, pk: Any, hash: str) -> Response:
-        """Refuse this tool, or take an approval back."""
+        """Refuse this tool, or withdraw its approval."""
         offer = self.offer(hash)
         offers.reject(offer, by=request.user, source=address_of(request))
         return Response(OfferSerializer(offer).data)
@@ -140,17 +140,17 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     def offer(self, hash: str) -> OfferedTool:
         found = self.get_object().offers.select_related("device", "tool").filter(hash=hash).first()
         if found is None:
-            raise NotFound("This device has offered no such tool.")
+            raise NotFound("This device has not offered such a tool.")
         return found
 
 
 def narrowed(rows: QuerySet, query: Any) -> QuerySet:
     if state := query.get("state"):
         if state not in DeviceCall.State.values:
-            raise Invalid(f"“state” is one of {', '.join(DeviceCall.State.values)}.", code="invalid_filter")
+            raise Invalid(f"“state” must be one of {', '.join(DeviceCall.State.values)}.", code="invalid_filter")
         rows = rows.filter(state=state)
     if run := query.get("run"):
         if presence.id_of(run) is None:
-            raise Invalid("“run” is the id of a run.", code="invalid_filter")
+            raise Invalid("“run” must be the id of a run.", code="invalid_filter")
         rows = rows.filter(run_id=run)
     return rows

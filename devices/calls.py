@@ -1,6 +1,8 @@
-"""Calls to devices: write the row, nudge the socket, hold a thread for two seconds, then let go and be woken.
+"""Calls to devices: write the row, notify the socket, wait two seconds on the thread, then release
+it until the answer.
 
-queued → sent → acked → done | failed | expired | cancelled | unknown. A call is settled once `finished_at` is set.
+queued → sent → acked → done | failed | expired | cancelled | unknown. A call is settled once
+`finished_at` is set.
 """
 
 import time
@@ -28,17 +30,19 @@ from plumbing.prepared import Select
 from plumbing.threads import release_connection
 
 State = DeviceCall.State
-PULSE_S = 0.25  # between looks whether the run was cancelled
-CLAIM_S = 3.0  # a frame that nobody acknowledged for so long is sent again, under its old id
+PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
+CLAIM_S = 3.0  # a frame that is not acknowledged for this long is sent again with the same id
 
 
 def call_device(
     wanted: "Wanted", call: ToolCall, context: ToolContext, *, place: Callable[[], tuple[Place | None, bool]] | None
 ) -> ToolResult:
-    """Ask a device and wait a little. The same call id never makes a second call: it finds the first one's row.
+    """Ask a device and wait a little. Repeating a call id finds the existing row and never makes a
+    second call.
 
-    `place` chooses (device or None for any, whether it is online) for a new call; None: this call has a row already.
-    Raises CallPending, OutcomeUnknown, and whatever `place` raises.
+    For a new call `place` chooses the device (None for any) and says whether it is online; `place`
+    None: the call has a row already. Raises CallPending, OutcomeUnknown, and whatever `place`
+    raises.
     """
     ANSWERS.listen()
     with ANSWERS.waiter(call.id) as waiter:
@@ -52,7 +56,9 @@ def call_device(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a device: the tool as it calls it, how long it may take, what to do when it is away."""
+    """A request to a device: the tool's name there, the time limit, and what to do when the device
+    is offline.
+    """
 
     tool: str
     offer: str = ""
@@ -63,8 +69,9 @@ class Wanted:
 def create(
     wanted: Wanted, call: ToolCall, context: ToolContext, device: Place | None, is_online: bool
 ) -> datetime | None:
-    """The row, written before anything is sent, and the nudge. Until when its answer may come; None: not a new call,
-    or nobody is there to answer."""
+    """Write the row before anything is sent, then notify. Returns the time until which an answer
+    may come, or None if the call is not new or no device is online.
+    """
     now = timezone.now()
     limit = wanted.timeout_s if is_online else settings.DEVICE_WAIT_S
     row = NewCall(
@@ -83,7 +90,7 @@ def create(
         created_at=now,
         sent_at=now if is_online else None,
     )
-    text = frame_of(row, now)  # refused here when it is too large, before anything is written
+    text = frame_of(row, now)  # raised here if it is too large, before anything is written
     return row.deadline if OUTBOX.post(row, text) and is_online else None
 
 
@@ -92,7 +99,9 @@ def id_of(text: str | None) -> UUID | None:
 
 
 def run_context(context: ToolContext) -> dict[str, Any]:
-    """What the device may show and group by. `agent_id` is the client's own stable word for the agent."""
+    """What the device may display and group by. `agent_id` is the client's own stable id for the
+    agent.
+    """
     known = {
         "run": context.run_id,
         "root": context.root_id or context.run_id,
@@ -119,7 +128,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
 
 
 def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
-    """Keep this thread until the device has answered, for as long as a thread may be kept."""
+    """Keep this thread until the device has answered, as long as a thread may be kept."""
     until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - timezone.now()).total_seconds()))
     release_connection()
     while (left := until - time.monotonic()) > 0 and not context.is_cancelled():
@@ -129,7 +138,7 @@ def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
 
 
 def pend_or_answer(row: DeviceCall) -> ToolResult:
-    """The answer if there is one by now; else the run lets go of its worker. Raises CallPending."""
+    """The answer if it has arrived; otherwise the run releases its worker. Raises CallPending."""
     now = timezone.now()
     if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk, deadline__gt=now).update(is_awaited=True):
         raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
@@ -139,7 +148,7 @@ def pend_or_answer(row: DeviceCall) -> ToolResult:
 
 
 def answer_of(call_id: Any, state: str, result: Any = None, error: Any = None, late: bool = False) -> ToolResult:
-    """A settled call as the runner takes it. Raises OutcomeUnknown."""
+    """A settled call as a result for the runner. Raises OutcomeUnknown."""
     details = {"device_call": str(call_id), **({"late": True} if late else {})}
     if state == State.DONE:
         return ToolResult(ok=True, value=result, details=details)
@@ -154,7 +163,8 @@ def answer_of(call_id: Any, state: str, result: Any = None, error: Any = None, l
 
 
 def expire_due(now: datetime | None = None) -> list[Any]:
-    """Settle every call that is past its deadline; the recovery tick calls this. Safe to run twice at once.
+    """Settle every call that is past its deadline; called by the recovery tick. Safe to run
+    concurrently.
 
     Returns the ids of the runs that wait for one of them.
     """
@@ -166,7 +176,7 @@ OVERDUE = Select(lambda at: DeviceCall.objects.overdue(at.now).order_by("deadlin
 
 
 def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
-    """Never sent: expired. Sent, and not a word: unknown, which is the truth. A running tool is told to stop."""
+    """Never sent: expired. Sent without an answer: unknown. A running tool is told to stop."""
     runs = []
     for row in rows:
         if row.is_settled or row.deadline > now:
@@ -187,7 +197,7 @@ def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
 
 AFTER_SENDING = {
     "code": protocol.OUTCOME_UNKNOWN,
-    "message": "the device did not answer before the deadline; nobody knows whether it was done",
+    "message": "the device did not answer before the deadline; it is unknown whether the call was carried out",
 }
 NEVER_SENT = {"code": "device_offline", "message": "the device did not come online in time; nothing was done"}
 
@@ -196,7 +206,9 @@ NEVER_SENT = {"code": "device_offline", "message": "the device did not come onli
 
 
 def cancel_run(run_id: Any, reason: str) -> int:
-    """Cancel what a run still has at devices. What was never sent ends now; a running tool is told to stop."""
+    """Cancel a run's open device calls. Calls that were never sent end now; running tools are told
+    to stop.
+    """
     return cancel(DeviceCall.objects.open().filter(run_id=run_id), reason)
 
 
@@ -234,7 +246,9 @@ WORKED_FOR = Select(
 
 
 def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str = "") -> int:
-    """Tell every device that worked for this run that no more comes; one that is away is told when it is back."""
+    """Tell every device that worked for this run that the run has ended; an offline device is told
+    when it reconnects.
+    """
     devices = dict(WORKED_FOR.all(run=run_id))
     if not devices:
         return 0
@@ -263,10 +277,11 @@ UNANSWERED = Select(
 
 
 def claim_unanswered(here: set[Any], now: datetime) -> list[tuple[Any, str]]:
-    """(device, frame) of calls that devices connected here have not acknowledged: the nudge was lost on its way.
+    """(device, frame) of calls that devices connected here have not acknowledged: the notification
+    was lost.
 
-    Harmless to repeat: a device answers a known id from its journal. Looks first and locks only what it found: mostly
-    there is nothing, and then nobody waits for a writer.
+    Safe to repeat: a device answers a known id from its journal. It reads first and locks only what
+    it found, so the usual empty result blocks no writer.
     """
     before = now - timedelta(seconds=CLAIM_S)
     mine = [pk for pk, device in UNANSWERED.all(before=before) if device in here][:500]
@@ -278,7 +293,9 @@ def claim_unanswered(here: set[Any], now: datetime) -> list[tuple[Any, str]]:
 
 
 def hand_over(row: DeviceCall, now: datetime) -> str:
-    """Mark a row sent (again) and give its frame; a call that waited for its device gets its full time now."""
+    """Mark a row as sent (again) and return its frame; a call that waited for its device gets its
+    full time limit now.
+    """
     if row.state == State.QUEUED:
         row.deadline = now + timedelta(seconds=row.timeout_s)
     else:

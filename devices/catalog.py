@@ -1,15 +1,15 @@
-"""The built-in device tools as catalogue rows, their schemas derived from the client's own code."""
+"""The built-in device tools as catalogue rows, with schemas derived from the client's own code."""
 
 from agents.models import Tool
 from agents.models.agent import tool_changed
 from devices.client.tools import TOOLS
 from devices.client.tools import Tool as BuiltIn
 
-UNTRUSTED = {"list_directory", "read_file_content"}  # files may have been written by anyone
+UNTRUSTED = {"list_directory", "read_file_content"}  # files may contain text from anyone
 
 
 def ensure_tools() -> list[Tool]:
-    """Make or refresh the site's rows; unchanged ones are not touched. Returns those that were."""
+    """Create or refresh the site's rows; returns those that changed."""
     known = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
     return [row for tool in TOOLS.values() if (row := ensure(tool, known.get(tool.name)))]
 

@@ -1,4 +1,6 @@
-"""The socket of one device. One method a frame; nothing here waits for a device, and results are written elsewhere."""
+"""The WebSocket of one device: one method per frame. It never waits for a device; results are
+written elsewhere.
+"""
 
 import asyncio
 import logging
@@ -32,8 +34,9 @@ def nothing(*_: Any) -> None:
 
 
 class DeviceConsumer(AsyncWebsocketConsumer):
-    """`on_settled(run_id)` wakes a run that waits for a call, `on_online(device_id)` starts what waited for the device,
-    `on_request(device_id, frame)` starts a run for it and returns its id; config/asgi.py passes them in.
+    """Callbacks passed in by config/asgi.py: `on_settled(run_id)` wakes a run that waits for a
+    call, `on_online(device_id)` starts what waited for the device, `on_request(device_id, frame)`
+    starts a run for it and returns the run's id.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     # -- coming and going -----------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Channels' own loop makes two tasks and hops to a thread for each frame; nothing here needs that."""
+        """Channels' own loop creates two tasks and a thread switch per frame, which are not needed
+        here.
+        """
         self.scope, self.base_send = scope, send
         await receive()  # websocket.connect
         coming, next_message = asyncio.ensure_future(self.connect()), asyncio.ensure_future(receive())
@@ -73,11 +78,13 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             while (message := await next_message)["type"] != "websocket.disconnect":
                 await self.receive(message.get("text"))
                 next_message = receive()
-        finally:  # also when a statement broke: else its device would be online, and listened for, without a socket
+        finally:  # also after a database error: otherwise the device would stay online without a socket
             await self.disconnect(0)
 
     async def give_up(self, coming: asyncio.Task) -> None:
-        """The device has hung up before it was let in: where many wait, only those that still do are worth the work."""
+        """The device disconnected before it was admitted: only devices that still wait are worth
+        the work.
+        """
         coming.cancel()
         await asyncio.wait([coming])
 
@@ -85,7 +92,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         """The credential is checked before the handshake is accepted; a wrong one gets HTTP 403."""
         admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
         if not isinstance(admission, Admission):
-            if admission is not None:  # a task: who was turned away is not waited for
+            if admission is not None:  # a task, so that a device that disconnected is not waited for
                 self.start(in_thread(presence.tell_revoked, admission.device))
             await self.close()
             return
@@ -104,7 +111,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         await in_batch(presence.leave, self.device.pk, self.socket)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """One frame; a binary one is a bad one."""
+        """One frame; a binary frame counts as a bad one."""
         self.heard()
         try:
             frame = protocol.parse(text_data, protocol.FROM_DEVICE)
@@ -112,7 +119,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.refuse(error.code, str(error))
             return
         if not self.has_greeted and not isinstance(frame, protocol.DeviceHello):
-            await self.refuse("hello_first", "the first frame is device_hello")
+            await self.refuse("hello_first", "the first frame must be device_hello")
             return
         await getattr(self, f"on_{frame.type}")(frame)
 
@@ -127,7 +134,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.close(protocol.TOO_MANY_BAD_FRAMES, "ten bad frames")
 
     async def send(self, text_data: str | None = None, bytes_data: bytes | None = None, close: bool = False) -> None:
-        """Channels' own passes a frame through two more coroutines."""
+        """Channels' own method passes a frame through two more coroutines."""
         await self.base_send({"type": "websocket.send", "text": text_data})
 
     async def send_frame(self, frame: Any) -> None:
@@ -138,7 +145,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     async def on_device_hello(self, hello: protocol.DeviceHello) -> None:
         assert self.device is not None
         if hello.protocol != protocol.VERSION:
-            await self.refuse("unsupported_protocol", f"this server speaks protocol {protocol.VERSION}")
+            await self.refuse("unsupported_protocol", f"this server speaks protocol version {protocol.VERSION}")
             return
         if hello.device_id and hello.device_id != str(self.device.pk):
             await self.refuse("wrong_device", "this credential belongs to another device")
@@ -158,7 +165,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.start(in_thread(self.on_online, self.device.pk))
 
     async def catch_up(self, arrival: presence.Arrival) -> None:
-        """What waited for this device, and what was nudged while the hello was read."""
+        """Calls that waited for this device, and those that arrived while the hello was processed."""
         handed_over = {id for id, _ in arrival.frames}
         early = [text for id, text in self.early.items() if id not in handed_over]
         self.has_greeted, self.early = True, {}
@@ -187,10 +194,12 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         self.start(self.answer_request(frame))
 
     async def answer_request(self, frame: protocol.RunRequest) -> None:
-        """Its own task: starting a run takes a few statements, and other frames go on meanwhile."""
+        """Runs in its own task: starting a run takes a few statements, during which other frames
+        continue.
+        """
         assert self.device is not None
         if self.on_request is None:
-            await self.send_frame(protocol.Error("unsupported", "this server starts no runs for devices"))
+            await self.send_frame(protocol.Error("unsupported", "this server does not start runs for devices"))
             return
         try:
             run_id = await in_thread(self.on_request, self.device.pk, frame)
@@ -198,7 +207,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.send_frame(protocol.Error(error.code, str(error), frame.request_id))
             return
         except DatabaseError as error:
-            log.error("A run that device %s asked for was not started: %s", self.device, error)
+            log.error("A run requested by device %s was not started: %s", self.device, error)
             await self.send_frame(protocol.Error("database_unavailable", "ask again", frame.request_id))
             return
         await self.send_frame(protocol.RunAccepted(str(run_id), frame.request_id))
@@ -216,7 +225,9 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     # -- messages from workers and other server processes ---------------------------------------------------------
 
     def hear(self, data: bytes | None) -> None:
-        """Each message in a task of its own: the next must not wait for it. The sweeper finds what was missed."""
+        """Each message gets its own task, so the next does not wait for it. The sweeper finds lost
+        messages.
+        """
         if data:
             message = orjson.loads(data)
             self.start(getattr(self, message["type"])(message))
@@ -232,7 +243,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             await self.send(text_data=event["text"])
 
     async def device_replaced(self, event: dict[str, Any]) -> None:
-        """The row decides: the message of an older socket may come after we have taken over from it."""
+        """The row decides: the message may have been sent before this socket took over."""
         assert self.device is not None
         if event["socket"] == self.socket or not self.has_greeted:
             return
@@ -252,6 +263,6 @@ PONG = protocol.encode(protocol.Pong())
 
 
 def bearer(scope: dict[str, Any]) -> str:
-    """The credential of the handshake's Authorization header; nothing in the query string is looked at."""
+    """The credential from the handshake's Authorization header; the query string is ignored."""
     words = dict(scope.get("headers", [])).get(b"authorization", b"").decode("latin-1").split()
     return words[1] if len(words) == 2 and words[0].lower() == "bearer" else ""

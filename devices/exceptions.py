@@ -2,7 +2,7 @@ from agents.tools import ToolFailed
 
 
 class DeviceFailed(ToolFailed):
-    """No device can do this now."""
+    """No device can carry out the call now."""
 
     code = "device_failed"
 

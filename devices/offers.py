@@ -1,4 +1,6 @@
-"""A person's yes or no to a tool that a device offers. A yes makes a catalogue row, pinned to this definition."""
+"""The owner's decision about a tool that a device offers. An approval creates a catalogue row
+pinned to the definition.
+"""
 
 import re
 from typing import Any
@@ -17,21 +19,23 @@ Status = OfferedTool.Status
 
 @transaction.atomic
 def approve(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
-    """Let agents that are granted it use this tool. Approving a changed definition moves the tool on to it.
+    """Let agents with a grant use this tool. Approving a changed definition updates the tool.
 
-    Raises Conflict where the name is taken by something else.
+    Raises Conflict if the name is taken by something else.
     """
     name = tool_name(offer.name)
     tool = Tool.objects.filter(owner_id=offer.device.owner_id, name=name).first()
     if name in TOOLS or (tool is not None and "offer" not in tool.source):
         raise Conflict(
-            f"There is a tool “{name}” already.", code="name_taken", hint="Rename the tool on the device, or the other."
+            f"There is already a tool “{name}”.",
+            code="name_taken",
+            hint="Rename the tool on the device, or the other tool.",
         )
     tool = tool or Tool(owner_id=offer.device.owner_id, name=name, untrusted=True)
     tool.kind = Tool.Kind.DEVICE
     tool.description = offer.description
     tool.input_schema = offer.input_schema
-    tool.effect = Tool.Effect.DESTRUCTIVE  # nobody has said otherwise
+    tool.effect = Tool.Effect.DESTRUCTIVE  # unless a user has chosen otherwise
     tool.source = {"device": offer.name, "offer": offer.hash}
     tool.freeze_hash()
     tool.save()
@@ -43,7 +47,9 @@ def approve(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
 
 @transaction.atomic
 def reject(offer: OfferedTool, *, by: Any, source: str = "") -> None:
-    """Refuse it, also after it was approved: the tool stays in the catalogue and answers that it is not approved."""
+    """Refuse it, even after it was approved: the tool stays in the catalogue and answers that it is
+    not approved.
+    """
     decide(offer, Status.REJECTED, by, offer.tool)
     AuditEvent.record("offer.rejected", offer.device, actor=by, source=source, tool=offer.name, hash=offer.hash)
 
@@ -54,8 +60,8 @@ def decide(offer: OfferedTool, status: str, by: Any, tool: Tool | None) -> None:
 
 
 def tool_name(offered: str) -> str:
-    """A slug for what the device calls its tool. Raises Invalid where nothing is left of it."""
+    """A slug for the tool's name on the device. Raises Invalid if nothing is left of it."""
     name = re.sub(r"[^a-z0-9_-]+", "-", offered.lower()).strip("-_")[:64].strip("-_")
     if not name:
-        raise Invalid(f"“{offered}” cannot be made into a tool's name.", code="bad_name")
+        raise Invalid(f"“{offered}” cannot be turned into a tool name.", code="bad_name")
     return name

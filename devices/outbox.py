@@ -1,7 +1,7 @@
-"""New calls on their way: the row first, then the nudge, for many threads in one transaction and one flush.
+"""Sends new calls: the row first, then the notification, for many threads in one transaction.
 
-Whichever thread comes first writes for all that came meanwhile. A lone call pays no hop to another thread; many calls
-at once do not wait in line for the database's one writer.
+The first thread writes for all that arrived in the meantime. A single call needs no other thread;
+many calls at once do not queue for the database's single writer.
 """
 
 import threading
@@ -23,7 +23,7 @@ MAX_BATCH = 64
 
 @dataclass(slots=True)
 class Letter:
-    """One call and its frame. `is_new`: False when its row was there already, None while nobody has looked."""
+    """One call and its frame. `is_new`: False if its row existed already, None while unchecked."""
 
     call: NewCall
     text: str
@@ -37,9 +37,11 @@ class Outbox:
         self.pending: deque[Letter] = deque()
 
     def post(self, call: NewCall, text: str) -> bool:
-        """Write the row and nudge its device. False when this call was made before. Raises DatabaseError."""
+        """Write the row and notify its device. False if this call was made before. Raises
+        DatabaseError.
+        """
         letter = Letter(call, text)
-        if connection.in_atomic_block:  # of other people's calls nothing belongs into this transaction
+        if connection.in_atomic_block:  # other users' calls must not be part of this transaction
             deliver([letter])
         else:
             self.pending.append(letter)
@@ -79,7 +81,7 @@ def write(letters: list[Letter]) -> None:
 
 
 def write_singly(letters: list[Letter]) -> None:
-    """One of them is there already; the others must not suffer for it."""
+    """One of them exists already; the others must not fail because of it."""
     for letter in letters:
         try:
             statements.insert([letter.call])
@@ -92,7 +94,9 @@ def write_singly(letters: list[Letter]) -> None:
 
 
 def send(letters: Iterable[Letter]) -> None:
-    """When the broker is down nothing was sent: the server that holds the socket finds the rows at its next sweep."""
+    """If the broker is down nothing is sent: the server with the socket finds the rows in its next
+    sweep.
+    """
     nudges: list[tuple[bytes, broadcast.Message]] = [
         (channel_of(letter.call.device_id), {"type": "device_call", "id": str(letter.call.id), "text": letter.text})
         for letter in letters

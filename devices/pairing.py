@@ -1,4 +1,4 @@
-"""A signed-in person's code becomes a device with a credential of its own."""
+"""Turns a code of a signed-in user into a device with its own credential."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from agents.exceptions import Forbidden
 from agents.models import AuditEvent
 from devices.models import Device, Pairing
 
-MAX_DEVICES = 100  # a person
+MAX_DEVICES = 100  # per user
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Paired:
 
 
 def account_of(code: str) -> Any:
-    """Whose code this is, so that the client can ask before it pairs. Raises Forbidden."""
+    """The account of this code, so that the client can ask before it pairs. Raises Forbidden."""
     return find(code).owner
 
 
 def pair(code: str, *, name: str, platform: str, source: str = "") -> Paired:
-    """Use the code up. Raises Forbidden for a wrong, used or expired one."""
-    pairing = find(code)  # outside of the transaction below: a wrong try stays counted
+    """Use the code. Raises Forbidden for a wrong, used or expired one."""
+    pairing = find(code)  # outside the transaction below: a wrong try must be counted
     with transaction.atomic():
         return make_device(pairing, name, platform, source)
 
@@ -35,7 +35,7 @@ def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Pair
     if not pairing.use():
         raise refused()
     if Device.objects.live().filter(owner=pairing.owner).count() >= MAX_DEVICES:
-        raise Forbidden(f"This account has {MAX_DEVICES} devices already.", code="too_many_devices")
+        raise Forbidden(f"This account already has {MAX_DEVICES} devices.", code="too_many_devices")
     device = Device.objects.create(owner=pairing.owner, name=name, platform=platform)
     _, credential = device.issue_credential()
     AuditEvent.record("device.paired", device, actor=pairing.owner, source=source, platform=platform)
@@ -53,5 +53,5 @@ def refused() -> Forbidden:
     return Forbidden(
         "This pairing code is wrong, used or expired.",
         code="bad_code",
-        hint="Ask for a new one: it lives for ten minutes and five tries.",
+        hint="Ask for a new one: a code is valid for ten minutes and five tries.",
     )

@@ -1,4 +1,4 @@
-"""A device comes and goes: what its hello changes, and what its silence does."""
+"""Devices connect and disconnect: what a hello and silence change."""
 
 import logging
 from dataclasses import dataclass, field
@@ -18,12 +18,14 @@ from devices.nudges import nudge
 from plumbing.prepared import Select
 
 log = logging.getLogger(__name__)
-MAX_WAITING = 1000  # calls handed over at one hello; the sweep brings the rest
+MAX_WAITING = 1000  # calls sent after one hello; the sweep sends the rest
 
 
 @dataclass(slots=True)
 class Arrival:
-    """What a hello led to: results the server wants, frames to send. Late: the device has connected anew since."""
+    """The result of a hello: results to request, frames to send. `late`: the device has connected
+    again since.
+    """
 
     is_late: bool = False
     resend: list[str] = field(default_factory=list)
@@ -32,9 +34,11 @@ class Arrival:
 
 @transaction.atomic
 def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datetime | None = None) -> Arrival | None:
-    """Make this socket the device's only one and compare its journal with our open rows. None: revoked meanwhile.
+    """Make this the device's only socket and compare its journal with our open rows. None if it was
+    revoked.
 
-    A server that was held up may read a hello whose device has long been let in elsewhere: that changes nothing.
+    A delayed server may process the hello of a device that has connected elsewhere since: that
+    changes nothing.
     """
     now = now or timezone.now()
     device = Device.objects.select_for_update().filter(pk=device_id, revoked_at=None).first()
@@ -79,7 +83,9 @@ def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetim
 
 
 def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
-    """A definition is known by its hash, which we compute: a changed one is a new row, and asks again."""
+    """A definition is identified by the hash that we compute: a changed one is a new row that needs
+    approval.
+    """
     usable = {offer.true_hash(): offer for offer in offers if is_usable(offer)}
     rows = OfferedTool.objects.filter(device=device)
     known = dict(rows.order_by().values_list("hash", "is_offered"))
@@ -109,7 +115,7 @@ def is_usable(offer: protocol.Offer) -> bool:
 def settle_open(
     device: Device, hello: protocol.DeviceHello, has_forgotten: bool, arrival: Arrival, now: datetime
 ) -> None:
-    """Each call the device was sent: its result is wanted, it still runs, or it never arrived."""
+    """For each call sent to the device: request its result, leave it running, or send it again."""
     listed = {item.id: item.state for item in hello.unfinished if id_of(item.id)}
     sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
     for row in DeviceCall.objects.filter(device=device).filter(sent):
@@ -133,7 +139,7 @@ def settle_open(
 
 
 def late_ones(device: Device, listed: dict[str, str]) -> list[str]:
-    """Calls that ended without an answer here, whose results the device has: they are stored as late."""
+    """Calls that ended without an answer here and whose results the device has: stored as late."""
     finished = [id for id, state in listed.items() if state != "running"]
     if not finished:
         return []
@@ -148,7 +154,7 @@ def tell_to_stop(row: DeviceCall, arrival: Arrival) -> None:
 
 
 def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
-    """Calls that were never sent: this device's own, and its owner's that any device may serve."""
+    """Calls that were never sent: this device's own, and its owner's that any device may run."""
     anyone = Q(device=None, owner_id=device.owner_id)
     waiting = DeviceCall.objects.open().filter(Q(device=device) | anyone, state=State.QUEUED, deadline__gt=now)
     approved = set(
@@ -162,7 +168,9 @@ def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
 
 @transaction.atomic
 def leave(device_id: UUID, socket: str) -> bool:
-    """This socket closed. What it was sent and did not answer is unknown until the device says more."""
+    """This socket closed. Calls that were sent and not answered are unknown until the device
+    reports.
+    """
     if not Device.objects.filter(pk=device_id, socket=socket).update(socket="", last_seen=timezone.now()):
         return False  # a newer socket has taken over
     doubt([device_id])
@@ -182,11 +190,11 @@ VANISHED = Select(
 
 
 def sweep(now: datetime | None = None) -> int:
-    """Devices whose server died with their socket: offline, their calls in doubt."""
+    """Devices whose server died with their socket: set offline, their calls unknown."""
     silent_since = (now or timezone.now()) - silence_allowed()
     if not (gone := [pk for (pk,) in VANISHED.all(silent_since=silent_since)]):
         return 0
-    with transaction.atomic():  # what has been heard of meanwhile is back
+    with transaction.atomic():  # devices heard from in the meantime are back
         silent = Device.objects.vanished(silent_since).select_for_update().filter(pk__in=gone)
         gone = list(silent.values_list("pk", flat=True))
         Device.objects.filter(pk__in=gone).update(socket="")
@@ -195,7 +203,7 @@ def sweep(now: datetime | None = None) -> int:
 
 
 def is_online(owner_id: Any, device_id: Any = None) -> bool:
-    """Whether this device, or any of this person's where none is named, is connected now."""
+    """Whether this device (or any device of the user, if none is named) is connected now."""
     online = Device.objects.online(timezone.now()).filter(owner_id=owner_id)
     return (online.filter(pk=device_id) if device_id else online).exists()
 
@@ -214,7 +222,7 @@ def tell_revoked(device: Device) -> None:
 
 
 def id_of(text: str) -> UUID | None:
-    """A call's id as a device gave it; None for what cannot be one."""
+    """A call id as sent by a device; None if it is invalid."""
     try:
         return UUID(text)
     except ValueError:

@@ -1,7 +1,9 @@
-"""The wire between a server and a device, version 1. Plain Python, shared by both; docs/protocol.md tells it in prose.
+"""The protocol between server and device, version 1. Plain Python, shared by both; documented in
+docs/protocol.md.
 
-A frame is one JSON object with a `type`, at most 1 MiB of UTF-8 text. Each type is one dataclass below. Fields that a
-reader does not know are ignored, so that either side may grow; a known field of the wrong shape makes a `BadFrame`.
+A frame is one JSON object with a `type`, at most 1 MiB of UTF-8 text. Each type is one dataclass
+below. Unknown fields are ignored, so that either side can be extended; a known field of the wrong
+type raises `BadFrame`.
 """
 
 from collections.abc import Mapping
@@ -39,20 +41,20 @@ HEARTBEAT_S = 15.0
 MISSED_BEATS = 2
 PATH = "/ws/devices/"
 
-# Close codes of the socket; a handshake that is refused answers HTTP 403 instead.
+# Close codes of the socket; a refused handshake gets HTTP 403 instead.
 REPLACED, REVOKED, TOO_MANY_BAD_FRAMES, SILENT, TOO_LARGE = 4409, 4403, 4400, 4408, 1009
 
-# Error codes that mean something to the server when a tool_result carries them.
+# Error codes in a tool_result that the server handles specially.
 CANCELLED = "cancelled"  # the tool was stopped; answers a tool_cancel
-OUTCOME_UNKNOWN = "outcome_unknown"  # the device died while it ran, and cannot tell whether it was done
-DENIED = "denied"  # the person at the device said no
+OUTCOME_UNKNOWN = "outcome_unknown"  # the client died while it ran, and the outcome is unknown
+DENIED = "denied"  # the user of the device refused it
 DEADLINE = "deadline"  # the device stopped waiting for the tool
 
 UNFINISHED_STATES = frozenset({"running", "done", "failed"})
 
 
 def tool_hash(name: str, description: str, input_schema: JSON) -> str:
-    """What an approval is pinned to: sha256 of the canonical JSON of these three."""
+    """The hash that an approval is pinned to: sha256 of the canonical JSON of these three."""
     return sha256_of({"name": name, "description": description, "input_schema": input_schema})
 
 
@@ -66,7 +68,7 @@ class ToolName:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool of the device's own, which its owner must approve before an agent may use it."""
+    """A tool offered by the device, which its owner must approve before an agent may use it."""
 
     name: str
     description: str
@@ -74,13 +76,13 @@ class Offer:
     hash: str = ""
 
     def true_hash(self) -> str:
-        """Computed from the definition: what the other side claims does not count."""
+        """Computed from the definition: a hash sent by the other side is ignored."""
         return tool_hash(self.name, self.description, self.input_schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A call the device knows of whose result may not have arrived."""
+    """A call that the device knows and whose result may not have arrived."""
 
     id: str
     state: str
@@ -88,7 +90,9 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHello:
-    """First frame of a device. `journal_id` names its journal: a new one means it forgot which calls it executed."""
+    """The first frame of a device. `journal_id` names its journal: a new one means that executed
+    calls were forgotten.
+    """
 
     type: ClassVar[str] = "device_hello"
     protocol: int
@@ -134,7 +138,9 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Start a run of an agent or chain that the device's owner may use. `request_id` comes back in the answer."""
+    """Start a run of an agent or chain that the device's owner may use. `request_id` is returned in
+    the answer.
+    """
 
     type: ClassVar[str] = "run_request"
     agent: str = ""
@@ -146,7 +152,9 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class HelloAck:
-    """Seconds between heartbeats, a fresh credential to keep instead of the old one, results the server lacks."""
+    """Seconds between heartbeats, a new credential to replace the old one, and the results that the
+    server lacks.
+    """
 
     type: ClassVar[str] = "hello_ack"
     heartbeat_s: float
@@ -201,7 +209,9 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Something was refused; the connection stays open. `request_id` is that of a run_request, where it was one."""
+    """Something was refused; the connection stays open. `request_id` is set if it was a
+    run_request.
+    """
 
     type: ClassVar[str] = "error"
     code: str
@@ -219,7 +229,9 @@ FROM_SERVER: dict[str, type] = {
 
 
 def encode(frame: Frame) -> str:
-    """One frame as text. Raises BadFrame (too_large, not_json) for what the other side would refuse."""
+    """One frame as text. Raises BadFrame (too_large, not_json) for what the other side would
+    refuse.
+    """
     kind: Any = type(frame)
     body = {"type": frame.type}
     for name, default in parts(kind):
@@ -227,7 +239,7 @@ def encode(frame: Frame) -> str:
         if value != default or name == "attempt":
             body[name] = plain(value) if isinstance(value, tuple) else value
     if isinstance(frame, ToolResult) and frame.ok:
-        body["result"] = frame.result  # null is a result too
+        body["result"] = frame.result  # null is a valid result
     try:
         text = COMPACT.encode(body)
         size = len(text) if text.isascii() else len(text.encode())
@@ -237,7 +249,7 @@ def encode(frame: Frame) -> str:
         raise BadFrame("not_json", f"the frame is nested deeper than {MAX_DEPTH} levels")
     refuse_lone(body, text)
     if size > MAX_FRAME_BYTES:
-        raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are taken")
+        raise BadFrame("too_large", f"the frame has {size} bytes; at most {MAX_FRAME_BYTES} are allowed")
     return text
 
 

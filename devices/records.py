@@ -1,6 +1,6 @@
-"""The device's task, note, project and timeline tools on the server, for people without a device.
+"""The device's task, note, project and timeline tools on the server, for users without a device.
 
-The very functions of the client run here, over this database instead of the local file.
+The functions of the client run here on this database instead of the local file.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ JSON = Any
 
 
 def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
-    """One call of a records tool for the context's person. Raises ToolFailed."""
+    """One call of a records tool for the user of the context. Raises ToolFailed."""
     if problems := schema.problems(tool.input_schema, call.arguments):
         raise ToolFailed("; ".join(problems), code="invalid_arguments")
     try:
@@ -32,7 +32,9 @@ def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
 
 
 class PersonsRecords:
-    """One person's records, as devices.client.records.Records. A call made again finds what it made the first time."""
+    """One user's records, as devices.client.records.Records. A repeated call finds what it created
+    the first time.
+    """
 
     def __init__(self, owner_id: int, call_id: str, *, is_untrusted: bool = False) -> None:
         self.owner_id = owner_id

@@ -41,14 +41,18 @@ class PairSerializer(StrictSerializer):
     code = Text(max_length=40)
     name = Text(max_length=100, required=False, default="device")
     platform = Text(max_length=100, required=False, allow_blank=True, default="")
-    preview = Flag(required=False, default=False, help_text="Only say whose code it is; the code stays usable.")
+    preview = Flag(
+        required=False, default=False, help_text="Only return the account of the code; the code stays valid."
+    )
 
 
 class PairedSerializer(serializers.Serializer):
     """With `preview`, device and credential are null."""
 
     device = serializers.CharField(allow_null=True)
-    credential = serializers.CharField(allow_null=True, help_text="Shown once: Authorization: Bearer of the socket.")
+    credential = serializers.CharField(
+        allow_null=True, help_text="Shown once. Send it as Authorization: Bearer when connecting the socket."
+    )
     account = serializers.CharField()
     server = serializers.CharField()
 
@@ -69,7 +73,7 @@ class DeviceCallSerializer(serializers.ModelSerializer):
 
 class OfferSerializer(serializers.ModelSerializer):
     tool = serializers.CharField(
-        source="tool.name", read_only=True, allow_null=True, help_text="The catalogue tool it became."
+        source="tool.name", read_only=True, allow_null=True, help_text="The catalogue tool created by the approval."
     )
 
     class Meta:

@@ -1,8 +1,9 @@
-"""What devices say, written down in batches by one thread a server process: a consumer never waits for the database.
+"""Writes the messages of devices to the database in batches, with one thread per server process, so
+that a consumer never waits.
 
-Results that arrive while one transaction commits share the next one. Acks and signs of life wait on the event loop for
-their turn: an ack whose result follows at once is never written. Should the process die first, nothing is lost: the
-device has its results in its journal and reports them at its next hello.
+Results that arrive while one transaction commits share the next one. Acks and signs of life wait on
+the event loop: an ack whose result follows at once is never written. If the process dies first,
+nothing is lost: the device has its results in its journal and reports them at its next hello.
 """
 
 import asyncio
@@ -28,14 +29,14 @@ from devices.statements import OpenCall
 
 log = logging.getLogger(__name__)
 MAX_BATCH = 256
-ACK_S = 0.1  # an ack waits so long for its result, which makes it superfluous
+ACK_S = 0.1  # how long an ack waits for its result, which makes it unnecessary
 SEEN_S = 2.0
 ENDED = (State.DONE, State.FAILED, State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One frame of a device, and when it came."""
+    """One frame of a device, and the time it arrived."""
 
     device_id: UUID
     frame: Any
@@ -46,7 +47,7 @@ Work = Callable[[], None]
 
 
 class Settler:
-    """`put` and `heard` belong to the event loop; everything below `work_for_ever` to the thread."""
+    """`put` and `heard` run on the event loop; everything below `work_for_ever` on the thread."""
 
     def __init__(self) -> None:
         self.tasks: queue.SimpleQueue[Said | Work] = queue.SimpleQueue()
@@ -57,7 +58,9 @@ class Settler:
         self.on_settled: Callable[[UUID], Any] | None = None
 
     def put(self, said: Said) -> None:
-        """A result is written at once; an ack or a progress a little later, unless its result comes first."""
+        """A result is written at once; an ack or a progress report a little later, unless its
+        result comes first.
+        """
         self.heard(said.device_id)
         key = said.device_id, said.frame.id
         if isinstance(said.frame, protocol.ToolResult):
@@ -102,11 +105,11 @@ class Settler:
                 for task in batch:
                     self.tasks.put(task)
                 time.sleep(0.5)
-            except Exception:  # one broken result must not stop all others
+            except Exception:  # one invalid result must not block the others
                 log.exception("A batch of %d results of devices was dropped", len(batch))
 
     def take(self) -> list[Said | Work]:
-        """Everything that was said, waiting for the first."""
+        """Everything in the queue, after waiting for the first item."""
         batch = [self.tasks.get()]
         try:
             while len(batch) < MAX_BATCH:
@@ -133,7 +136,7 @@ class Settler:
         try:
             if self.on_settled is not None:
                 self.on_settled(run_id)
-        except Exception:  # the run's own clock wakes it at the call's deadline
+        except Exception:  # the run's own timer wakes it at the call's deadline
             log.exception("Run %s was not woken", run_id)
 
 
@@ -141,7 +144,9 @@ SETTLER = Settler()
 
 
 def later(seconds: float, flush: Work, due: float) -> float:
-    """See to it that this is flushed; when. (A time and no handle: a timer dies with its loop.)"""
+    """Make sure that this is flushed later. (Returns a time, not a handle: a timer dies with its
+    loop.)
+    """
     loop = asyncio.get_running_loop()
     now = loop.time()
     if now < due:
@@ -152,11 +157,11 @@ def later(seconds: float, flush: Work, due: float) -> float:
 
 @transaction.atomic
 def settle(results: list[Said]) -> list[OpenCall]:
-    """Write each result once; a doubled one, or one for another device's call, changes nothing."""
+    """Write each result once; duplicates and results for another device's call are ignored."""
     ids = {said.frame.id: id for said in results if (id := presence.id_of(said.frame.id))}
     rows = statements.lock(list(ids.values()))
     changed = {}
-    for said in results:  # in the order they came: the first one counts
+    for said in results:  # in the order they arrived: the first one counts
         row = rows.get(ids.get(said.frame.id))
         if row is not None and apply(row, said):
             changed[row.id] = row
@@ -167,9 +172,9 @@ def settle(results: list[Said]) -> list[OpenCall]:
 
 
 def apply(row: OpenCall, said: Said) -> bool:
-    """Put a result into its row. An answer that comes after the deadline is kept as late."""
+    """Store a result in its row. An answer after the deadline is marked late."""
     if row.device_id != said.device_id:
-        log.warning("Device %s answered call %s, which is not its own", said.device_id, row.id)
+        log.warning("Device %s answered call %s, which belongs to another device", said.device_id, row.id)
         return False
     if row.state in ENDED and row.finished_at is not None:
         return False
@@ -188,7 +193,7 @@ def outcome_of(row: OpenCall) -> dict[str, Any]:
 
 @transaction.atomic
 def note_progress(acks: list[Said]) -> None:
-    """Calls that are at work, and what their tools say of it."""
+    """Running calls and the progress of their tools."""
     known = [(id, said) for said in acks if (id := presence.id_of(said.frame.id))]
     for id, said in known:
         mine = DeviceCall.objects.open().filter(pk=id, device_id=said.device_id)

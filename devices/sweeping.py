@@ -1,4 +1,6 @@
-"""One task a server process looks after all its device sockets: silence, lost nudges, revocations nobody told it of."""
+"""One task per server process that checks all its device sockets: silence, lost notifications,
+missed revocations.
+"""
 
 import asyncio
 import logging
@@ -36,7 +38,7 @@ class DeviceSocket(Protocol):
 
 class Sweeper:
     def __init__(self) -> None:
-        self.live: dict[DeviceSocket, None] = {}  # in the order they came
+        self.live: dict[DeviceSocket, None] = {}  # in the order they arrived
         self.task: asyncio.Task | None = None
 
     def add(self, consumer: Any) -> None:
@@ -55,9 +57,9 @@ class Sweeper:
                 await self.close_silent()
                 await self.mend()
             except DatabaseError as error:
-                log.warning("Devices were not looked after: %s", error)
+                log.warning("The sweep over the devices failed: %s", error)
             except Exception:  # the next sweep tries again
-                log.exception("A sweep over the devices broke")
+                log.exception("A sweep over the devices failed")
 
     async def close_silent(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -67,7 +69,7 @@ class Sweeper:
                 self.remove(consumer)
 
     async def mend(self) -> None:
-        """What the layer lost on its way: calls nobody acknowledged, revocations."""
+        """What the channel layer lost: unacknowledged calls, revocations."""
         greeted = {consumer.device.pk: consumer for consumer in self.live if consumer.has_greeted}
         if not greeted:
             return

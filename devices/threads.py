@@ -1,7 +1,8 @@
-"""Where many devices' sockets ask the database at once.
+"""Database work of many device sockets.
 
-`in_batch` is for what only reads and writes rows: all that waits shares one transaction where the database is SQLite,
-which has one writer. Five hundred devices that come back would else take turns in sleeping for it.
+`in_batch` is for work that only reads and writes rows: on SQLite, with its single writer,
+everything that waits shares one transaction. Otherwise five hundred reconnecting devices would
+queue for the writer.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class Job:
     future: asyncio.Future
 
     def run(self) -> Any:
-        """Its value, or the exception it raised."""
+        """The value, or the exception that was raised."""
         try:
             with transaction.atomic():
                 return self.work(*self.arguments)
@@ -36,7 +37,7 @@ class Job:
     def tell(self, outcome: Any) -> None:
         try:
             self.loop.call_soon_threadsafe(conclude, self.future, outcome)
-        except RuntimeError:  # the loop has closed: nobody waits any more
+        except RuntimeError:  # the event loop has closed: nothing waits any more
             pass
 
 
@@ -66,14 +67,14 @@ BATCHES = Batches()
 
 
 async def in_batch(work: Work, *arguments: Any) -> Any:
-    """Without effects beside the rows: these are not there yet when it returns, only when this does."""
+    """For work without effects besides the rows: they are committed when this returns."""
     if connection.vendor == "sqlite":
         return await BATCHES.ask(work, *arguments)
     return await in_thread(work, *arguments)
 
 
 def together(jobs: list[Job]) -> None:
-    """One transaction, a savepoint each: who fails fails alone."""
+    """One transaction with a savepoint for each job: a failing job does not affect the others."""
     try:
         with transaction.atomic():
             outcomes = [job.run() for job in jobs]

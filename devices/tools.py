@@ -1,4 +1,4 @@
-"""This app's side of the tool bargain: choose a device, call it, count what came back."""
+"""This app's toolset: chooses a device, calls it, counts the results."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,16 +17,19 @@ from devices.statements import Place
 
 
 class DeviceToolset:
-    """Executes tools of kind `device`. `source` is {"device": name on the device, "offer"?: approved hash}.
+    """Executes tools of kind `device`. `source` is {"device": name on the device, "offer"?:
+    approved hash}.
 
-    A call made again with its old id finds the old call's row: nothing is repeated, so a crashed worker's calls may
-    simply be asked for again (`is_durable`).
+    Repeating a call with its old id finds the old row: nothing runs twice, so the calls of a
+    crashed worker can simply be repeated (`is_durable`).
     """
 
     is_durable = True
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Raises CallPending, OutcomeUnknown (never for what may be called again) and DeviceFailed."""
+        """Raises CallPending, OutcomeUnknown (never for tools that may be repeated) and
+        DeviceFailed.
+        """
         wanted = Wanted(
             tool.source.get("device", tool.name),
             offer=tool.source.get("offer", ""),
@@ -48,11 +51,11 @@ class DeviceToolset:
         return untrusted(result) if tool.untrusted else marked(wanted, result)
 
 
-AGAIN = "the device did not answer before the deadline; this tool changes nothing twice: it may be called again"
+AGAIN = "the device did not answer before the deadline; this tool can safely be called again"
 
 
 def is_for_the_server(wanted: Wanted, context: ToolContext, devices: list[Place]) -> bool:
-    """Records of a person none of whose devices keeps any."""
+    """Records of a user without a device that keeps records."""
     builtin = TOOLS.get(wanted.tool)
     if wanted.offer or builtin is None or builtin.works_on != "records" or context.device_id:
         return False
@@ -60,9 +63,11 @@ def is_for_the_server(wanted: Wanted, context: ToolContext, devices: list[Place]
 
 
 def place(wanted: Wanted, context: ToolContext, devices: list[Place]) -> tuple[Place | None, bool]:
-    """The device for a call, and whether it is online. None: whichever of the person's devices comes first.
+    """The device for a call, and whether it is online. None: whichever of the user's devices comes
+    first.
 
-    Raises DeviceFailed where none can do it, and DeviceOffline where none is there and the policy is not to wait.
+    Raises DeviceFailed if none offers the tool, and DeviceOffline if none is online and the policy
+    is not to wait.
     """
     able = able_among(devices, wanted, context)
     now = timezone.now()
@@ -95,15 +100,17 @@ def able_among(devices: list[Place], wanted: Wanted, context: ToolContext) -> li
 def wait_for(device: Place | None, wanted: Wanted) -> tuple[Place | None, bool]:
     if wanted.offline == "wait":
         return device, False
-    who = f"“{device.name}” is" if device else "none of the person's devices is"
+    who = f"“{device.name}” is" if device else "none of the user's devices is"
     raise DeviceOffline(f"{who} not connected; start the device client, or let the grant wait for the device")
 
 
 def not_able(wanted: Wanted, context: ToolContext, devices: list[Place]) -> DeviceFailed:
     if context.device_id and str(context.device_id) not in {str(device.pk) for device in devices}:
-        return DeviceFailed("the chosen device is not one of this person's, or was revoked", code="device_unknown")
+        return DeviceFailed(
+            "the chosen device is not one of this user's devices, or was revoked", code="device_unknown"
+        )
     if not devices:
-        return DeviceFailed("this person has paired no device", code="no_device")
+        return DeviceFailed("this user has not paired a device", code="no_device")
     if wanted.offer:
         return DeviceFailed(
             f"no device offers the approved “{wanted.tool}”; its definition may have changed: approve it again",
@@ -113,7 +120,9 @@ def not_able(wanted: Wanted, context: ToolContext, devices: list[Place]) -> Devi
 
 
 def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
-    """What one success adds to the run's counts; a file counts as processed once, however many parts it was read in."""
+    """What one success adds to the run's counts; a file counts once, however many parts it was read
+    in.
+    """
     tool = TOOLS.get(wanted.tool)
     if tool is None or wanted.offer or not tool.counts or not result.ok:
         return result
@@ -124,7 +133,7 @@ def counted(wanted: Wanted, result: ToolResult) -> ToolResult:
 
 
 def marked(wanted: Wanted, result: ToolResult) -> ToolResult:
-    """Records keep the mark of the run that made or changed them."""
+    """Records keep the mark of the run that created or changed them."""
     tool = TOOLS.get(wanted.tool)
     if wanted.offer or tool is None or tool.works_on != "records":
         return result
@@ -155,5 +164,5 @@ def untrusted(result: ToolResult) -> ToolResult:
 
 
 def has_settled(call_id: str) -> bool:
-    """Whether the call a run waits for has been answered meanwhile."""
+    """Whether the call a run waits for has been answered in the meantime."""
     return DeviceCall.objects.filter(pk=call_id, finished_at__isnull=False).exists()

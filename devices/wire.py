@@ -1,4 +1,4 @@
-"""JSON as it comes over the wire: read strictly, written tightly, each value checked for its shape. Plain Python."""
+"""JSON frames: parsed strictly, written compactly, each value checked for its type. Plain Python."""
 
 import hashlib
 import json
@@ -9,13 +9,15 @@ from typing import Any
 
 JSON = Any
 MAX_FRAME_BYTES = 1_048_576
-MAX_DEPTH = 200  # who reads a row later may stand deeper in its own calls, and JSON's readers recurse
-SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])")  # only an escape leads to one of these
+MAX_DEPTH = 200  # readers of a row may run deeper in the stack, and JSON parsers recurse
+SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])")  # only an escape produces one of these
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
 class BadFrame(ValueError):
-    """A frame that is not one of ours; `code` is not_json, not_an_object, unknown_type, invalid_frame or too_large."""
+    """An invalid frame; `code` is not_json, not_an_object, unknown_type, invalid_frame or
+    too_large.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -32,11 +34,11 @@ def sha256_of(value: JSON) -> str:
 
 
 def read_json(text: str | bytes | None) -> dict[str, JSON]:
-    """One JSON object, no longer than a frame may be and without what no database column holds."""
+    """One JSON object within the size limit, and without characters that a database column refuses."""
     if not isinstance(text, str):
-        raise BadFrame("not_json", "frames are text, not binary")
+        raise BadFrame("not_json", "frames must be text, not binary")
     if len(text) > MAX_FRAME_BYTES or (not text.isascii() and len(text.encode(errors="replace")) > MAX_FRAME_BYTES):
-        raise BadFrame("too_large", f"a frame has at most {MAX_FRAME_BYTES} bytes")
+        raise BadFrame("too_large", f"a frame can have at most {MAX_FRAME_BYTES} bytes")
     try:
         body = STRICT.decode(text)
     except RecursionError:
@@ -44,7 +46,7 @@ def read_json(text: str | bytes | None) -> dict[str, JSON]:
     except ValueError as error:
         raise BadFrame("not_json", f"the frame is not JSON: {error}")
     if not isinstance(body, dict):
-        raise BadFrame("not_an_object", "a frame is a JSON object")
+        raise BadFrame("not_an_object", "a frame must be a JSON object")
     if is_too_deep(body, text):
         raise BadFrame("not_json", f"the JSON is nested deeper than {MAX_DEPTH} levels")
     refuse_lone(body, text)
@@ -52,18 +54,20 @@ def read_json(text: str | bytes | None) -> dict[str, JSON]:
 
 
 def refuse_lone(body: JSON, text: str) -> None:
-    """Raises BadFrame where a text of this value, whose JSON that text is, holds what no database column does."""
+    """Raises BadFrame if a text of this value, whose JSON is that text, holds characters that a
+    database refuses.
+    """
     if SUSPECT.search(text) and any(LONE.search(one) for one in texts_in(body)):
-        raise BadFrame("not_json", "a text holds a NUL character or half a surrogate pair")
+        raise BadFrame("not_json", "a text contains a NUL character or a lone surrogate")
 
 
 def mended(text: str) -> str:
-    """A text for people, without what no frame carries."""
+    """A text for display, without characters that frames cannot carry."""
     return LONE.sub("\ufffd", text)
 
 
 def texts_in(value: JSON) -> Iterator[str]:
-    """Every text in a value that is not too deep, keys included."""
+    """Every text in a value of limited depth, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -76,7 +80,7 @@ def texts_in(value: JSON) -> Iterator[str]:
 
 
 def is_too_deep(body: JSON, text: str) -> bool:
-    """Whether this value, whose JSON that text is, nests deeper than a frame may."""
+    """Whether this value, whose JSON is that text, is nested deeper than a frame may be."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     layer = [body]

@@ -1,3 +1,5 @@
-"""The reference client: runs an agent's tool calls on a person's own machine. Plain Python; no part of the server."""
+"""The reference client: runs the tool calls of agents on the user's own machine. Plain Python,
+independent of the server.
+"""
 
 VERSION = "0.1.0"

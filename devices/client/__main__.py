@@ -31,22 +31,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="muster-device", description="Let your agents use tools on this machine.")
-    made.add_argument("--home", help="where it keeps its state; default $MUSTER_DEVICE_HOME or ~/.muster-device")
+    made.add_argument("--home", help="data directory; default $MUSTER_DEVICE_HOME or ~/.muster-device")
     made.add_argument("--version", action="version", version=VERSION)
     commands = made.add_subparsers(required=True, metavar="pair | run | status | review")
-    one = commands.add_parser("pair", help="pair this machine with your account, by a code from the server")
-    one.add_argument("--server", required=True, help="such as https://muster.example.org")
+    one = commands.add_parser("pair", help="pair this machine with your account, using a code from the server")
+    one.add_argument("--server", required=True, help="for example https://muster.example.org")
     one.add_argument("--code", required=True)
-    one.add_argument("--name", default=platform.node()[:100] or "device", help="what the server calls this machine")
-    one.add_argument("--yes", action="store_true", help="do not ask")
+    one.add_argument("--name", default=platform.node()[:100] or "device", help="name of this machine on the server")
+    one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     one.set_defaults(act=pair)
     one = commands.add_parser("run", help="connect and serve tool calls until stopped")
     one.add_argument("--root", action="append", default=[], metavar="[NAME=]DIR", help="share a folder for reading")
-    one.add_argument("--approve", action="append", default=[], metavar="TOOL=allow|ask|deny", help="“default” is any")
+    one.add_argument(
+        "--approve", action="append", default=[], metavar="TOOL=allow|ask|deny", help="“default” means any"
+    )
     one.set_defaults(act=run)
-    one = commands.add_parser("status", help="who this device is, and what was done here for which run")
+    one = commands.add_parser("status", help="show the identity of this device, and its calls by run")
     one.set_defaults(act=status)
-    one = commands.add_parser("review", help="list what agents suggested; approve or reject it")
+    one = commands.add_parser("review", help="list suggestions of agents; approve or reject them")
     one.add_argument("decision", nargs="?", choices=["approve", "reject"])
     one.add_argument("ids", nargs="*", metavar="ID", help="or “all”")
     one.set_defaults(act=review_suggestions)
@@ -72,7 +74,7 @@ def run(home: Home, options: argparse.Namespace) -> int:
     config = with_options(home.config(), options)
     for name, root in config.roots.items():
         if not Path(root).is_dir():
-            raise Fatal(f"the shared folder {name} is not there: {root}")
+            raise Fatal(f"the shared folder {name} does not exist: {root}")
 
     async def serve() -> None:
         client = Client(home, config)
@@ -92,7 +94,7 @@ def with_options(config: Config, options: argparse.Namespace) -> Config:
         roots[name or Path(path).resolve().name] = str(Path(path).expanduser().resolve())
     modes = dict(text.partition("=")[::2] for text in options.approve)
     if wrong := [mode for mode in modes.values() if mode not in MODES]:
-        raise Fatal(f"an approval is allow, ask or deny, not {wrong[0]!r}")
+        raise Fatal(f"an approval must be allow, ask or deny, not {wrong[0]!r}")
     return replace(
         config,
         roots=roots,
@@ -109,7 +111,7 @@ def status(home: Home, options: argparse.Namespace) -> int:
     store = Store(home.database)
     for name, root in home.config().roots.items():
         print(f"shares {name}: {root}")
-    print(f"{len(store.suggestions())} suggestions wait for you (review)")
+    print(f"{len(store.suggestions())} suggestions are waiting for you (review)")
     for one in Journal(store).recent_runs():
         when = datetime.fromtimestamp(one["last"]).isoformat(" ", "seconds")
         print(
@@ -124,11 +126,11 @@ def review_suggestions(home: Home, options: argparse.Namespace) -> int:
         print("\n".join(review.listed(store)) or "No suggestions.")
         return 0
     if not options.ids:
-        raise Fatal("say which: ids from the list, or “all”")
+        raise Fatal("give ids from the list, or “all”")
     count, missing = review.decide(store, options.ids, approve=options.decision == "approve")
     print(f"{count} {'approved' if options.decision == 'approve' else 'rejected'}")
     for id in missing:
-        print(f"no open suggestion {id}", file=sys.stderr)
+        print(f"there is no open suggestion {id}", file=sys.stderr)
     return 1 if missing else 0
 
 

@@ -1,4 +1,4 @@
-"""allow, ask or deny, per tool, by the person at the device. A question dies with its call's deadline."""
+"""allow, ask or deny, per tool, decided at the device. A question expires with its call's deadline."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,17 @@ class Approvals:
         return self.config.approval(call.name, is_offered=is_offered)
 
     async def ask(self, call: ToolCall, seconds: float) -> None:
-        """Returns once the person said yes. Raises ToolRefused for no, and for no answer in time."""
+        """Returns if the user says yes. Raises ToolRefused for no, and for no answer in time."""
         if not can_ask():
-            raise ToolRefused(DENIED, f"“{call.name}” must be approved at the device, and nobody is at its terminal")
+            raise ToolRefused(DENIED, f"“{call.name}” must be approved at the device, but its terminal is not in use")
         try:
             async with asyncio.timeout(seconds), self.turn:
                 answer = await read_line(question_of(call))
         except TimeoutError:
-            say("  (too late: the call's time is up)")
-            raise ToolRefused(DENIED, "nobody approved it at the device in time")
+            say("  (too late: the call has expired)")
+            raise ToolRefused(DENIED, "it was not approved at the device in time")
         if answer.strip().lower() not in ("y", "yes"):
-            raise ToolRefused(DENIED, "the person at the device said no")
+            raise ToolRefused(DENIED, "the user refused it at the device")
 
 
 def can_ask() -> bool:
@@ -57,9 +57,9 @@ def say(text: str) -> None:
 
 
 async def read_line(question: str) -> str:
-    """One line of the terminal without a thread that would outlive the question.
+    """Reads one line from the terminal without a thread that outlives the question.
 
-    What was typed before the question is no answer to it: a late “y” must not allow the next call.
+    Input typed before the question is discarded: a late “y” must not allow the next call.
     """
     fd = sys.stdin.fileno()
     if os.isatty(fd):

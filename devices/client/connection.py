@@ -1,4 +1,4 @@
-"""The socket: connect, say hello, take calls, beat, and come back with jittered back-off when it falls."""
+"""The WebSocket connection: hello, calls, heartbeats, and reconnecting with jittered back-off."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,16 @@ from .workspace import Workspace
 
 log = logging.getLogger("muster.device")
 FIRST_S, LONGEST_S = 0.5, 30.0
-STEADY_S = 10.0  # a connection that lasted so long starts the back-off anew
+STEADY_S = 10.0  # a connection that lasted this long resets the back-off
 GRACE_S = 5.0
-REFUSALS = 3  # one after the other, until the credential is taken for void
+REFUSALS = 3  # consecutive refusals after which the credential counts as revoked
 FINAL = {protocol.REPLACED: "another client has connected as this device", protocol.REVOKED: "this device was revoked"}
 
 
 class Client:
-    """A paired device at work. `run` returns when it was stopped, and raises Fatal when there is no way on."""
+    """A paired device at work. `run` returns when it is stopped, and raises Fatal when it cannot
+    continue.
+    """
 
     def __init__(self, home: Home, config: Config | None = None) -> None:
         self.home = home
@@ -58,9 +60,9 @@ class Client:
 
     async def run(self) -> None:
         self.home.take()
-        self.identity = self.home.identity()  # the client that ran until now may have been given another credential
+        self.identity = self.home.identity()  # the previous client process may have received a newer credential
         if count := self.journal.recover():
-            log.info("%d calls were interrupted when the client stopped last", count)
+            log.info("%d calls were interrupted when the client last stopped", count)
         await self.bridge.start()
         try:
             await self.stay_connected()
@@ -129,7 +131,7 @@ class Client:
         )
 
     async def listen(self, socket: ClientConnection, hello: DeviceHello) -> None:
-        """Take frames until the connection ends; silence for two beats ends it."""
+        """Receive frames until the connection ends; silence for two heartbeats ends it."""
         while True:
             async with asyncio.timeout(self.heartbeat_s * protocol.MISSED_BEATS + 1):
                 text = await socket.recv()
@@ -155,11 +157,11 @@ class Client:
             case protocol.RunAccepted():
                 self.answer_request(frame.request_id, frame.run, None)
             case protocol.Error():
-                log.warning("the server says: %s: %s", frame.code, frame.message)
+                log.warning("the server reports: %s: %s", frame.code, frame.message)
                 self.answer_request(frame.request_id, None, frame)
 
     async def on_hello_ack(self, ack: protocol.HelloAck, hello: DeviceHello) -> None:
-        if ack.credential:  # on the disk first: what is used and then forgotten looks like a copy's
+        if ack.credential:  # to the disk first: a credential that is used and then forgotten looks like a stolen one
             newer = replace(self.identity, credential=ack.credential)
             self.home.keep_identity(newer)
             self.identity = newer
@@ -181,7 +183,7 @@ class Client:
         await socket.close(1001, "the client is being stopped")
 
     async def send(self, frame: Any) -> None:
-        """Deliver it if there is a connection; what cannot be delivered is in the journal."""
+        """Send it if there is a connection; otherwise the journal keeps it."""
         socket = self.socket
         if socket is None:
             return
@@ -191,7 +193,9 @@ class Client:
     # -- runs of one's own ----------------------------------------------------------------------------------------
 
     async def request_run(self, *, agent: str = "", chain: str = "", input: Any = None, agent_id: str = "") -> str:
-        """Ask for a run now; returns its id. Raises Fatal with the server's reason, or where nobody can answer."""
+        """Ask for a run now; returns its id. Raises Fatal with the server's reason, or when there
+        is no connection.
+        """
         if not self.is_greeted:
             raise Fatal("not connected")
         request_id = f"{random.getrandbits(64):016x}"  # noqa: S311
@@ -211,7 +215,7 @@ class Client:
 
 
 PING = protocol.encode(protocol.Ping())
-LOST = protocol.Error("disconnected", "the connection ended before the answer; the run may have been started")
+LOST = protocol.Error("disconnected", "the connection ended before the answer arrived; the run may have been started")
 
 
 def is_refused(error: BaseException) -> bool:
@@ -219,9 +223,11 @@ def is_refused(error: BaseException) -> bool:
 
 
 def check_final(error: BaseException, refusals: int) -> None:
-    """Raises Fatal where trying again cannot help. A single refusal may be a proxy's, whose server just starts."""
+    """Raises Fatal if trying again cannot help. A single refusal may come from a proxy whose server
+    is just starting.
+    """
     if refusals >= REFUSALS:
-        raise Fatal("the server refuses this device's credential: it was revoked, or is wrong. Pair the device again.")
+        raise Fatal("the server refuses this device's credential: it was revoked or is wrong. Pair the device again.")
     received = getattr(error, "rcvd", None)
     if received is not None and received.code in FINAL:
         raise Fatal(FINAL[received.code])

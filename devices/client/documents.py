@@ -1,4 +1,4 @@
-"""Text from what is not plain text: PDF and Word files, and why other binary files are refused."""
+"""Text from PDF and Word files, and the reasons why other binary files are refused."""
 
 import io
 import zipfile
@@ -36,7 +36,7 @@ def pdf_text(file: BinaryIO) -> str:
     try:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):
-            raise ToolRefused("unsupported", "the PDF is locked with a password")
+            raise ToolRefused("unsupported", "the PDF is protected by a password")
         pages, length = [], 0
         for page in reader.pages[:MAX_PAGES]:
             stopping.check()
@@ -68,15 +68,15 @@ def docx_text(file: BinaryIO) -> str:
         return "\n".join(lines)[:MAX_TEXT]
     except ToolRefused:
         raise
-    except Exception as error:  # python-docx lets lxml's, zipfile's and its own errors through
+    except Exception as error:  # python-docx also raises exceptions of lxml and zipfile
         raise ToolRefused("unreadable", f"the Word file is damaged: {type(error).__name__}")
 
 
 def binary_reason(head: bytes) -> str | None:
-    """Why the first bytes of a file are no text; None when they may be."""
+    """Why the first bytes of a file are not text; None if they may be."""
     for magic, name in MAGIC.items():
         if head.startswith(magic):
             return name
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return None  # UTF-16 says so itself
+        return None  # the byte order mark of UTF-16
     return "binary data" if b"\0" in head else None

@@ -1,5 +1,5 @@
 class ToolRefused(Exception):
-    """The tool will not do this; `code` and the message go to whoever asked."""
+    """The tool refuses; `code` and the message are sent to the caller."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -7,8 +7,8 @@ class ToolRefused(Exception):
 
 
 class Stopped(Exception):
-    """The call was cancelled, or its time is up."""
+    """The call was cancelled, or its time limit has passed."""
 
 
 class Fatal(Exception):
-    """The client cannot go on; the message says what to do."""
+    """The client cannot continue; the message says what to do."""

@@ -1,4 +1,6 @@
-"""From a tool_call frame to its tool_result: known? allowed? journal, run, answer. Never twice, never for ever."""
+"""From a tool_call frame to its tool_result: check, journal, run, answer. A call never runs twice
+and always ends.
+"""
 
 import asyncio
 import contextlib
@@ -28,13 +30,15 @@ log = logging.getLogger("muster.device")
 JSON = Any
 Send = Callable[[Any], Awaitable[None]]
 MAX_AT_ONCE = 32
-MAX_ABANDONED = 64  # threads of tools that would not stop
+MAX_ABANDONED = 64  # threads of tools that did not stop
 DEFAULT_S = 30.0
 
 
 @dataclass
 class Running:
-    """A call at work. Whoever claims it first gives its answer: the tool, the clock, or a cancel."""
+    """A running call. Its answer comes from the tool, the time limit or a cancel, whichever is
+    first.
+    """
 
     call: ToolCall
     stop: threading.Event = field(default_factory=threading.Event)
@@ -42,7 +46,7 @@ class Running:
     task: asyncio.Task[None] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_claimed: bool = False
-    is_written: bool = False  # the journal has its answer
+    is_written: bool = False  # its answer is in the journal
 
     def claim(self) -> bool:
         with self.lock:
@@ -51,7 +55,9 @@ class Running:
 
 
 class Executor:
-    """`send` delivers a frame if there is a connection, and else does nothing: the journal keeps the result."""
+    """`send` delivers a frame if there is a connection, otherwise it does nothing: the journal
+    keeps the result.
+    """
 
     def __init__(
         self, store: Store, journal: Journal, workspace: Workspace, approvals: Approvals, bridge: Bridge, send: Send
@@ -67,7 +73,7 @@ class Executor:
         self.abandoned = 0
 
     async def take(self, call: ToolCall) -> None:
-        """Start a call, or answer one that is known from the journal."""
+        """Start a call, or answer a known one from the journal."""
         if call.id in self.running:
             return
         if (entry := self.journal.find(call.id)) is not None and entry.state != "running":
@@ -78,7 +84,7 @@ class Executor:
         running.task = asyncio.create_task(self.work(running))
 
     def cancel(self, id: str, reason: str) -> bool:
-        """Tell a tool to stop; its answer is a result with the code `cancelled`."""
+        """Tell a tool to stop; the answer is a result with the code `cancelled`."""
         running = self.running.get(id)
         if running is None:
             return False
@@ -99,9 +105,9 @@ class Executor:
         try:
             async with self.slots:
                 result = await self.result_of(running, started + seconds_left(call))
-        except Exception as error:  # a fault of ours must not leave the call without an answer
-            log.exception("call %s broke", call.id)
-            result = refused(call.id, "tool_broken", f"the client itself failed: {type(error).__name__}")
+        except Exception as error:  # an error in the client must not leave the call without an answer
+            log.exception("call %s failed", call.id)
+            result = refused(call.id, "tool_broken", f"internal error of the client: {type(error).__name__}")
         finally:
             self.running.pop(call.id, None)
         outcome = "ok" if result.ok else (result.error or {}).get("code")
@@ -123,7 +129,7 @@ class Executor:
             return refused(call.id, refusal.code, str(refusal))
         if running.stop.is_set():
             return refused(call.id, CANCELLED, running.reason)
-        is_repeatable = tool is not None  # reads, and record tools that commit with their journal entry
+        is_repeatable = tool is not None  # reads, and record tools that commit together with their journal entry
         self.journal.begin(call, repeatable=is_repeatable)
         await self.send(ToolAck(call.id))
         result = await (self.run(running, tool, until) if tool else self.run_offered(running, until))
@@ -132,12 +138,12 @@ class Executor:
         return result
 
     async def permit(self, running: Running, *, is_offered: bool, until: float) -> None:
-        """Raises ToolRefused unless the person at the device lets this tool run."""
+        """Raises ToolRefused unless the user of the device allows this tool."""
         mode = self.approvals.mode(running.call, is_offered=is_offered)
         if mode == "deny":
             raise ToolRefused(DENIED, f"“{running.call.name}” is not allowed on this device")
         if mode == "ask":
-            await self.send(ToolProgress(running.call.id, "waits for the person at the device"))
+            await self.send(ToolProgress(running.call.id, "waiting for approval at the device"))
             asking = asyncio.ensure_future(self.approvals.ask(running.call, until - time.monotonic()))
             while not asking.done():
                 await asyncio.wait([asking], timeout=0.2)
@@ -149,7 +155,7 @@ class Executor:
             asking.result()
 
     async def run(self, running: Running, tool: Tool, until: float) -> ToolResult:
-        """In a thread of its own, which is left behind if it does not stop when told to."""
+        """Runs in a thread of its own, which is abandoned if it does not stop when told to."""
         if self.abandoned >= MAX_ABANDONED:
             return refused(running.call.id, "too_busy", "too many tools on this device do not stop; restart the client")
         loop = asyncio.get_running_loop()
@@ -158,14 +164,14 @@ class Executor:
         def work() -> None:
             stopping.watch(running.stop)
             result = self.execute(running, tool)
-            with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the event loop has closed: nothing waits any more
                 loop.call_soon_threadsafe(answer, came, result)
 
         threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
         return await self.wait(running, came, until)
 
     async def wait(self, running: Running, came: "asyncio.Future[ToolResult | None]", until: float) -> ToolResult:
-        """What the tool says; or cancelled, or deadline, when it was stopped first."""
+        """The tool's result, or `cancelled` or `deadline` if it was stopped first."""
         try:
             while not came.done():
                 left = until - time.monotonic()
@@ -191,7 +197,7 @@ class Executor:
         self.abandoned = max(0, self.abandoned - 1)
 
     def execute(self, running: Running, tool: Tool) -> ToolResult | None:
-        """On the tool's thread. None when the call was stopped before the tool had an answer."""
+        """Runs on the tool's thread. None if the call was stopped before the tool had an answer."""
         call = running.call
         try:
             if tool.works_on == "workspace":
@@ -201,7 +207,7 @@ class Executor:
                 records = self.store.marking(bool(call.run_context.get("untrusted")))
                 result = fitting(call.id, tool.function(records, **call.args))
                 if not running.claim():
-                    raise Stopped  # rolls back: we said it was not done
+                    raise Stopped  # rolls back: the call was reported as not carried out
                 self.journal.finish(result)
             running.is_written = True
             return result
@@ -209,7 +215,7 @@ class Executor:
             return None
         except ToolRefused as refusal:
             return refused(call.id, refusal.code, str(refusal)) if running.claim() else None
-        except Exception as error:  # whatever a tool raises is its answer
+        except Exception as error:  # any exception of a tool becomes its answer
             log.exception("tool %s raised", tool.name)
             message = f"{type(error).__name__}: {error}"[:500]
             return refused(call.id, "tool_failed", message) if running.claim() else None
@@ -227,11 +233,11 @@ class Executor:
             return fitting(running.call.id, calling.result())
         except ToolRefused as refusal:
             return refused(running.call.id, refusal.code, str(refusal))
-        except Exception as error:  # the MCP server's fault is the tool's answer
+        except Exception as error:  # an error of the MCP server becomes the tool's answer
             return refused(running.call.id, "tool_failed", f"{type(error).__name__}: {error}"[:500])
 
     async def close(self, grace_s: float) -> None:
-        """Let what is at work finish for a moment, then stop it."""
+        """Give running calls a moment to finish, then stop them."""
         tasks = [running.task for running in self.running.values() if running.task]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -258,7 +264,7 @@ def refused(id: str, code: str, message: str) -> ToolResult:
 
 
 def fitting(id: str, value: JSON) -> ToolResult:
-    """A result that fits into a frame; one that does not is an error that says so."""
+    """A result that fits into a frame; a larger one becomes an error that says so."""
     result = ToolResult(id, True, value)
     try:
         protocol.encode(result)
@@ -268,7 +274,7 @@ def fitting(id: str, value: JSON) -> ToolResult:
 
 
 def seconds_left(call: ToolCall) -> float:
-    """By the server's count where it gives one: this machine's clock may be wrong."""
+    """Uses the server's time limit if given: this machine's clock may be wrong."""
     if call.timeout_s is not None:
         return max(0.0, call.timeout_s)
     try:

@@ -1,7 +1,7 @@
-"""Where a device keeps what it knows: who it is paired with, what it shares, what it did.
+"""The data directory of a device: its identity, its configuration, its records and journal.
 
-device.json (0600) holds the server's address and the credential, config.toml what its person chose, device.sqlite3 the
-records and the journal.
+device.json (0600) holds the server's address and the credential, config.toml the user's choices,
+device.sqlite3 the records and the journal.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ MODES = ("allow", "ask", "deny")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this device is to which server."""
+    """The device's identity at its server."""
 
     server: str
     device: str
@@ -64,7 +64,7 @@ class Home:
         return self.path / "device.sqlite3"
 
     def identity(self) -> Identity:
-        """Raises Fatal where the device is not paired."""
+        """Raises Fatal if the device is not paired."""
         try:
             return Identity(**json.loads((self.path / "device.json").read_text()))
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class Home:
             raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
 
     def keep_identity(self, identity: Identity) -> None:
-        """Replaced in one step and on the disk before it is used: a lost credential means pairing again."""
+        """Replaced atomically and flushed before use: losing the credential means pairing again."""
         values = {name: getattr(identity, name) for name in Identity.__slots__}
         made = self.path / ".device.json"
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -83,7 +83,7 @@ class Home:
         made.replace(self.path / "device.json")
 
     def config(self) -> Config:
-        """Raises Fatal, with the line of the file that is wrong."""
+        """Raises Fatal, naming the invalid line of the file."""
         path = self.path / "config.toml"
         if not path.exists():
             return Config()
@@ -93,12 +93,14 @@ class Home:
             raise Fatal(f"{path}: {error}")
 
     def take(self) -> None:
-        """One client a home: two would share one credential and push each other out. Raises Fatal."""
+        """Only one client per home: two would share a credential and disconnect each other. Raises
+        Fatal.
+        """
         self.lock = (self.path / "lock").open("w")
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Fatal(f"another client already runs with {self.path}")
+            raise Fatal(f"another client is already running with {self.path}")
 
     def is_running(self) -> bool:
         with (self.path / "lock").open("a") as file:
@@ -136,5 +138,5 @@ def table(values: Mapping[str, JSON], name: str) -> dict[str, JSON]:
 
 def mode_of(mode: JSON) -> str:
     if mode not in MODES:
-        raise ValueError(f"an approval is allow, ask or deny, not {mode!r}")
+        raise ValueError(f"an approval must be allow, ask or deny, not {mode!r}")
     return str(mode)

@@ -1,4 +1,4 @@
-"""The journal of calls: written before a tool runs, so that a call sent twice never runs twice."""
+"""The journal of calls: written before a tool runs, so that a repeated call never runs twice."""
 
 import json
 import time
@@ -26,10 +26,11 @@ class Journal:
         self.id = store.meta("journal_id", uuid.uuid4().hex)
 
     def recover(self) -> int:
-        """After a start: calls that were running when the client died.
+        """After a start: settle calls that were running when the client died.
 
-        What only reads or only changes the local records left nothing behind: it is forgotten, and the server sends it
-        again. Of any other nobody knows, and the server is told so. Returns how many there were.
+        A call that only reads, or only changes local records, left nothing behind: it is forgotten,
+        and the server sends it again. The outcome of any other call is unknown, and the server is
+        told so. Returns the number of calls.
         """
         error = json.dumps({"code": OUTCOME_UNKNOWN, "message": "the client stopped while this ran"})
         with self.store.transaction(durable=True) as db:
@@ -51,7 +52,9 @@ class Journal:
         return Entry(row["state"], ToolResult(id, row["state"] == "done", result, error))
 
     def begin(self, call: ToolCall, *, repeatable: bool) -> None:
-        """Note that this call is about to run. A tool whose effect cannot be undone waits for the disk."""
+        """Record that this call is about to run. A tool whose effect cannot be undone waits until
+        the entry is on disk.
+        """
         run, agent = str(call.run_context.get("run", "")), str(call.run_context.get("agent", ""))
         with self.store.transaction(durable=not repeatable) as db:
             db.execute(
@@ -73,7 +76,9 @@ class Journal:
             )
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """What the hello lists: calls at work, and finished ones the server has not confirmed."""
+        """The calls listed in the hello: running ones, and finished ones that the server has not
+        confirmed.
+        """
         with self.store.lock:
             rows = self.store.db.execute(
                 "SELECT id, state FROM calls WHERE confirmed = 0 ORDER BY finished_at IS NULL DESC, finished_at DESC"
@@ -83,7 +88,9 @@ class Journal:
         return tuple(Unfinished(row["id"], row["state"]) for row in rows)
 
     def confirm(self, listed: tuple[Unfinished, ...], wanted: tuple[str, ...]) -> None:
-        """The server has seen the hello: what was finished and is not wanted again need not be listed any more."""
+        """The server has processed the hello: finished calls that it does not ask for need not be
+        listed again.
+        """
         done = [(item.id,) for item in listed if item.state != "running" and item.id not in set(wanted)]
         with self.store.transaction() as db:
             db.executemany("UPDATE calls SET confirmed = 1 WHERE id = ?", done)
@@ -96,7 +103,7 @@ class Journal:
             )
 
     def recent_runs(self, limit: int = 10) -> list[dict[str, JSON]]:
-        """What was done here for which run, newest first."""
+        """What was done here, grouped by run, newest first."""
         query = """SELECT calls.run, max(calls.agent) AS agent, count(*) AS calls, max(calls.started_at) AS last,
                           runs.status, runs.counts, runs.summary
                    FROM calls LEFT JOIN runs ON runs.run = calls.run

@@ -1,4 +1,6 @@
-"""Local MCP servers over stdio. Their tools are offered to the server; its owner approves each definition there."""
+"""Local MCP servers over stdio. Their tools are offered to the server, where the owner approves
+each definition.
+"""
 
 import asyncio
 import logging
@@ -37,7 +39,7 @@ class Bridge:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start every server; returns when each has listed its tools, or after a while."""
+        """Start every server; returns when each has listed its tools, or after a time limit."""
         self.tasks = [asyncio.create_task(self.keep(mounted)) for mounted in self.mounted]
         waits = [asyncio.create_task(mounted.ready.wait()) for mounted in self.mounted]
         if waits:
@@ -46,14 +48,16 @@ class Bridge:
             wait.cancel()
 
     async def keep(self, mounted: Mounted) -> None:
-        """One server, started again when it ends. Its whole life is in this one task, as the library demands."""
+        """One server, restarted when it ends. Its whole life is in one task, as the library
+        requires.
+        """
         while True:
             try:
                 await self.serve(mounted)
             except asyncio.CancelledError:
                 raise
-            except Exception as error:  # a broken server must not take the client with it
-                if is_cancelled():  # the library tells what broke while it closed, in the place of the cancel
+            except Exception as error:  # a failing server must not stop the client
+                if is_cancelled():  # the library raises errors during closing in place of the cancellation
                     return
                 log.warning("MCP server %s: %s", mounted.server.name, error)
             mounted.session = None
@@ -61,11 +65,11 @@ class Bridge:
             await asyncio.sleep(RESTART_S)
 
     async def serve(self, mounted: Mounted) -> None:
-        from mcp import ClientSession, StdioServerParameters  # half a second to import, and only some need it
+        from mcp import ClientSession, StdioServerParameters  # imports take half a second, and few clients need them
         from mcp.client.stdio import stdio_client
 
         server = mounted.server
-        safe: Any = server.env or None  # None: the few variables that the library thinks safe
+        safe: Any = server.env or None  # None: the few variables that the library considers safe
         parameters = StdioServerParameters(command=server.command, args=server.args, env=safe)
         async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
@@ -101,7 +105,7 @@ class Bridge:
 
 
 def is_cancelled() -> bool:
-    """Whether the task that asks has been told to end."""
+    """Whether the current task has been told to end."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -113,7 +117,7 @@ def offer_of(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
 
 
 def fitting(offers: Iterable[Offer]) -> Iterator[Offer]:
-    """What frames take, as much as one hello has room for: a single broken definition must not cost the connection."""
+    """The tools that fit into one hello: a single invalid definition must not break the connection."""
     room = ROOM
     for offer in offers:
         try:
@@ -123,6 +127,6 @@ def fitting(offers: Iterable[Offer]) -> Iterator[Offer]:
             continue
         room -= size
         if room < 0:
-            log.warning("tool %s, and what follows, is not offered: there are too many", offer.name)
+            log.warning("tool %s and the following ones are not offered: there are too many", offer.name)
             return
         yield offer

@@ -1,4 +1,4 @@
-"""Exchange a one-time code for this device's own credential."""
+"""Exchanges a one-time code for a device credential."""
 
 import ipaddress
 import json
@@ -15,12 +15,12 @@ JSON = Any
 
 
 def preview(server: str, code: str) -> dict[str, JSON]:
-    """Whose code it is: {account, server}. The code stays usable. Raises Fatal."""
+    """The account that the code belongs to: {account, server}. The code stays valid. Raises Fatal."""
     return post(server, {"code": code, "preview": True})
 
 
 def pair(home: Home, server: str, code: str, name: str) -> Identity:
-    """Use the code up and keep what it gave. Raises Fatal."""
+    """Use the code and store the credential. Raises Fatal."""
     answer = post(server, {"code": code, "name": name, "platform": platform_name()})
     identity = Identity(checked(server), answer["device"], answer["credential"], answer["account"], name)
     home.keep_identity(identity)
@@ -45,16 +45,18 @@ def reason_of(error: urllib.error.HTTPError) -> str:
         told = json.load(error)["error"]
         return f"{told['message']} {told.get('hint', '')}".strip()
     except (ValueError, KeyError, TypeError):
-        return f"the server answered {error.code}; is this the address of Muster?"
+        return f"the server answered {error.code}; is this the address of a Muster site?"
 
 
 def checked(server: str) -> str:
-    """The server's address without a path. TLS is required unless the server is this machine. Raises Fatal."""
+    """The server's address without a path. TLS is required unless the server is this machine.
+    Raises Fatal.
+    """
     parts = urlsplit(server if "://" in server else f"https://{server}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Fatal(f"{server} is no address such as https://muster.example.org")
+        raise Fatal(f"{server} is not an address such as https://muster.example.org")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise Fatal(f"{server} is not encrypted: use https, a credential must not cross a network in the clear")
+        raise Fatal(f"{server} is not encrypted: use https, so that the credential is not sent in plain text")
     return f"{parts.scheme}://{parts.netloc}"
 
 

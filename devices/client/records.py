@@ -1,7 +1,8 @@
-"""What task, note, project and timeline tools need of the place where records are kept.
+"""The storage interface of the task, note, project and timeline tools.
 
-The device keeps them in a local SQLite file (store.py); the server keeps them for people without a device. The tools
-are the same code over either. A record that an agent makes is a suggestion until its person approves it.
+A device keeps records in a local SQLite file (store.py); the server keeps them for users without a
+device. The same tools run on both. A record created by an agent is a suggestion until the user
+approves it.
 """
 
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 from .exceptions import ToolRefused
 
 JSON = Any
-Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, updated_at, and the kind's own fields
+Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, updated_at, and the fields of its kind
 
 MAX_TEXT = 200_000
 MAX_TITLE = 500
@@ -30,12 +31,12 @@ class Records(Protocol):
         ...
 
     def all(self, kind: str, *, limit: int, **equal: JSON) -> list[Record]:
-        """Newest change first; `equal` narrows by field."""
+        """Newest change first; `equal` filters by field."""
         ...
 
 
 def mark_of(is_untrusted: bool) -> dict[str, JSON]:
-    """A record that is made or changed after strangers' text was read keeps the mark for good."""
+    """A record created or changed after untrusted text was read keeps the mark permanently."""
     return {"untrusted": 1} if is_untrusted else {}
 
 
@@ -46,13 +47,13 @@ def missing(kind: str, id: str) -> ToolRefused:
 def title_of(text: str) -> str:
     title = text.strip()
     if not title or len(title) > MAX_TITLE:
-        raise ToolRefused("invalid_arguments", f"a title has 1 to {MAX_TITLE} characters")
+        raise ToolRefused("invalid_arguments", f"a title must have 1 to {MAX_TITLE} characters")
     return title
 
 
 def text_of(text: str) -> str:
     if len(text) > MAX_TEXT:
-        raise ToolRefused("too_large", f"a text has at most {MAX_TEXT} characters")
+        raise ToolRefused("too_large", f"a text can have at most {MAX_TEXT} characters")
     return text
 
 
@@ -61,14 +62,14 @@ def day_of(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat() if text else ""
     except ValueError:
-        raise ToolRefused("invalid_arguments", f"“{text[:40]}” is no day such as 2026-01-31")
+        raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a date such as 2026-01-31")
 
 
 def given(**values: JSON) -> dict[str, JSON]:
-    """The arguments that were given: None means “leave it as it is”."""
+    """The arguments that were given: None means “no change”."""
     found = {name: value for name, value in values.items() if value is not None}
     if not found:
-        raise ToolRefused("invalid_arguments", "nothing to change was given")
+        raise ToolRefused("invalid_arguments", "no field to change was given")
     return found
 
 

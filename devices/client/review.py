@@ -1,4 +1,4 @@
-"""What agents suggested, for its person to approve or reject."""
+"""Suggestions of agents, for the user to approve or reject."""
 
 from typing import Any
 
@@ -15,7 +15,9 @@ def listed(store: Store) -> list[str]:
 
 
 def decide(store: Store, ids: list[str], *, approve: bool) -> tuple[int, list[str]]:
-    """How many were decided, and which ids are not there. “all” means every open suggestion."""
+    """The number of decided suggestions, and the ids that do not exist. “all” means every open
+    suggestion.
+    """
     wanted = [record["id"] for record in store.suggestions()] if ids == ["all"] else ids
     act = store.approve if approve else store.reject
     missing = [id for id in wanted if not act(id)]

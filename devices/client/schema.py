@@ -1,4 +1,6 @@
-"""A tool's JSON Schema from its code: annotations give the types, the docstring's Args section the descriptions."""
+"""A tool's JSON Schema from its code: types from annotations, descriptions from the docstring's
+Args section.
+"""
 
 import inspect
 import re
@@ -12,7 +14,9 @@ ARGUMENT = re.compile(r"^\s{4,}(\w+): (.+(?:\n\s{8,}.+)*)", re.MULTILINE)
 
 
 def input_schema(function: Callable[..., JSON]) -> dict[str, JSON]:
-    """The schema of a tool's arguments. Its first parameter is the store or workspace it works on, not an argument."""
+    """The schema of a tool's arguments. Its first parameter is the store or workspace, which is not
+    an argument.
+    """
     hints = get_type_hints(function, include_extras=True)
     described = dict(ARGUMENT.findall((inspect.getdoc(function) or "").partition("Args:")[2]))
     properties, required = {}, []
@@ -34,7 +38,7 @@ def description(function: Callable[..., JSON]) -> str:
 
 
 def type_schema(kind: Any) -> dict[str, JSON]:
-    """Raises TypeError for an annotation that has no JSON shape."""
+    """Raises TypeError for an annotation without a JSON type."""
     if kind in SIMPLE:
         return {"type": SIMPLE[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
@@ -49,11 +53,13 @@ def type_schema(kind: Any) -> dict[str, JSON]:
         if "enum" in inner:
             inner["enum"] = [*inner["enum"], None]
         return inner | {"type": [inner["type"], "null"]}
-    raise TypeError(f"no JSON shape for {kind}")
+    raise TypeError(f"no JSON type for {kind}")
 
 
 def problems(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
-    """What in the arguments breaks one of our own tools' schemas (the small part of JSON Schema made above)."""
+    """Problems of the arguments by one of our own tools' schemas (the part of JSON Schema generated
+    above).
+    """
     known = schema["properties"]
     found = [f"“{name}” is missing" for name in schema.get("required", ()) if name not in arguments]
     found += [f"there is no argument “{name}”" for name in arguments if name not in known]

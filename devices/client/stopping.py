@@ -1,4 +1,4 @@
-"""How a running tool learns that nobody waits for it any more: it asks, wherever it loops."""
+"""Lets a running tool check, inside its loops, whether its call has been stopped."""
 
 import threading
 from contextvars import ContextVar

@@ -1,7 +1,8 @@
-"""One local SQLite file: the person's records, and the journal of calls. One transaction can cover both.
+"""One local SQLite file: the user's records and the journal of calls. One transaction can cover
+both.
 
-Because a record and the journal entry of the call that made it commit together, a client that is killed in the middle
-has either done and noted a call, or neither; it may then run it again.
+Because a record and the journal entry of its call commit together, a client that is killed has
+either done and recorded a call, or neither; in the second case it may run the call again.
 """
 
 import json
@@ -18,7 +19,7 @@ from typing import Any
 from .records import Record, mark_of, missing
 
 JSON = Any
-KEEP_S = 14 * 86_400  # finished journal entries are forgotten after this
+KEEP_S = 14 * 86_400  # finished journal entries are deleted after this time
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -36,7 +37,7 @@ CREATE TABLE IF NOT EXISTS runs (
 
 
 class Store:
-    """Safe to use from many threads: one connection, one lock."""
+    """Thread-safe: one connection, one lock."""
 
     def __init__(self, path: Path | str) -> None:
         self.lock = threading.RLock()
@@ -55,7 +56,9 @@ class Store:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
-        """Commits at the end, rolls back on any exception. `durable` waits for the disk: it survives a power cut."""
+        """Commits at the end, rolls back on any exception. `durable` waits for the disk, so it
+        survives a power cut.
+        """
         with self.lock:
             if self.depth:
                 yield self.db
@@ -74,7 +77,7 @@ class Store:
                 self.depth -= 1
 
     def meta(self, name: str, make: str) -> str:
-        """A value kept for good; `make` is what it becomes when there is none."""
+        """A stored value; `make` creates it if it is missing."""
         with self.transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, make))
             return str(db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()[0])
@@ -118,13 +121,13 @@ class Store:
         return [record_of(row) for row in rows]
 
     def marking(self, is_untrusted: bool) -> "Marking | Store":
-        """The same records, for a call that is made after strangers' text was read."""
+        """The same records, for a call made after untrusted text was read."""
         return Marking(self) if is_untrusted else self
 
     # -- what its person decides ---------------------------------------------------------------------------------
 
     def suggestions(self) -> list[Record]:
-        """What agents made and nobody approved yet, oldest first."""
+        """Records created by agents and not yet approved, oldest first."""
         with self.lock:
             rows = self.db.execute(
                 "SELECT * FROM records WHERE isAiSuggested = 1 AND isApproved = 0 ORDER BY created_at, rowid"
@@ -136,13 +139,13 @@ class Store:
             return db.execute("UPDATE records SET isApproved = 1 WHERE id = ?", (id,)).rowcount == 1
 
     def reject(self, id: str) -> bool:
-        """Forget a suggestion; what was approved once stays."""
+        """Delete a suggestion; an approved record stays."""
         with self.transaction() as db:
             return db.execute("DELETE FROM records WHERE id = ? AND isApproved = 0", (id,)).rowcount == 1
 
 
 class Marking:
-    """Records as the store keeps them, each one marked that is made or changed."""
+    """Records in the store; each one created or changed gets the mark."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

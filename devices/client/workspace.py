@@ -1,9 +1,11 @@
-"""The folders a device lets agents read. Nothing outside of them can be reached, whatever a path says.
+"""The folders that a device shares with agents. Nothing outside them can be reached, whatever a
+path says.
 
-A path is walked one component at a time from an open root, each step by `openat` with O_NOFOLLOW. Symbolic links are
-expanded here, not by the kernel, so that a link swapped in between two steps leads nowhere. What is opened is checked
-again by `fstat` and only ever used through its descriptor. Accepted: a hard link to an outside file, which only
-somebody who may write in the root can make, reads like any file.
+A path is walked one component at a time from an open root, each step by `openat` with O_NOFOLLOW.
+Symbolic links are expanded here, not by the kernel, so a link swapped in between two steps leads
+nowhere. The opened file is checked again by `fstat` and only used through its descriptor. Accepted
+risk: a hard link to an outside file, which requires write access to the root, reads like any other
+file.
 """
 
 import os
@@ -37,7 +39,9 @@ class Opened:
 
 
 class Workspace:
-    """Named roots. With one root a path starts in it; with several its first part names the root."""
+    """Named roots. With one root, paths start inside it; with several, the first part names the
+    root.
+    """
 
     def __init__(self, roots: Mapping[str, str | Path]) -> None:
         self.roots = {name: os.path.realpath(path) for name, path in roots.items()}
@@ -51,7 +55,7 @@ class Workspace:
         except FileNotFoundError:
             raise ToolRefused("not_found", f"there is no “{shown(path)}”")
         except PermissionError:
-            raise ToolRefused("unreadable", f"the person's account may not read “{shown(path)}”")
+            raise ToolRefused("unreadable", f"this account may not read “{shown(path)}”")
         except OSError as error:
             raise ToolRefused("unreadable", f"“{shown(path)}” cannot be opened: {error.strerror}")
         try:
@@ -69,26 +73,30 @@ class Workspace:
         if len(self.roots) == 1:
             return next(iter(self.roots.values())), parts
         if not parts or parts[0] not in self.roots:
-            raise ToolRefused("outside", f"a path starts with one of: {', '.join(sorted(self.roots)) or 'no folder'}")
+            raise ToolRefused(
+                "outside", f"a path must start with one of: {', '.join(sorted(self.roots)) or 'no folder'}"
+            )
         return self.roots[parts[0]], parts[1:]
 
 
 def parts_of(path: str) -> list[str]:
-    """Components of a relative path. Raises ToolRefused for what could lead out, or could not be a path."""
+    """Components of a relative path. Raises ToolRefused for a path that is invalid or could lead
+    outside.
+    """
     if "\0" in path or len(path.encode(errors="surrogatepass")) > MAX_PATH:
-        raise ToolRefused("outside", "that is not a path")
+        raise ToolRefused("outside", "that is not a valid path")
     if path.startswith(("/", "~", "\\")) or (len(path) > 1 and path[1] == ":" and path[0].isalpha()):
         raise ToolRefused("outside", "paths are relative to the shared folder, not absolute")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ToolRefused("outside", "“..” is not taken in a path")
+        raise ToolRefused("outside", "“..” is not allowed in a path")
     if len(parts) > MAX_PARTS:
-        raise ToolRefused("outside", f"a path has at most {MAX_PARTS} parts")
+        raise ToolRefused("outside", f"a path can have at most {MAX_PARTS} parts")
     return parts
 
 
 def walk(root: str, parts: list[str]) -> int:
-    """A descriptor of what the parts lead to. Raises ToolRefused and OSError."""
+    """A descriptor of the path's target. Raises ToolRefused and OSError."""
     chain = [os.open(root, DIRECTORY)]
     pending = deque(parts)
     links = 0
@@ -97,7 +105,7 @@ def walk(root: str, parts: list[str]) -> int:
             name = pending.popleft()
             if name in ("", "."):
                 continue
-            if name == "..":  # only a link brings one
+            if name == "..":  # only a link contains one
                 climb(chain)
                 continue
             info = os.stat(name, dir_fd=chain[-1], follow_symlinks=False)
@@ -116,17 +124,17 @@ def walk(root: str, parts: list[str]) -> int:
 
 def climb(chain: list[int]) -> None:
     if len(chain) == 1:
-        raise ToolRefused("outside", "a link in this path leads out of the shared folder")
+        raise ToolRefused("outside", "a link in this path leads outside the shared folder")
     os.close(chain.pop())
 
 
 def follow(root: str, chain: list[int], pending: deque[str], target: str, links: int) -> None:
-    """Put a link's target in the place of its name; an absolute one must lie below the root."""
+    """Replace a link by its target; an absolute target must lie below the root."""
     if links > MAX_LINKS:
-        raise ToolRefused("outside", "the links in this path go round in circles")
+        raise ToolRefused("outside", "the links in this path form a loop")
     if target.startswith("/"):
         if not (target + "/").startswith(root.rstrip("/") + "/"):
-            raise ToolRefused("outside", "a link in this path leads out of the shared folder")
+            raise ToolRefused("outside", "a link in this path leads outside the shared folder")
         while len(chain) > 1:
             os.close(chain.pop())
         target = target[len(root.rstrip("/")) :]
@@ -135,11 +143,11 @@ def follow(root: str, chain: list[int], pending: deque[str], target: str, links:
 
 def open_file(name: str, directory: int, info: os.stat_result, pending: deque[str]) -> int:
     if any(part not in ("", ".") for part in pending):
-        raise ToolRefused("not_found", "a file in the middle of a path is no folder")
+        raise ToolRefused("not_found", "a part of this path is a file, not a folder")
     if not stat.S_ISREG(info.st_mode):
         raise ToolRefused("not_a_file", f"“{shown(name)}” is {kind_of(info.st_mode)}, not a file")
     fd = os.open(name, FILE, dir_fd=directory)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):  # swapped since we looked
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # swapped since the check
         os.close(fd)
         raise ToolRefused("not_a_file", f"“{shown(name)}” is not a file")
     return fd
@@ -158,5 +166,5 @@ def kind_of(mode: int) -> str:
 
 
 def shown(path: str) -> str:
-    """A path as text that any reader takes, for messages."""
+    """A path as text for messages."""
     return sendable(path[:200])

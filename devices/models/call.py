@@ -1,4 +1,4 @@
-"""One tool call sent to a device. The row is the truth; the socket is a nudge."""
+"""One tool call sent to a device. The row is authoritative; the socket only notifies."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from .device import Device, PersonalQuerySet, new_id
 
 class CallQuerySet(PersonalQuerySet):
     def open(self) -> "CallQuerySet":
-        """Without an answer for whoever asked. An `unknown` one is open until its deadline."""
+        """Calls without an answer. An `unknown` one stays open until its deadline."""
         return self.filter(finished_at=None)
 
     def overdue(self, now: Any) -> "CallQuerySet":
@@ -20,14 +20,14 @@ class CallQuerySet(PersonalQuerySet):
 
 class DeviceCall(models.Model):
     class State(models.TextChoices):
-        QUEUED = "queued"  # never sent: safe to send later, or elsewhere
+        QUEUED = "queued"  # never sent: can be sent later or to another device
         SENT = "sent"
         ACKED = "acked"  # in the device's journal
         DONE = "done"
         FAILED = "failed"
-        EXPIRED = "expired"  # never sent before its deadline
+        EXPIRED = "expired"  # not sent before its deadline
         CANCELLED = "cancelled"
-        UNKNOWN = "unknown"  # sent, and the device has not said what became of it
+        UNKNOWN = "unknown"  # sent, but its outcome is not known
 
     HANDED_OVER = (State.SENT, State.ACKED, State.UNKNOWN)
 
@@ -36,9 +36,9 @@ class DeviceCall(models.Model):
     device = models.ForeignKey(Device, on_delete=models.PROTECT, null=True, blank=True, related_name="calls")
     run_id = models.UUIDField(null=True, blank=True, db_index=True)
     root_id = models.UUIDField(null=True, blank=True, db_index=True)
-    tool = models.CharField(max_length=128, help_text="As the device calls it.")
+    tool = models.CharField(max_length=128, help_text="The tool's name on the device.")
     offer = models.CharField(
-        max_length=64, blank=True, help_text="Hash of the approved offer, for a device's own tool."
+        max_length=64, blank=True, help_text="Hash of the approved offer, for a tool that the device offers."
     )
     arguments = models.JSONField(default=dict)
     run_context = models.JSONField(default=dict)
@@ -50,7 +50,7 @@ class DeviceCall(models.Model):
     error = models.JSONField(null=True, blank=True)
     late = models.BooleanField(default=False, help_text="Answered after its deadline.")
     progress = models.JSONField(null=True, blank=True)
-    is_awaited = models.BooleanField(default=False, help_text="Its run has let go of its worker to wait for this.")
+    is_awaited = models.BooleanField(default=False, help_text="Its run released its worker while it waits.")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -86,7 +86,7 @@ class NoticeQuerySet(PersonalQuerySet):
 
 
 class Notice(models.Model):
-    """A frame (run_complete) that a device must get when it is back."""
+    """A frame (run_complete) to deliver when the device reconnects."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="notices")
     text: Any = models.TextField()

@@ -1,4 +1,4 @@
-"""A person's paired machines: how they prove who they are, what they offer, whether they are there."""
+"""A user's paired devices: credentials, offered tools, presence."""
 
 import hashlib
 import hmac
@@ -16,10 +16,10 @@ from uuid_utils.compat import uuid7
 from agents.models import AuditEvent
 from devices.protocol import MISSED_BEATS
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters nobody mistakes for another: 5 bits each
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters that are hard to confuse: 5 bits each
 PAIRING_MINUTES = 10
 PAIRING_TRIES = 5
-UNUSED_KEPT = 4  # credentials of a generation that were issued, and may have reached the device or not
+UNUSED_KEPT = 4  # credentials of a generation that were issued and may not have reached the device
 
 
 def new_id() -> Any:
@@ -31,7 +31,7 @@ def digest_of(secret: str) -> str:
 
 
 class PersonalQuerySet(models.QuerySet):
-    """What belongs to one person alone; no team shares it."""
+    """Rows that belong to one user; they are never shared with a team."""
 
     owner = "owner_id"
 
@@ -44,14 +44,14 @@ class DeviceQuerySet(PersonalQuerySet):
         return self.filter(revoked_at=None)
 
     def has(self, owner: Any, device_id: Any) -> bool:
-        """Is that a device of theirs, and not revoked?"""
+        """Whether this is an unrevoked device of the user."""
         return self.visible_to(owner).live().filter(pk=device_id).exists()
 
     def online(self, now: datetime) -> Self:
         return self.live().exclude(socket="").filter(last_seen__gt=now - silence_allowed())
 
     def vanished(self, silent_since: Any) -> Self:
-        """Said to be connected, but not heard of since then: their server died."""
+        """Marked as connected but silent since then: their server process died."""
         return self.exclude(socket="").filter(last_seen__lte=silent_since)
 
 
@@ -67,7 +67,9 @@ class Device(models.Model):
     client_version = models.CharField(max_length=40, blank=True)
     tools = models.JSONField(default=dict, blank=True, help_text="Catalogue tools it can run: name → hash.")
     journal_id = models.CharField(max_length=64, blank=True, editable=False)
-    socket = models.CharField(max_length=64, blank=True, editable=False, help_text="Its live socket; empty: none.")
+    socket = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="Its open socket; empty if there is none."
+    )
     last_seen = models.DateTimeField(null=True, blank=True, editable=False)
     connected_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -88,7 +90,7 @@ class Device(models.Model):
         return self.last_seen > (now or timezone.now()) - silence_allowed()
 
     def issue_credential(self, generation: int = 1) -> tuple["DeviceCredential", str]:
-        """A new credential and its secret, which is shown once and kept as a hash."""
+        """A new credential and its secret, which is shown once and stored as a hash."""
         prefix, secret = "dc_" + secrets.token_hex(6), secrets.token_urlsafe(32)
         row = DeviceCredential.objects.create(
             device=self, prefix=prefix, digest=digest_of(secret), generation=generation
@@ -96,12 +98,13 @@ class Device(models.Model):
         return row, f"{prefix}.{secret}"
 
     def revoke(self, *, reason: str, actor: Any = None, source: str = "") -> None:
-        """Take all its credentials; the caller closes the socket (`presence.tell_revoked`)."""
+        """Revoke all its credentials; the caller closes the socket (`presence.tell_revoked`)."""
         now = timezone.now()
         with transaction.atomic():
             Device.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
             self.credentials.filter(revoked_at=None).update(revoked_at=now)
-            self.calls.filter(finished_at=None).update(deadline=now)  # nobody will answer: the next tick settles them
+            # they cannot be answered any more: the next tick settles them
+            self.calls.filter(finished_at=None).update(deadline=now)
             AuditEvent.record("device.revoked", self, actor=actor, source=source, reason=reason)
         self.revoked_at = self.revoked_at or now
 
@@ -111,7 +114,9 @@ class CredentialQuerySet(PersonalQuerySet):
 
 
 class DeviceCredential(models.Model):
-    """One of a generation. It is replaced at each connection; the old one lives until a new one is used."""
+    """One credential of a generation. It is replaced at each connection; the old one is valid until
+    a new one is used.
+    """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="credentials")
     prefix = models.CharField(max_length=20, unique=True, editable=False)
@@ -134,11 +139,12 @@ class DeviceCredential(models.Model):
 
     @classmethod
     def admit(cls, presented: str) -> "Admission | Copied | None":
-        """Let a device in by its credential, which is replaced; None for a wrong one.
+        """Admit a device by its credential, which is replaced; None for a wrong one.
 
-        A successor that was issued stays good until one of its generation is used: an answer may have been lost, and
-        a handshake that its device gave up long ago may be looked at only now. One that is used after another of its
-        generation, or of a later one, has been copied: all are revoked.
+        Issued successors stay valid until one of their generation is used: an answer may have been
+        lost, or a handshake may be processed after its device gave up on it. If another credential
+        of the same or an earlier generation is used afterwards, it was copied, and all credentials
+        are revoked.
         """
         prefix, _, secret = presented.partition(".")
         with transaction.atomic():
@@ -152,16 +158,18 @@ class DeviceCredential(models.Model):
             since = row.since()
             if all(used_at is None for _, _, used_at in since):
                 return row.rotate([pk for pk, generation, _ in since if generation > row.generation])
-        device.revoke(reason="an old credential was used after its successor: somebody has a copy")
+        device.revoke(reason="an old credential was used after its successor: it has been copied")
         return Copied(device)
 
     def since(self) -> list[tuple[int, int, datetime | None]]:
-        """(pk, generation, when it was used) of the others of this generation and of later ones, newest first."""
+        """(pk, generation, time of use) of the other credentials of this and later generations,
+        newest first.
+        """
         others = DeviceCredential.objects.filter(device=self.device_id, generation__gte=self.generation)
         return list(others.exclude(pk=self.pk).order_by("-pk").values_list("pk", "generation", "used_at"))
 
     def rotate(self, unused: list[int]) -> "Admission":
-        """Mark this one used and issue its successor; of those issued before, and never used, the last few stay."""
+        """Mark this one used and issue its successor; the last few unused ones stay valid."""
         now = timezone.now()
         if stale := unused[UNUSED_KEPT:]:
             DeviceCredential.objects.filter(pk__in=stale).delete()
@@ -179,7 +187,9 @@ class DeviceCredential(models.Model):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A device that was let in: the credential it is to use from now on; a later admission has a higher number."""
+    """An admitted device: the credential it must use from now on. A later admission has a higher
+    number.
+    """
 
     device: Device
     credential: str
@@ -188,7 +198,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A device whose credentials were all revoked just now; its open socket is still to be closed."""
+    """A device whose credentials were all just revoked; its open socket must still be closed."""
 
     device: Device
 
@@ -228,7 +238,9 @@ class Pairing(models.Model):
 
     @classmethod
     def find(cls, code: str, now: datetime) -> "Pairing | None":
-        """The live pairing of a code. A wrong one counts against the row it comes near; five kill it."""
+        """The open pairing of a code. A wrong code counts against the row with the same first
+        letters; five tries end it.
+        """
         plain = code.upper().replace("-", "").replace(" ", "")
         with transaction.atomic():
             row = cls.objects.select_for_update(of=("self",)).select_related("owner").filter(locator=plain[:4]).first()
@@ -241,7 +253,7 @@ class Pairing(models.Model):
         return None
 
     def use(self) -> bool:
-        """False when another request was faster."""
+        """False if another request was faster."""
         return bool(Pairing.objects.filter(pk=self.pk, used_at=None).update(used_at=timezone.now()))
 
 
@@ -254,20 +266,20 @@ class OfferedQuerySet(PersonalQuerySet):
 
 
 class OfferedTool(models.Model):
-    """A tool of the device's own. Its owner's approval is pinned to this exact definition."""
+    """A tool offered by the device. The owner's approval is pinned to this exact definition."""
 
     class Status(models.TextChoices):
-        PENDING = "pending", "waits for its owner"
+        PENDING = "pending", "waiting for its owner"
         APPROVED = "approved"
         REJECTED = "rejected"
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="offers")
-    name = models.CharField(max_length=128, help_text="As the device calls it.")
+    name = models.CharField(max_length=128, help_text="The tool's name on the device.")
     description = models.TextField(blank=True)
     input_schema = models.JSONField(default=dict)
     hash = models.CharField(max_length=64)
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.PENDING)
-    is_offered = models.BooleanField(default=True, help_text="It was in the device's last hello.")
+    is_offered = models.BooleanField(default=True, help_text="Included in the device's last hello.")
     tool = models.ForeignKey("agents.Tool", on_delete=models.SET_NULL, null=True, blank=True, related_name="offers")
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

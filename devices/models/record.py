@@ -1,4 +1,4 @@
-"""Tasks, notes, projects and timelines of people without a device."""
+"""Tasks, notes, projects and timelines of users without a device."""
 
 from django.conf import settings
 from django.db import models
@@ -9,7 +9,7 @@ from .device import PersonalQuerySet, new_id
 
 
 class Record(models.Model):
-    """One record as its tools see it; `data` holds the kind's own fields. See devices/client/records.py."""
+    """One record; `data` holds the fields of its kind. See devices/client/records.py."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="records")
@@ -17,7 +17,7 @@ class Record(models.Model):
     data = models.JSONField(default=dict)
     is_ai_suggested = models.BooleanField(default=True)
     is_approved = models.BooleanField(default=False)
-    made_by = models.UUIDField(null=True, blank=True, editable=False, help_text="The tool call that made it.")
+    made_by = models.UUIDField(null=True, blank=True, editable=False, help_text="The tool call that created it.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -1,4 +1,6 @@
-"""Every tool of the client, in one table. A new tool is a function in one of these modules and a line here."""
+"""All tools of the client in one table. A new tool is a function in one of these modules and a line
+here.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +16,9 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One built-in tool. `works_on` is workspace or records; `counts` is what one success adds to the run's counts."""
+    """One built-in tool. `works_on` is workspace or records; `counts` is what one success adds to
+    the run's counts.
+    """
 
     name: str
     function: Callable[..., JSON]

@@ -1,4 +1,4 @@
-"""Look at the shared folders and read files in them. Reads only."""
+"""Lists the shared folders and reads files in them. Never writes."""
 
 import codecs
 import os
@@ -63,7 +63,7 @@ def list_directory(
 
 @dataclass
 class Listing:
-    """Collects entries of one folder, and of those below it, until there are enough."""
+    """Collects entries of a folder, and of the folders below it, up to the limit."""
 
     endings: tuple[str, ...]
     since: float | None
@@ -71,12 +71,12 @@ class Listing:
 
     def __post_init__(self) -> None:
         self.entries: list[dict[str, JSON]] = []
-        self.skipped = 0  # unreadable folders, what was gone when we looked, and names that are no text
+        self.skipped = 0  # unreadable folders, files that disappeared, and names that are not text
         self.scanned = 0
         self.is_full = False
 
     def read(self, fd: int, prefix: str, depth: int) -> None:
-        """Takes over the descriptor."""
+        """Takes ownership of the descriptor."""
         below = []
         try:
             for entry in self.scan(fd):
@@ -118,14 +118,14 @@ class Listing:
             return
         try:
             below = os.open(name, DIRECTORY, dir_fd=fd)
-        except OSError:  # unreadable, gone, or turned into a link since it was listed
+        except OSError:  # unreadable, deleted, or replaced by a link since it was listed
             self.skipped += 1
             return
         self.read(below, path, depth)
 
 
 def info_of(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """None where it is gone since it was listed, or the folder tells names only."""
+    """None if it was deleted since it was listed, or the folder only allows listing names."""
     try:
         return entry.stat(follow_symlinks=False)
     except OSError:
@@ -155,7 +155,7 @@ def read_file_content(
         encoding: such as "utf-8" or "latin-1"; empty to find out
     """
     if offset < 0 or length < 1:
-        raise ToolRefused("invalid_arguments", "offset counts from 0 and length from 1")
+        raise ToolRefused("invalid_arguments", "offset starts at 0 and length at 1")
     length = min(length, MAX_LENGTH)
     with workspace.open(path) as opened:
         if opened.is_directory:
@@ -188,7 +188,7 @@ def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dic
     head = os.pread(opened.fd, HEAD, 0)
     reason = None if encoding else documents.binary_reason(head)
     if reason:
-        raise ToolRefused("binary", f"this is {reason}, not text; it is not read")
+        raise ToolRefused("binary", f"this is {reason}, not text, and cannot be read")
     encoding = encoding or encoding_of(opened, head)
     data = os.pread(opened.fd, length, offset)
     is_last = offset + len(data) >= opened.info.st_size or not data
@@ -216,9 +216,11 @@ def encoding_of(opened: Opened, head: bytes) -> str:
 
 
 def decode(data: bytes, encoding: str, *, is_first: bool, is_last: bool) -> tuple[str, int]:
-    """The text, and how many bytes of the data it is: half a character at the end is left for the next part."""
+    """The text, and its size in bytes: an incomplete character at the end is left for the next
+    part.
+    """
     try:
-        if not codecs.lookup(encoding)._is_text_encoding:  # zlib and its like would unpack without bounds
+        if not codecs.lookup(encoding)._is_text_encoding:  # zlib and similar codecs would decompress without limit
             raise LookupError(encoding)
         decoder = codecs.getincrementaldecoder(encoding)("replace")
     except (LookupError, TypeError, ValueError):
@@ -252,7 +254,7 @@ def described(path: str, info: os.stat_result) -> dict[str, JSON]:
 
 
 def rfc3339(seconds: float) -> str | None:
-    """None for a time beyond the calendar: file systems take more than that."""
+    """None for a time outside the calendar, which file systems allow."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -263,7 +265,7 @@ def time_of(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ToolRefused("invalid_arguments", f"“{text[:40]}” is no time such as 2026-01-31T09:00:00Z")
+        raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a time such as 2026-01-31T09:00:00Z")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
