@@ -114,7 +114,7 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
             found.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for name in function.allowed_imports:
         if name not in sandbox.IMPORTABLE:
-            hint = f"Leave it out; these may be imported: {', '.join(sorted(sandbox.IMPORTABLE))}."
+            hint = f"Leave it out. {sandbox.import_hint(name)}"
             found.append(
                 refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
             )

@@ -16,6 +16,7 @@ from . import selftest
 from .cancellation import Cancellation
 from .forkserver import NoChild, SandboxUnavailable
 from .inside.modules import EXPORTS as IMPORTABLE
+from .inside.modules import hint_for as import_hint
 from .limits import POLICY_VERSION, Limits
 from .orders import BadArguments
 from .outcome import FunctionError, Outcome, Refusal
@@ -23,7 +24,7 @@ from .pool import Pool
 
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome",
-    "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "read", "release",
+    "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "read", "release",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0

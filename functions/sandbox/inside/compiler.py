@@ -13,6 +13,7 @@ from . import modules, policy, unknown
 from .refusals import Refusals
 
 FILENAME = "<function>"
+_BUILT_IN_CODECS = {"utf-8", "utf8", "utf_8", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "strict"}
 MAX_SOURCE_BYTES = 64 * 1024
 
 
@@ -21,11 +22,15 @@ def answer(order: dict[str, Any]) -> bytes:
     source: str = order["source"]
     refusals = Refusals()
     tree = _parse(source, refusals)
+    guards = _main_guards(tree)
+    if guards:
+        source = _without(source, [*guards, *_imports_only_for(guards, tree)])
+        tree = _parse(source, refusals)
     if tree is None:
         return json.dumps({"refusals": refusals.rows}).encode()
     try:
         facts = _facts(tree, order, refusals)
-        _refuse_unknown(tree, source, order, refusals)
+        _refuse_unknown(tree, source, order, refusals, _bound_in(guards))
         if order["safe_mode"]:
             tree = policy.apply(tree, frozenset(order["imports"]), refusals)
         return _finish(tree, facts, refusals)
@@ -36,9 +41,15 @@ def answer(order: dict[str, Any]) -> bytes:
     return json.dumps({"refusals": refusals.rows}).encode()
 
 
-def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusals: Refusals) -> None:
+def _bound_in(nodes: list[ast.stmt]) -> set[str]:
+    """A function that only the guard gives its globals may be there, as long as it is not called."""
+    parts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
+    return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+
+
+def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusals: Refusals, also: set[str]) -> None:
     try:
-        unknown.refuse_unknown(tree, source, safe_mode=order["safe_mode"], refusals=refusals)
+        unknown.refuse_unknown(tree, source, safe_mode=order["safe_mode"], refusals=refusals, also=also)
     except SyntaxError as error:  # the symbol table finds what the parser lets through
         refusals.add_syntax_error(error)
 
@@ -75,6 +86,40 @@ def _parse(source: str, refusals: Refusals) -> ast.Module | None:
     return None
 
 
+def _main_guards(tree: ast.Module | None) -> list[ast.stmt]:
+    """`if __name__ == "__main__":`, which is never true here."""
+    return [node for node in (tree.body if tree else []) if isinstance(node, ast.If) and _is_main_guard(node)]
+
+
+def _imports_only_for(guards: list[ast.stmt], tree: ast.Module | None) -> list[ast.stmt]:
+    """`import doctest` at the top, when nothing but the guard uses it."""
+    rest = [node for node in (tree.body if tree else []) if node not in guards]
+    used, used_here = _names_in(rest), _names_in(guards)
+    found: list[ast.stmt] = []
+    for node in rest:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            found += [node] if bound <= used_here - used else []
+    return found
+
+
+def _names_in(nodes: list[ast.stmt]) -> set[str]:
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _without(source: str, nodes: list[ast.stmt]) -> str:
+    """The source with blank lines in their place."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for node in nodes:
+        for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+            lines[number] = ""
+    return "\n".join(lines)
+
+
+def _is_main_guard(node: ast.If) -> bool:
+    return not node.orelse and ast.unparse(node.test).replace('"', "'") == "__name__ == '__main__'"
+
+
 def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[str, Any]:
     """The entry function's kind and the profile that its imports ask for; wrong expectations become refusals."""
     entry = _entry(tree, order["entry"])
@@ -90,9 +135,23 @@ def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[
     if entry.args.posonlyargs:
         refusals.add(entry, "positional-only", "the arguments are passed by name", "Remove the `/`.")
     _compare(entry, order.get("expect") or {}, is_async, names, refusals)
-    has_async = any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree))
-    profile = modules.EXTENDED if has_async or not order["safe_mode"] else modules.profile_of(_imported(tree))
+    wants_more = any(isinstance(node, ast.AsyncFunctionDef) or _names_codec(node) for node in ast.walk(tree))
+    profile = modules.EXTENDED if wants_more or not order["safe_mode"] else modules.profile_of(_imported(tree))
     return {"is_async": is_async, "takes_ctx": "ctx" in names, "profile": profile}
+
+
+def _names_codec(node: ast.AST) -> bool:
+    """`text.encode("cp1252")`, `raw.decode(charset)`, `str(raw, charset)`: not what the interpreter itself has."""
+    if not isinstance(node, ast.Call):
+        return False
+    keywords = [keyword.value for keyword in node.keywords if keyword.arg == "encoding"]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("encode", "decode"):
+        named = [*node.args[:1], *keywords]
+    elif isinstance(node.func, ast.Name) and node.func.id in ("str", "bytes", "bytearray"):
+        named = [*node.args[1:2], *keywords]
+    else:
+        return False
+    return any(not isinstance(one, ast.Constant) or str(one.value).lower() not in _BUILT_IN_CODECS for one in named)
 
 
 def _entry(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -5,33 +5,42 @@ from __future__ import annotations
 import asyncio
 import codecs
 import datetime
-import encodings.idna  # noqa: F401 - loaded for str.encode("idna")
+import encodings
+import importlib
+import mimetypes
+import pkgutil
 import zoneinfo
 
-from . import patched, wrapped
+from . import wrapped
 from .channel import Channel
 from .loop import JobLoop, finish
 
-_CODECS = """
-    utf-8 utf-16 utf-32 latin-1 ascii cp1252 cp437 iso8859-15 idna punycode unicode-escape raw-unicode-escape rot13 hex
-    base64 utf-8-sig utf-7 koi8-r shift_jis gb18030 big5 euc-jp euc-kr mac-roman utf-16-le utf-16-be
-"""
+_LOADED_LATE = "email.generator email.iterators email.headerregistry xml.dom.expatbuilder"
 zones: dict[str, zoneinfo.ZoneInfo] = {}
 
 
 def warm_up() -> None:
     """Codecs, time zones, and one round of the event loop."""
-    patched.apply_to_dataclasses()
-    for name in _CODECS.split():
-        codecs.lookup(name)
+    for name in _LOADED_LATE.split():
+        importlib.import_module(name)
+    for module in pkgutil.iter_modules(encodings.__path__):
+        _load_codec(module.name)
     for name in sorted(zoneinfo.available_timezones()):
         try:
             zones[name] = zoneinfo.ZoneInfo(name)  # kept, so that ZoneInfo's own cache always finds it
         except (OSError, ValueError):
             continue
+    mimetypes.init([])
     asyncio.run = wrapped.run  # for functions that skip the language layer: a real loop needs descriptors
     datetime.datetime.strptime("2020-01-01", "%Y-%m-%d").strftime("%A")
     finish(JobLoop(Channel()), _turn())
+
+
+def _load_codec(name: str) -> None:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        pass  # aliases is no codec; mbcs and oem are Windows' own
 
 
 async def _turn() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import modules, patched, wrapped
+from . import conversions, modules, patched, wrapped
 
 _facades: dict[str, types.ModuleType] = {}
 
@@ -26,18 +27,20 @@ def preload(profile: str) -> None:
     patched.apply()
     for name in _LOADED_LATE:
         importlib.import_module(name)
+    replaced = wrapped.REPLACED
+    if profile == modules.EXTENDED:
+        from . import wrapped_extended
+
+        patched.apply_to_extended()
+        replaced = replaced | wrapped_extended.REPLACED
     for name in modules.offered(profile):
-        _facades[name] = _copy_of(name)
-    for name, facade in _facades.items():
-        package, _, last = name.rpartition(".")
-        if package and package in _facades:
-            vars(_facades[package])[last] = facade
+        _facades[name] = _copy_of(name, replaced.get(name, {}))
+    conversions.learn()
 
 
-def _copy_of(name: str) -> types.ModuleType:
+def _copy_of(name: str, replaced: Mapping[str, Any]) -> types.ModuleType:
     real = importlib.import_module(name)
     facade = types.ModuleType(name)
-    replaced = wrapped.REPLACED.get(name, {})
     for export in modules.EXPORTS[name]:
         if export in replaced:
             vars(facade)[export] = replaced[export]
@@ -45,7 +48,16 @@ def _copy_of(name: str) -> types.ModuleType:
             vars(facade)[export] = getattr(real, export)
     for hidden in ("__spec__", "__loader__"):
         vars(facade).pop(hidden, None)
+    vars(facade)["__getattr__"] = _explain(name)
     return facade
+
+
+def _explain(module: str) -> Callable[[str], Any]:
+    def explain(name: str) -> Any:
+        hint = "" if name.startswith("__") else f": {modules.hint_for_name(module, name)}"
+        raise AttributeError(f"{module}.{name} is not available in a function{hint}")
+
+    return explain
 
 
 def importer(allowed: frozenset[str]) -> Callable[..., Any]:
@@ -61,30 +73,36 @@ def importer(allowed: frozenset[str]) -> Callable[..., Any]:
     ) -> Any:
         if type(fromlist) is list and name in _ASKED_BY_C_CODE:
             return importlib.import_module(name)
-        if level or not modules.allows(allowed, name) or name not in _facades:
+        within = [f"{name}.{one}" for one in fromlist or () if f"{name}.{one}" in _facades]
+        if level or not (is_offered(name) or (within and len(within) == len(fromlist))):
             raise ImportError(_refusal(name))
-        if name not in mine:
-            mine[name] = _fresh(_facades[name])
-        if fromlist or "." not in name:
-            return mine[name]
-        return _package(name, mine)
+        for inner in within:
+            if is_offered(inner):
+                _bind(inner, mine)
+        return _bind(name, mine) if fromlist else (_bind(name, mine), mine[name.partition(".")[0]])[1]
+
+    def is_offered(name: str) -> bool:
+        return name in _facades and modules.allows(allowed, name)
 
     return import_module
 
 
-def _package(name: str, mine: dict[str, types.ModuleType]) -> types.ModuleType:
-    """What `import collections.abc` binds: the package, with nothing in it but the module asked for."""
+def _bind(name: str, mine: dict[str, types.ModuleType]) -> types.ModuleType:
+    """This job's copy of a module, and the packages around it with nothing in them but what was asked for."""
+    if name not in mine:
+        facade = _facades.get(name)
+        mine[name] = _fresh(facade) if facade else types.ModuleType(name)
     package, _, last = name.rpartition(".")
-    if package not in mine:
-        source = _facades.get(package)
-        mine[package] = _fresh(source) if source else types.ModuleType(package)
-    vars(mine[package])[last] = mine[name]
-    return mine[package]
+    if package:
+        vars(_bind(package, mine))[last] = mine[name]
+    return mine[name]
 
 
 def _fresh(facade: types.ModuleType) -> types.ModuleType:
     copy = types.ModuleType(facade.__name__)
     vars(copy).update(vars(facade))
+    if facade.__name__ == "sys":
+        vars(copy).update(stdout=sys.stdout, stderr=sys.stdout)  # what this job prints
     return copy
 
 

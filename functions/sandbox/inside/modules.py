@@ -1,12 +1,13 @@
 """The modules that functions may import, and the names each one shows. Data only.
 
 A module is offered as a read-only copy holding exactly these names, never as the real thing: real modules leak
-(`json.codecs`, `re.enum.sys`). Left out on purpose: operator.attrgetter and methodcaller, string.Formatter,
-collections.UserString, functools.update_wrapper (`wraps` is our own), random.SystemRandom, and whatever touches files,
-processes, threads or sockets.
+(`json.codecs`, `re.enum.sys`). Some names are stand-ins (wrapped.py, streams.py). Left out on purpose:
+collections.UserString, random.SystemRandom, uuid.uuid1, and whatever touches files, processes, threads or sockets.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 CORE, EXTENDED = "core", "extended"
 
@@ -15,9 +16,9 @@ _CORE = {
         exp exp2 expm1 fabs factorial floor fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan
         isqrt lcm ldexp lgamma log log10 log1p log2 modf nan nextafter perm pi pow prod radians remainder sin
         sinh sqrt tan tanh tau trunc ulp""",
-    "json": "dumps loads JSONDecodeError",
+    "json": "dump dumps load loads JSONDecodeError JSONDecoder JSONEncoder",
     "re": """compile search match fullmatch split findall finditer sub subn escape purge error Pattern Match A
-        ASCII I IGNORECASE M MULTILINE S DOTALL X VERBOSE U UNICODE L LOCALE NOFLAG RegexFlag""",
+        ASCII I IGNORECASE M MULTILINE S DOTALL X VERBOSE U UNICODE L LOCALE NOFLAG DEBUG RegexFlag""",
     "datetime": "date datetime time timedelta timezone tzinfo UTC MINYEAR MAXYEAR",
     "collections": "ChainMap Counter OrderedDict UserDict UserList defaultdict deque namedtuple",
     "collections.abc": """Awaitable AsyncGenerator AsyncIterable AsyncIterator ByteString Callable Collection
@@ -26,25 +27,41 @@ _CORE = {
     "itertools": """accumulate chain combinations combinations_with_replacement compress count cycle dropwhile
         filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest""",
     "functools": """cache cached_property cmp_to_key lru_cache partial partialmethod reduce singledispatch
-        total_ordering wraps""",
+        singledispatchmethod total_ordering update_wrapper wraps""",
     "string": """ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits octdigits printable
-        punctuation whitespace Template""",
+        punctuation whitespace Formatter Template""",
     "random": """betavariate choice choices expovariate gammavariate gauss getrandbits lognormvariate
         normalvariate paretovariate randbytes randint random randrange sample seed shuffle triangular uniform
         vonmisesvariate weibullvariate Random""",
     "time": """asctime ctime gmtime localtime mktime monotonic monotonic_ns perf_counter perf_counter_ns
-        process_time process_time_ns sleep strftime strptime struct_time time time_ns timezone tzname""",
-    "typing": """Annotated Any AnyStr AsyncGenerator AsyncIterable AsyncIterator Awaitable Callable ClassVar
-        Collection Concatenate Coroutine DefaultDict Deque Dict Final FrozenSet Generator Generic Hashable
-        Iterable Iterator List Literal LiteralString Mapping MutableMapping MutableSequence MutableSet
-        NamedTuple Never NewType NoReturn NotRequired Optional OrderedDict ParamSpec Protocol Required
-        Reversible Self Sequence Set Sized SupportsFloat SupportsIndex SupportsInt TYPE_CHECKING Tuple Type
-        TypeAlias TypeGuard TypeVar TypedDict Union Unpack assert_never cast final overload runtime_checkable""",
-    "operator": """abs add and_ concat contains countOf eq floordiv ge getitem gt iadd iand iconcat ifloordiv
+        process_time process_time_ns sleep strftime strptime struct_time thread_time time time_ns timezone
+        tzname altzone daylight""",
+    "typing": """AbstractSet Annotated Any AnyStr AsyncContextManager AsyncGenerator AsyncIterable AsyncIterator
+        Awaitable BinaryIO ByteString Callable ChainMap ClassVar Collection Concatenate Container ContextManager
+        Coroutine Counter DefaultDict Deque Dict Final FrozenSet Generator Generic Hashable IO ItemsView
+        Iterable
+        Iterator KeysView List Literal LiteralString Mapping MappingView Match MutableMapping MutableSequence
+        MutableSet NamedTuple Never NewType NoReturn NotRequired Optional OrderedDict ParamSpec ParamSpecArgs
+        ParamSpecKwargs Pattern Protocol Required Reversible Self Sequence Set Sized SupportsAbs SupportsBytes
+        SupportsComplex SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text TextIO Tuple
+        Type TypeAlias TypeGuard TypeVar TypeVarTuple TypedDict Union Unpack ValuesView assert_never assert_type
+        cast final get_args get_origin get_type_hints is_typeddict no_type_check overload reveal_type
+        runtime_checkable""",
+    "operator": """abs add attrgetter methodcaller and_ concat contains countOf eq floordiv ge getitem gt
+        iadd iand iconcat ifloordiv
         ilshift imatmul imod imul index indexOf inv invert ior ipow irshift is_ is_not isub itemgetter itruediv
-        ixor le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift setitem delitem sub truediv truth xor""",
+        ixor le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift setitem delitem sub truediv truth
+        xor""",
     "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
     "heapq": "heapify heappop heappush heappushpop heapreplace merge nlargest nsmallest",
+    "io": "StringIO BytesIO TextIOWrapper SEEK_SET SEEK_CUR SEEK_END UnsupportedOperation DEFAULT_BUFFER_SIZE",
+    "sys": """argv byteorder exit exc_info float_info get_int_max_str_digits getdefaultencoding
+        getrecursionlimit
+        getsizeof hash_info int_info intern maxsize maxunicode platform set_int_max_str_digits setrecursionlimit
+        stderr stdout version version_info""",
+    "types": """AsyncGeneratorType BuiltinFunctionType BuiltinMethodType CoroutineType DynamicClassAttribute
+        EllipsisType FunctionType GeneratorType GenericAlias LambdaType MappingProxyType MethodType NoneType
+        NotImplementedType SimpleNamespace UnionType""",
     "__future__": "annotations division generators nested_scopes print_function unicode_literals with_statement",
 }
 
@@ -68,36 +85,96 @@ _EXTENDED = {
         b64encode b85decode b85encode decodebytes encodebytes standard_b64decode standard_b64encode
         urlsafe_b64decode urlsafe_b64encode""",
     "binascii": "a2b_base64 a2b_hex b2a_base64 b2a_hex crc32 crc_hqx hexlify unhexlify Error",
-    "zlib": "adler32 crc32 compress decompress error",
+    "zlib": """adler32 compress compressobj crc32 decompress error DEFLATED MAX_WBITS Z_BEST_COMPRESSION
+        Z_BEST_SPEED
+        Z_DEFAULT_COMPRESSION""",
+    "gzip": "BadGzipFile compress decompress",
     "uuid": "UUID NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 uuid3 uuid4 uuid5",
     "textwrap": "TextWrapper dedent fill indent shorten wrap",
     "calendar": """Calendar FRIDAY HTMLCalendar MONDAY SATURDAY SUNDAY THURSDAY TUESDAY TextCalendar WEDNESDAY
         calendar day_abbr day_name firstweekday isleap leapdays month month_abbr month_name monthcalendar
         monthrange timegm weekday IllegalMonthError IllegalWeekdayError""",
-    "dataclasses": "FrozenInstanceError KW_ONLY MISSING asdict astuple dataclass field fields is_dataclass replace",
-    "enum": "Enum Flag IntEnum IntFlag StrEnum auto member nonmember unique verify CONTINUOUS NAMED_FLAGS UNIQUE",
+    "dataclasses": """Field FrozenInstanceError InitVar KW_ONLY MISSING asdict astuple dataclass field fields
+        is_dataclass replace""",
+    "enum": """CONFORM CONTINUOUS EJECT Enum Flag IntEnum IntFlag KEEP NAMED_FLAGS ReprEnum STRICT StrEnum
+        UNIQUE auto
+        member nonmember property unique verify""",
     "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "contextlib": """AbstractAsyncContextManager AbstractContextManager AsyncExitStack ExitStack aclosing
-        asynccontextmanager closing contextmanager nullcontext suppress""",
+        AsyncContextDecorator ContextDecorator asynccontextmanager closing contextmanager nullcontext
+        redirect_stderr redirect_stdout suppress""",
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
     "asyncio": """CancelledError Condition Event Future InvalidStateError Lock PriorityQueue Queue QueueEmpty
         QueueFull Semaphore BoundedSemaphore LifoQueue Task TaskGroup TimeoutError FIRST_COMPLETED
-        FIRST_EXCEPTION ALL_COMPLETED as_completed create_task current_task gather iscoroutine
-        iscoroutinefunction run shield sleep timeout wait wait_for to_thread""",
+        FIRST_EXCEPTION ALL_COMPLETED as_completed create_task current_task ensure_future gather
+        get_running_loop iscoroutine isfuture iscoroutinefunction run shield sleep timeout timeout_at wait
+        wait_for to_thread""",
     "unicodedata": """bidirectional category combining decimal decomposition digit east_asian_width
         is_normalized lookup mirrored name normalize numeric unidata_version""",
     "html": "escape unescape",
-    "urllib.parse": """parse_qs parse_qsl quote quote_plus unquote unquote_plus urldefrag urlencode urljoin
+    "html.entities": "codepoint2name entitydefs html5 name2codepoint",
+    "html.parser": "HTMLParser",
+    "xml.etree.ElementTree": """C14NWriterTarget Comment Element ElementTree ParseError
+        ProcessingInstruction QName
+        SubElement TreeBuilder XML XMLID XMLParser XMLPullParser canonicalize dump fromstring
+        fromstringlist indent
+        iselement iterparse parse register_namespace tostring tostringlist""",
+    "xml.dom.minidom": "Document parseString",
+    "xml.sax.saxutils": "escape quoteattr unescape",
+    "urllib.parse": """ParseResult SplitResult parse_qs parse_qsl quote quote_plus quote_from_bytes unquote
+        unquote_plus unquote_to_bytes urldefrag urlencode urljoin
         urlparse urlsplit urlunparse urlunsplit""",
-    "csv": """DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC reader writer""",
-    "difflib": "SequenceMatcher get_close_matches ndiff unified_diff context_diff",
-    "struct": "Struct calcsize error iter_unpack pack unpack unpack_from",
-    "copy": "copy deepcopy",
+    "csv": """Dialect DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC
+        Sniffer excel
+        excel_tab field_size_limit get_dialect list_dialects reader register_dialect unix_dialect
+        unregister_dialect writer""",
+    "difflib": """Differ HtmlDiff SequenceMatcher context_diff get_close_matches ndiff restore unified_diff""",
+    "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
+    "copy": "Error copy deepcopy",
     "numbers": "Complex Integral Number Rational Real",
     "array": "array",
     "graphlib": "CycleError TopologicalSorter",
-    "ipaddress": """IPv4Address IPv4Network IPv6Address IPv6Network IPv4Interface IPv6Interface ip_address
-        ip_interface ip_network collapse_addresses summarize_address_range""",
+    "ipaddress": """AddressValueError NetmaskValueError IPv4Address IPv4Network IPv6Address IPv6Network
+        IPv4Interface IPv6Interface ip_address
+        ip_interface ip_network v4_int_to_packed v6_int_to_packed collapse_addresses summarize_address_range""",
+    "ast": "literal_eval",
+    "shlex": "join quote split",
+    "pprint": "PrettyPrinter isreadable isrecursive pformat pp pprint saferepr",
+    "fnmatch": "filter fnmatch fnmatchcase translate",
+    "tomllib": "TOMLDecodeError load loads",
+    "configparser": """ConfigParser DuplicateOptionError DuplicateSectionError Error ExtendedInterpolation
+        InterpolationError MissingSectionHeaderError NoOptionError NoSectionError ParsingError
+        RawConfigParser""",
+    "email": "message_from_bytes message_from_string",
+    "email.header": "Header decode_header make_header",
+    "email.message": "EmailMessage Message MIMEPart",
+    "email.mime.application": "MIMEApplication",
+    "email.mime.base": "MIMEBase",
+    "email.mime.image": "MIMEImage",
+    "email.mime.multipart": "MIMEMultipart",
+    "email.mime.text": "MIMEText",
+    "email.parser": "BytesParser HeaderParser Parser",
+    "email.policy": "EmailPolicy SMTP SMTPUTF8 compat32 default strict",
+    "email.utils": """collapse_rfc2231_value format_datetime formataddr formatdate getaddresses mktime_tz
+        parseaddr
+        parsedate parsedate_to_datetime parsedate_tz quote unquote""",
+    "traceback": """extract_tb format_exc format_exception format_exception_only format_tb print_exc
+        print_exception""",
+    "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath",
+    "os.path": """altsep basename commonpath commonprefix curdir dirname extsep isabs join normcase
+        normpath pardir
+        pathsep sep split splitdrive splitext""",
+    "codecs": "BOM_UTF16 BOM_UTF16_BE BOM_UTF16_LE BOM_UTF8 decode encode getincrementaldecoder",
+    "keyword": "iskeyword issoftkeyword kwlist softkwlist",
+    "logging": """CRITICAL DEBUG ERROR FATAL Formatter Handler INFO Logger LoggerAdapter NOTSET NullHandler
+        StreamHandler WARN WARNING basicConfig critical debug error exception getLevelName getLogger info log
+        warning""",
+    "mimetypes": "guess_all_extensions guess_extension guess_type",
+    "queue": "Empty Full LifoQueue PriorityQueue Queue SimpleQueue",
+    "reprlib": "Repr recursive_repr repr",
+    "timeit": "default_timer repeat timeit",
+    "warnings": "catch_warnings filterwarnings resetwarnings simplefilter warn",
+    "weakref": "ReferenceType WeakKeyDictionary WeakMethod WeakSet WeakValueDictionary proxy ref",
     "colorsys": "hls_to_rgb hsv_to_rgb rgb_to_hls rgb_to_hsv rgb_to_yiq yiq_to_rgb",
 }
 
@@ -106,25 +183,82 @@ _PROFILES = dict.fromkeys(_CORE, CORE) | dict.fromkeys(_EXTENDED, EXTENDED)
 ALWAYS_ALLOWED = frozenset({"__future__", "typing"})  # they only help to write annotations
 
 HINTS = {
-    "os": "Functions have no file system and no environment. Pass what you need as an argument.",
-    "sys": "Functions cannot reach the interpreter. For a size use len(), for printing use print().",
+    "os": "Functions have no file system and no environment. Take an argument; for paths `import os.path`.",
     "subprocess": "Functions cannot start programs.",
     "socket": "Functions have no network. Ask the host: ctx.http(url).",
+    "http": "Functions have no network of their own. Ask the host: ctx.http(url).",
     "requests": "Functions have no network of their own. Ask the host: ctx.http(url).",
     "httpx": "Functions have no network of their own. Ask the host: ctx.http(url).",
-    "urllib.request": "Functions have no network of their own. Ask the host: ctx.http(url).",
+    "aiohttp": "Functions have no network of their own. Ask the host: await ctx.http(url).",
+    "urllib": "Functions have no network of their own. Ask the host: ctx.http(url). urllib.parse is available.",
+    "smtplib": "Functions have no network. Call a tool that sends mail: ctx.call(name, …).",
     "threading": "Functions have no threads. Write an `async def` and use asyncio.gather.",
+    "concurrent": "Functions have no threads. Write an `async def` and use asyncio.gather.",
     "multiprocessing": "Functions have no processes. Write an `async def` and use asyncio.gather.",
-    "pickle": "Use json instead: data crosses the sandbox as JSON only.",
-    "logging": "Use print(), or ctx.log(message).",
-    "pathlib": "Functions have no file system. Pass the text as an argument.",
-    "io": "Functions have no files. For a text's lines, also for csv.reader: text.splitlines(). To collect text: "
-    "a list and ''.join(); csv.writer takes any object with a write method.",
-    "inspect": "Functions cannot look at frames or source.",
+    "signal": "Functions get no signals. The time limit ends them.",
+    "pickle": "Use json: data enters and leaves a function as JSON only.",
+    "shelve": "Functions have no files. Keep values with ctx.kv_set(key, value).",
+    "sqlite3": "Functions have no files. Keep values with ctx.kv_set(key, value).",
+    "tempfile": "Functions have no files. io.StringIO and io.BytesIO hold text and bytes in memory.",
+    "shutil": "Functions have no files. Take the text as an argument.",
+    "glob": "Functions have no files. For names use fnmatch.",
+    "argparse": "Functions have no command line. Take arguments.",
+    "getpass": "Functions have no console. Take an argument.",
+    "doctest": "Keep examples as tests of the function. What only `if __name__ == '__main__':` uses is ignored.",
+    "unittest": "Keep examples as tests of the function.",
+    "pytest": "Keep examples as tests of the function.",
+    "inspect": "Functions cannot look at frames or source. For annotations use typing.get_type_hints.",
+    "gc": "A function's memory is given back when it ends.",
     "ctypes": "Functions cannot call C code.",
-    "importlib": "Write a plain import statement at the top instead.",
+    "importlib": "Write a plain import statement at the top.",
+    "builtins": "Builtins need no import.",
+    "platform": "Functions see nothing of the machine.",
     "django": "Functions never see the server's own code. Use ctx.call() with a granted tool.",
 }
+OTHERWISE = "Write it in plain Python, or call a granted tool with ctx.call()."
+
+
+def hint_for(name: str) -> str:
+    """What to write instead of importing this module."""
+    top = name.partition(".")[0]
+    return HINTS.get(name) or HINTS.get(top) or _similar(name, EXPORTS) or OTHERWISE
+
+
+def hint_for_name(module: str, name: str) -> str:
+    """What to write instead of importing this name of a module."""
+    if hint := NAME_HINTS.get(f"{module}.{name}"):
+        return hint
+    return _similar(name, EXPORTS[module]) or f"Write it in plain Python: {module} shows functions a part of its names."
+
+
+NAME_HINTS = {
+    "uuid.uuid1": "It tells the machine's address. Use uuid4().",
+    "random.SystemRandom": "Use the module secrets.",
+    "collections.UserString": "Inherit from str.",
+    "io.open": "Functions have no files. io.StringIO(text) reads like a file.",
+    "os.path.exists": "Functions have no files.",
+    "dataclasses.make_dataclass": "Write a class statement.",
+    "asyncio.get_event_loop": "Write an `async def`, or call asyncio.run(…).",
+    "types.ModuleType": "Use SimpleNamespace.",
+}
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """“Did you mean …?”, by the letters that two names share."""
+    close = [one for one in known if _distance(name.lower(), one.lower()) <= max(1, len(name) // 4)]
+    return f"Did you mean {' or '.join(close[:2])}?" if close else ""
+
+
+def _distance(a: str, b: str) -> int:
+    """Letters to change, add or remove."""
+    if abs(len(a) - len(b)) > 3 or len(a) > 60:
+        return 60
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (x != y))
+    return row[-1]
 
 
 def profile_of(imported: set[str]) -> str:
@@ -138,5 +272,9 @@ def offered(profile: str) -> tuple[str, ...]:
 
 
 def allows(allowed: frozenset[str], name: str) -> bool:
-    """Whether the author's list covers this module: by its name, or by its package's."""
-    return name in ALWAYS_ALLOWED or name in allowed or name.partition(".")[0] in allowed
+    """Whether the author's list covers this module: by its name, or by a package that it is in."""
+    while name not in allowed and name not in ALWAYS_ALLOWED:
+        name, _, _ = name.rpartition(".")
+        if not name:
+            return False
+    return True

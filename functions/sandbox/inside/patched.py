@@ -13,6 +13,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .guards import SAFE_BUILTINS
 from .names import attribute_refusal
 
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
@@ -25,10 +26,16 @@ def apply() -> None:
     typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
 
 
-def apply_to_dataclasses() -> None:
-    """Only the extended profile has them."""
+def apply_to_extended() -> None:
+    """What only the extended profile has."""
     import dataclasses
+    import logging
+    import pathlib
 
+    for flavour in (pathlib._posix_flavour, pathlib._windows_flavour):  # type: ignore[attr-defined]
+        type(flavour).pathmod = None  # the module itself, which only methods that need files ask for
+
+    logging._STYLES.pop("{", None)  # it would format a record with fields that walk to any attribute
     dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
 
 
@@ -67,12 +74,14 @@ def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
     return _real_create(cls, class_name, names, **more)
 
 
-def _evaluate_names(reference: Any, *arguments: Any, **keywords: Any) -> Any:
-    """An annotation that is text may name classes, and do nothing else."""
-    text = reference.__forward_arg__
+def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *more: Any, **keywords: Any) -> Any:
+    """An annotation that is text may name what the function sees, and do nothing else."""
+    text, module = reference.__forward_arg__, reference.__forward_module__
     if type(text) is not str or not _NAMES_ONLY.fullmatch(text) or any(map(attribute_refusal, words_of(text))):
         raise TypeError("an annotation that is text must name a class")
-    return _real_evaluate(reference, *arguments, **keywords)
+    if module not in (None, "stored_function"):
+        raise TypeError("an annotation that is text must name a class of this function")
+    return _real_evaluate(reference, {**(globalns or {}), "__builtins__": SAFE_BUILTINS}, localns, *more, **keywords)
 
 
 def words_of(text: str) -> list[str]:

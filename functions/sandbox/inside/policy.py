@@ -281,18 +281,21 @@ class Policy(RestrictingNodeTransformer):
             self._refusals.add(node, "import", "there is nothing to import relative to",
                                "Import a module by its full name.")  # fmt: skip
             return node
-        if not self._check_import(node, module):
-            return node
-        for alias in node.names:
-            self.check_name(alias, alias.asname or alias.name)
-            self._check_export(alias, module, alias.name)
+        within = [f"{module}.{alias.name}" for alias in node.names]
+        if all(name in modules.EXPORTS for name in within):  # `from urllib import parse`
+            for alias, name in zip(node.names, within, strict=True):
+                self._check_import(alias, name)
+                self.check_name(alias, alias.asname or alias.name)
+        elif self._check_import(node, module):
+            for alias in node.names:
+                self.check_name(alias, alias.asname or alias.name)
+                self._check_export(alias, module, alias.name)
         return node
 
     def _check_import(self, node: ast.AST, name: str) -> bool:
         if name not in modules.EXPORTS:
-            hint = modules.HINTS.get(name) or modules.HINTS.get(name.partition(".")[0])
-            self._refusals.add(node, "import-unknown", f"{name} cannot be imported in a function",
-                               hint or f"Modules that can: {', '.join(sorted(modules.EXPORTS))}.")  # fmt: skip
+            message = f"{name} cannot be imported in a function"
+            self._refusals.add(node, "import-unknown", message, modules.hint_for(name))
             return False
         if not modules.allows(self._allowed, name):
             self._refusals.add(node, "import-not-allowed", f"{name} is not in this function's allowed imports",
@@ -304,8 +307,8 @@ class Policy(RestrictingNodeTransformer):
         if name == "*":
             self._refusals.add(node, "import-star", "star imports are not allowed", "Name what you import.")
         elif name not in modules.EXPORTS[module] and f"{module}.{name}" not in modules.EXPORTS:
-            self._refusals.add(node, "import-name", f"{module}.{name} is not available in a function",
-                               f"Available: {', '.join(modules.EXPORTS[module])}.")  # fmt: skip
+            message = f"{module}.{name} is not available in a function"
+            self._refusals.add(node, "import-name", message, modules.hint_for_name(module, name))
 
 
 def _last_name(node: ast.expr) -> str:

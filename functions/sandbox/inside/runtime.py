@@ -31,28 +31,41 @@ _OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","me
 
 
 class Printed:
-    """Takes the place of standard output, up to a size."""
+    """Takes the place of standard output and standard error, up to a size."""
+
+    __slots__ = ("__parts__", "__left__", "was_cut")
+    encoding, errors, closed, name = "utf-8", "replace", False, "<printed>"
 
     def __init__(self, limit_chars: int) -> None:
-        self._parts: list[str] = []
-        self._left = limit_chars
+        self.__parts__: list[str] = []
+        self.__left__ = limit_chars
         self.was_cut = False
 
     def write(self, text: str) -> int:
         if type(text) is not str:
             text = str.__str__(text)
-        if len(text) > self._left:
+        if len(text) > self.__left__:
             self.was_cut = True
-        if self._left > 0:
-            self._parts.append(text[: self._left])
-            self._left -= len(self._parts[-1])
+        if self.__left__ > 0:
+            self.__parts__.append(text[: self.__left__])
+            self.__left__ -= len(self.__parts__[-1])
         return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         return
 
-    def text(self) -> str:
-        return "".join(self._parts).encode("utf-8", "replace").decode()
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def __text__(self) -> str:
+        return "".join(self.__parts__).encode("utf-8", "replace").decode()
 
 
 class Job:
@@ -84,7 +97,7 @@ def run(job: Job, channel: Channel) -> None:
     """Do the job and send one reply, whatever happens in it."""
     order = job.order
     printed = Printed(order["printed_chars"])
-    sys.stdout = printed
+    sys.stdout = sys.stderr = printed
     alarm.watch(channel, printed, order["timeout_s"])
     try:
         reply = _done(_call(job, order, channel), printed, order["output_bytes"])
@@ -155,14 +168,14 @@ def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
     body = values.encode(result)
     if len(body) > output_bytes:
         raise values.BadResult(f"the result is {len(body)} bytes of JSON; at most {output_bytes} may be returned")
-    out = encode_basestring_ascii(printed.text()).encode()
+    out = encode_basestring_ascii(printed.__text__()).encode()
     return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.was_cut else b"false")
 
 
 def _failed(error: BaseException, printed: Printed) -> bytes:
     kind = "output" if isinstance(error, values.BadResult) else "error"
     described = {"type": type(error).__name__, "message": _message(error), "line": _line_of(error.__traceback__)}
-    return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.text(),
+    return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.__text__(),
                        "cut": printed.was_cut}).encode()  # fmt: skip
 
 
@@ -228,7 +241,13 @@ class _Alarm:
             frame = frame.f_back
         error = {"type": "TimeLimit", "message": "", "line": frame.f_lineno if frame else 0}
         kind = "cpu" if number == _signal.SIGXCPU else "timeout"
-        reply = {"ok": False, "kind": kind, "error": error, "printed": self.printed.text(), "cut": self.printed.was_cut}
+        reply = {
+            "ok": False,
+            "kind": kind,
+            "error": error,
+            "printed": self.printed.__text__(),
+            "cut": self.printed.was_cut,
+        }
         self.channel.send(REPLY, json.dumps(reply).encode())
         os._exit(0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from .guards import SAFE_BUILTINS
 from .refusals import Refusals
@@ -30,10 +30,16 @@ FORBIDDEN_NAMES = {
 _GIVEN = frozenset({"__name__", "__doc__", "__debug__", "CallFailed", "HttpResponse", "__class__"})
 
 
-def refuse_unknown(tree: ast.Module, source: str, *, safe_mode: bool, refusals: Refusals) -> None:
-    """Add a refusal for every name that no scope, builtin or import provides."""
+def refuse_unknown(
+    tree: ast.Module, source: str, *, safe_mode: bool, refusals: Refusals, also: Collection[str] = ()
+) -> None:
+    """Add a refusal for every name that no scope, builtin or import provides, nor `also`."""
     table = symtable.symtable(source, "<function>", "exec")
-    known = _GIVEN | _assigned_at_module_level(table) | (SAFE_BUILTINS.keys() if safe_mode else set(dir(builtins)))
+    known = (
+        _GIVEN.union(also)
+        | _assigned_at_module_level(table)
+        | (SAFE_BUILTINS.keys() if safe_mode else set(dir(builtins)))
+    )
     reads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for name, line in _global_reads(table):
         if name in known:

@@ -1,40 +1,32 @@
 """Turning whatever a function returned into JSON, from exact built-in types only.
 
-A subclass can lie (`items()` of a dict subclass) or hang (`__iter__`), so nothing of its own is ever asked.
+A subclass of a built-in type is read through that type's own methods, never its own. Values that JSON does not have
+are converted as the table in docs/howto/functions.md says.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from binascii import b2a_base64
+from collections import deque
+from collections.abc import Callable
 from json.encoder import c_encode_basestring, c_make_encoder  # type: ignore[attr-defined]
-from types import MappingProxyType
+from types import GeneratorType, MappingProxyType, SimpleNamespace
 from typing import Any
+
+from . import conversions
 
 MAX_DEPTH = 64
 _INSTEAD = {
-    "set": "return sorted(…) or list(…)",
-    "frozenset": "return sorted(…) or list(…)",
-    "bytes": "decode it, or use base64.b64encode(…).decode()",
-    "bytearray": "decode it, or use base64.b64encode(…).decode()",
-    "datetime": "return .isoformat()",
-    "date": "return .isoformat()",
-    "time": "return .isoformat()",
-    "timedelta": "return .total_seconds()",
-    "Decimal": "return str(…) or float(…)",
-    "Fraction": "return str(…) or float(…)",
-    "UUID": "return str(…)",
     "complex": "return [z.real, z.imag]",
-    "generator": "return list(…)",
-    "map": "return list(…)",
-    "filter": "return list(…)",
-    "zip": "return list(…)",
-    "range": "return list(…)",
-    "dict_keys": "return list(…)",
-    "dict_values": "return list(…)",
-    "dict_items": "return list(…)",
     "coroutine": "await it",
+    "function": "call it",
+    "method": "call it",
+    "type": "return an instance",
 }
+_LISTS = frozenset((set, frozenset, deque, range, GeneratorType, map, filter, zip, enumerate, reversed,
+                    type({}.keys()), type({}.values()), type({}.items())))  # fmt: skip
 
 
 # The C encoder itself, made once: json.dumps builds a new one each time, 50 page faults in each new child.
@@ -98,9 +90,41 @@ def _from_subclass(value: Any, kind: type, where: str, depth: int) -> Any:
         return _plain(list.__getitem__(value, slice(None)), where, depth)
     if issubclass(kind, tuple):
         return _plain(tuple.__getitem__(value, slice(None)), where, depth)
+    return _converted(value, kind, where, depth)
+
+
+def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
+    """What JSON does not have. Raises BadResult."""
+    if kind in _LISTS:
+        items = [_plain(item, where, depth + 1) for item in value]
+        return _in_order(items) if kind in (set, frozenset) else items
+    if issubclass(kind, bytes | bytearray | memoryview):
+        return b2a_base64(bytes(value), newline=False).decode()
+    if kind is SimpleNamespace:
+        return _plain(vars(value), where, depth)
+    if "__dataclass_fields__" in vars(kind):
+        return _plain({name: getattr(value, name) for name in vars(kind)["__dataclass_fields__"]}, where, depth)
+    convert = _conversion(kind)
+    if convert is not None:
+        return _plain(convert(value), where, depth + 1)
     name = type.__dict__["__name__"].__get__(kind)
-    instead = _INSTEAD.get(name, "return a dict, a list, a string, a number, a boolean or None")
+    instead = _INSTEAD.get(name, "return a dict, a list, a data class, a string, a number, a boolean or None")
     raise BadResult(f"{where} is a {name}, which JSON cannot hold: {instead}")
+
+
+def _conversion(kind: type) -> Callable[[Any], Any] | None:
+    for base in type.mro(kind):
+        if base in conversions.TABLE:
+            return conversions.TABLE[base]
+    return None
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """A set has no order of its own; the same set shall give the same answer."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=repr)
 
 
 def _finite(value: float, where: str) -> float:
@@ -114,4 +138,7 @@ def _key(key: Any, where: str) -> Any:
         return str.__str__(key)
     if key is None or type(key) in (int, float, bool):
         return key
+    plain = _plain(key, where, MAX_DEPTH - 2) if _conversion(type(key)) else None
+    if type(plain) in (str, int, float, bool):
+        return plain
     raise BadResult(f"{where} has a key of type {type(key).__name__}: JSON keys are strings, use str(…)")

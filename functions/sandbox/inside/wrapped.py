@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import typing
 from collections.abc import Callable
 from typing import Any
 
+from .guards import SafeFormatter, guarded_getattr
 from .names import pattern_refusal
 
+_DEEPEST = 20_000  # frames
 _COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
@@ -22,6 +26,32 @@ def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
         return wrapper
 
     return mark
+
+
+def update_wrapper(wrapper: Callable[..., Any], wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    return wraps(wrapped)(wrapper)
+
+
+class attrgetter:  # noqa: N801 - stands in for operator's
+    """operator.attrgetter under the names that source may read."""
+
+    def __init__(self, attr: str, /, *attrs: str) -> None:
+        self.paths = [name.split(".") for name in (attr, *attrs)]
+
+    def __call__(self, subject: Any, /) -> Any:
+        found = tuple(functools.reduce(guarded_getattr, path, subject) for path in self.paths)
+        return found if len(found) > 1 else found[0]
+
+
+class methodcaller:  # noqa: N801 - stands in for operator's
+    """operator.methodcaller under the names that source may read."""
+
+    def __init__(self, name: str, /, *arguments: Any, **keywords: Any) -> None:
+        self.call = name, arguments, keywords
+
+    def __call__(self, subject: Any, /) -> Any:
+        name, arguments, keywords = self.call
+        return guarded_getattr(subject, name)(*arguments, **keywords)
 
 
 class ABCMeta:
@@ -85,11 +115,24 @@ def run(main: Any, *, debug: bool | None = None) -> Any:
     return finish(JobLoop(Channel()), main)
 
 
+def leave(status: Any = None, /) -> None:
+    """sys.exit."""
+    raise SystemExit(status)
+
+
+def set_recursion_limit(limit: int, /) -> None:
+    """sys.setrecursionlimit, up to where the C stack is still sure to hold."""
+    sys.setrecursionlimit(min(limit, _DEEPEST))
+
+
 REPLACED: dict[str, dict[str, Any]] = {
     "dataclasses": {"dataclass": dataclass},
     "abc": {"ABCMeta": ABCMeta},
     "copy": {"deepcopy": deepcopy},
-    "functools": {"wraps": wraps, "cached_property": cached_property},
+    "functools": {"wraps": wraps, "update_wrapper": update_wrapper, "cached_property": cached_property},
+    "operator": {"attrgetter": attrgetter, "methodcaller": methodcaller},
+    "string": {"Formatter": SafeFormatter},
+    "sys": {"argv": ["function"], "exit": leave, "setrecursionlimit": set_recursion_limit},
     "re": {"purge": purge},
     "asyncio": {"to_thread": to_thread, "run": run},
 }

@@ -1,0 +1,138 @@
+"""Stand-ins for exports of the modules that only the extended profile has."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import pathlib
+import sys
+import time
+import traceback
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+FILENAME = "<function>"
+MOST_UNPACKED = 64 << 20
+
+
+def decompress(data: Any, /, wbits: int = zlib.MAX_WBITS, bufsize: int = zlib.DEF_BUF_SIZE) -> bytes:
+    """zlib.decompress, up to 64 MB."""
+    machine = zlib.decompressobj(wbits)
+    unpacked = machine.decompress(data, MOST_UNPACKED)
+    if machine.unconsumed_tail:
+        raise ValueError(f"the data unpack to more than {MOST_UNPACKED >> 20} MB")
+    if not machine.eof:
+        raise zlib.error("Error -5 while decompressing data: incomplete or truncated stream")
+    return unpacked
+
+
+def gunzip(data: bytes) -> bytes:
+    """gzip.decompress, up to 64 MB."""
+    unpacked = b""
+    while data:
+        machine = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            unpacked += machine.decompress(data, MOST_UNPACKED - len(unpacked) + 1)
+        except zlib.error as error:
+            raise gzip.BadGzipFile(str(error)) from None
+        if len(unpacked) > MOST_UNPACKED:
+            raise ValueError(f"the data unpack to more than {MOST_UNPACKED >> 20} MB")
+        if not machine.eof:
+            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+        data = machine.unused_data.lstrip(b"\0")
+    return unpacked
+
+
+class Path(pathlib.PurePosixPath):
+    """pathlib.Path as far as it needs no files."""
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(pathlib.Path, name):
+            raise AttributeError(f"Path.{name} is not available: functions have no files, pass the text as an argument")
+        raise AttributeError(f"Path has no attribute {name!r}")
+
+
+def _told(error: traceback.TracebackException | None) -> traceback.TracebackException | None:
+    """Without the frames of the library and the server, whose paths are nobody's business."""
+    if error is not None:
+        mine = [frame for frame in error.stack if frame.filename == FILENAME]
+        error.stack = traceback.StackSummary.from_list(mine)
+        _told(error.__cause__)
+        _told(error.__context__)
+    return error
+
+
+def format_exception(
+    exc: Any, /, value: Any = None, tb: Any = None, limit: Any = None, chain: bool = True
+) -> list[str]:
+    """traceback.format_exception, with the lines of stored code only."""
+    error = value if isinstance(value, BaseException) else exc
+    if not isinstance(error, BaseException):
+        return ["NoneType: None\n"]
+    told = _told(traceback.TracebackException.from_exception(error, limit=limit))
+    return list(told.format(chain=chain)) if told else []
+
+
+def format_exc(limit: Any = None, chain: bool = True) -> str:
+    return "".join(format_exception(sys.exc_info()[1], limit=limit, chain=chain))
+
+
+def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
+    print(format_exc(limit, chain), end="", file=file or sys.stderr)
+
+
+def print_exception(exc: Any, /, value: Any = None, tb: Any = None, limit: Any = None, file: Any = None) -> None:
+    print("".join(format_exception(exc, value, tb, limit)), end="", file=file or sys.stderr)
+
+
+def extract_tb(tb: Any, limit: Any = None) -> traceback.StackSummary:
+    mine = [frame for frame in traceback.extract_tb(tb, limit) if frame.filename == FILENAME]
+    return traceback.StackSummary.from_list(mine)
+
+
+def format_tb(tb: Any, limit: Any = None) -> list[str]:
+    return extract_tb(tb, limit).format()
+
+
+def timed(stmt: Callable[[], Any], setup: Any = None, timer: Any = time.perf_counter, number: int = 1000) -> float:
+    """timeit.timeit for something to call; text would be executed."""
+    if not callable(stmt):
+        raise TypeError("timeit() takes a function here: write timeit(lambda: …)")
+    if callable(setup):
+        setup()
+    began = timer()
+    for _ in range(number):
+        stmt()
+    return float(timer() - began)
+
+
+def repeated(stmt: Any, setup: Any = None, timer: Any = time.perf_counter, repeat: int = 5, number: int = 1000) -> Any:
+    return [timed(stmt, setup, timer, number) for _ in range(repeat)]
+
+
+@contextlib.contextmanager
+def catch_warnings(*, record: bool = False, action: Any = None, **filters: Any) -> Iterator[list[Any] | None]:
+    """warnings.catch_warnings, which would show the module itself."""
+    with warnings.catch_warnings(record=record) as caught:
+        if action is not None:
+            warnings.simplefilter(action, **filters)
+        yield caught
+
+
+REPLACED: dict[str, dict[str, Any]] = {
+    "gzip": {"decompress": gunzip},
+    "pathlib": {"Path": Path, "PosixPath": Path},
+    "timeit": {"timeit": timed, "repeat": repeated},
+    "traceback": {
+        "extract_tb": extract_tb,
+        "format_exc": format_exc,
+        "format_exception": format_exception,
+        "format_tb": format_tb,
+        "print_exc": print_exc,
+        "print_exception": print_exception,
+    },
+    "warnings": {"catch_warnings": catch_warnings},
+    "zlib": {"decompress": decompress},
+}
