@@ -6,7 +6,7 @@ of the errors below, each of which says what the runner should do.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 JSON = Any
@@ -102,6 +102,12 @@ class ToolContext:
     delegate: Callable[..., JSON] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
     values: Any = None  # per-run key-value store: get(key), set(key, value)
+
+    def seconds_left(self, most: float) -> float:
+        """The least of `most` and the time until the deadline; not positive once that has passed."""
+        if self.deadline is None:
+            return most
+        return min(most, (self.deadline - datetime.now(UTC)).total_seconds())
 
 
 class Toolset(Protocol):

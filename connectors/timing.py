@@ -1,7 +1,5 @@
 """How long a call may take."""
 
-from django.utils import timezone
-
 from agents.tools import ToolContext, ToolFailed, ToolSpec
 
 
@@ -9,9 +7,7 @@ def seconds_left(tool: ToolSpec, context: ToolContext) -> float:
     """Seconds until the tool's deadline or the run's, whichever comes first. Raises ToolFailed when
     it has passed.
     """
-    seconds = tool.deadline_s
-    if context.deadline is not None:
-        seconds = min(seconds, (context.deadline - timezone.now()).total_seconds())
+    seconds = context.seconds_left(tool.deadline_s)
     if seconds <= 0:
         raise ToolFailed("The time limit for this call has passed.", code="timeout")
     return seconds

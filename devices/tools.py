@@ -15,6 +15,8 @@ from devices.models import DeviceCall, OfferedTool
 from devices.protocol import DEADLINE
 from devices.statements import Place
 
+SHORTEST_S = 0.1
+
 
 class DeviceToolset:
     """Executes tools of kind `device`. `source` is {"device": name on the device, "offer"?:
@@ -33,7 +35,7 @@ class DeviceToolset:
         wanted = Wanted(
             tool.source.get("device", tool.name),
             offer=tool.source.get("offer", ""),
-            timeout_s=tool.deadline_s,
+            timeout_s=max(context.seconds_left(tool.deadline_s), SHORTEST_S),
             offline=tool.offline,
         )
         devices, is_known = statements.places(context.user_id, UUID(call.id))

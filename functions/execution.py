@@ -1,6 +1,7 @@
 """One call of one version: check the input, run it in the sandbox, check the output, keep the row."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ class Caller:
     grants: Mapping[str, Callback] = field(default_factory=dict)
     host: Host | None = None
     is_cancelled: Callable[[], bool] | None = None
+    most_s: float = math.inf  # what its caller has left of its own time
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Ou
 
 
 def in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
-    """One child's answer; it is killed when the run is cancelled meanwhile."""
-    spec = version.spec
+    """One child's answer; it is killed when the run is cancelled or the caller's time is up."""
+    spec, limits = version.spec, version.spec.limits()
+    if caller.most_s < limits.timeout_s:
+        limits = replace(limits, timeout_s=caller.most_s)
     with watch.over(caller.is_cancelled) if caller.is_cancelled else nullcontext() as cancellation:
         return sandbox.execute(
             version.source, arguments, entry=spec.entry, allowed_imports=tuple(spec.allowed_imports),
-            safe_mode=spec.safe_mode, limits=spec.limits(), min_isolation=spec.min_isolation,
+            safe_mode=spec.safe_mode, limits=limits, min_isolation=spec.min_isolation,
             context=dict(caller.data), grants=caller.grants, host=caller.host,
             reuse=caller.run if spec.reuse == "run" else None, owner=str(caller.user_id), cancellation=cancellation,
         )  # fmt: skip

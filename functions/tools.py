@@ -73,7 +73,16 @@ def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCont
         user_id=context.user_id, run=context.run_id, call=call.id,
         data=data if spec.requires_context else {}, grants=grants if context.call_tool else {}, host=host,
         is_cancelled=context.is_cancelled if context.run_id else None,
+        most_s=time_left(tool, context),
     )  # fmt: skip
+
+
+def time_left(tool: ToolSpec, context: ToolContext) -> float:
+    """The least of the tool's limit, which a grant or a step may lower, and what the run has left."""
+    seconds = context.seconds_left(tool.deadline_s)
+    if seconds <= 0:
+        raise ToolFailed("The time limit for this call has passed.", code="timeout")
+    return seconds
 
 
 def person(user_id: int) -> Any:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -34,7 +35,7 @@ from runs.exceptions import DATABASE_GONE
 from runs.intake import children
 from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, ToolCallRecord
-from runs.rules import policy
+from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
 from . import deciders, delegation, results, told
@@ -104,6 +105,7 @@ class Desk:
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.grants: dict[int, Grant] = {}
+        self.deadlines: dict[UUID, datetime] = {}  # of calls made here
         self._told: Told | None = None
 
     def read_grants(self) -> None:
@@ -269,7 +271,7 @@ class Desk:
             device_id=device_of(run),
             chain=run.policy.get("chain", ""),
             step=run.policy.get("step", ""),
-            deadline=self.deadline(tool),
+            deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
@@ -283,9 +285,12 @@ class Desk:
             values=RunValues(run, record),
         )
 
-    def deadline(self, tool: ToolSpec) -> datetime:
-        own = timezone.now() + timedelta(seconds=tool.deadline_s)
-        return min(own, self.run.deadline) if self.run.deadline else own
+    def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:
+        """A callback ends with the call that makes it."""
+        of_caller = self.deadlines.get(record.parent_call_id) if record.parent_call_id else None
+        until = limits.deadline(timezone.now(), tool.deadline_s, self.run.deadline, of_caller)
+        self.deadlines[record.pk] = until
+        return until
 
     def lasts_until(self, time: datetime | None) -> bool:
         return time is None or self.run.deadline is None or time < self.run.deadline

@@ -154,7 +154,8 @@ class Conversation:
             raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered")
         except ModelFailed as error:
             self.write_failure(error, turn)
-            raise RunEnded(Status.FAILED, error.code, str(error))
+            status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
+            raise RunEnded(status, error.code, str(error))
         finally:
             if deltas:
                 deltas.flush()
