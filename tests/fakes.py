@@ -10,12 +10,25 @@ import itertools
 import json
 import math
 import re
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 JSON = Any
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """An HTTP server on a free port of loopback, with a thread for each connection. A client may leave at any time."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @dataclass(frozen=True, slots=True)

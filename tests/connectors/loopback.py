@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes import LoopbackServer
 
 
 @dataclass
@@ -64,8 +66,7 @@ class Loopback:
         self.faults: list[Fault] = []
         self.asked: list[Asked] = []
         self.lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = LoopbackServer(self._handler())
 
     @property
     def url(self) -> str:

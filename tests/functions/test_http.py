@@ -6,7 +6,7 @@ import json
 import socket
 import textwrap
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from time import monotonic, sleep
 
 import pytest
@@ -15,6 +15,7 @@ from functions import sandbox
 from functions.http import Auth, HttpRefused, Rules, fetch
 from plumbing import addresses, outbound
 from plumbing.addresses import is_allowed, matches
+from tests.fakes import LoopbackServer
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -66,7 +67,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def internet():
     Answers.seen = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server = LoopbackServer(Answers)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server.server_port

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from plumbing import addresses, outbound
+from tests.fakes import LoopbackServer
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -38,7 +39,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    made = LoopbackServer(Answers)
     threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{made.server_port}"
     made.shutdown()

@@ -5,7 +5,7 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from django.db import transaction
@@ -19,6 +19,7 @@ from runs.exceptions import IdempotencyMismatch
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.rules import signing
 from runs.schedules import triggers, webhooks
+from tests.fakes import LoopbackServer
 
 pytestmark = pytest.mark.django_db
 
@@ -181,7 +182,7 @@ def listening():
         def log_message(self, *_):
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server = LoopbackServer(Handler)
     sink.url = f"http://127.0.0.1:{server.server_port}/hook"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
