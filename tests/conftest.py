@@ -4,7 +4,7 @@
 one pytest with a worker process for each lane (see LANES), side by side. People are in people.py.
 """
 
-import json
+import logging
 import os
 import shutil
 import signal
@@ -100,13 +100,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Worker processes send their reports as UTF-8, which cannot hold half of a surrogate pair."""
-    data = yield
-    return json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
+    return without_surrogates((yield))
+
+
+def without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, list | tuple):
+        return type(value)(without_surrogates(one) for one in value)
+    if isinstance(value, dict):
+        return {key: without_surrogates(one) for key, one in value.items()}
+    return value
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if starts_workers(config):
         return
+    logging.disable()  # threads that renew leases live on, and would report that the servers are gone
     for one in connections.all(initialized_only=True):
         one.close()
         if one.vendor == "postgresql":

@@ -178,7 +178,9 @@ class StubOpenAI:
         whole |= {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None, "usage": usage}
         if not body.get("stream"):
             return await self._send(writer, 200, {**whole, "content": blocks})
-        events = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
+        events: list[dict[str, JSON]] = [
+            {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
+        ]
         for index, word in enumerate(re.findall(r"\S+\s*", turn.text)):
             if index == 0:
                 start = {"type": "text", "text": ""}

@@ -218,10 +218,11 @@ def url_exists(url: str) -> bool:
 
 
 def leads(route: list[str], parts: list[str], is_end: bool) -> bool:
+    """A part that varies may be told as anything, but for the last part of an end (“…/publish”)."""
     fits = len(route) == len(parts) or (is_end and len(route) > len(parts))
-    return fits and all(same(one, two, is_end) for one, two in zip(route[-len(parts) :], parts, strict=True))
-
-
-def same(known: str, told: str, is_end: bool) -> bool:
-    """A part that varies may be told as anything in a whole URL, as a placeholder in the end of one."""
-    return known == told or ("{}" in known and (not is_end or bool(PLACEHOLDER.search(told))))
+    pairs = list(zip(route[-len(parts) :], parts, strict=True)) if fits else []
+    return (
+        fits
+        and all(known == told or "{}" in known for known, told in pairs)
+        and (not is_end or pairs[-1][0] == parts[-1] or bool(PLACEHOLDER.search(parts[-1])))
+    )
