@@ -26,7 +26,7 @@ from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.wire import BadFrame, mended
 from plumbing.announcements import Waiter
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from plumbing.threads import release_connection
 
 State = DeviceCall.State

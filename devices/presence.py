@@ -15,7 +15,7 @@ from devices import protocol
 from devices.calls import State, hand_over
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
 from devices.nudges import nudge
-from plumbing.prepared import Select
+from plumbing.statements import Select
 
 log = logging.getLogger(__name__)
 MAX_WAITING = 1000  # calls sent after one hello; the sweep sends the rest

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from devices import presence, protocol, statements
 from devices.calls import State
-from devices.models import DeviceCall
+from devices.models import Device, DeviceCall
 from devices.nudges import announce
 from devices.statements import OpenCall
 
@@ -82,7 +82,7 @@ class Settler:
     def flush_seen(self) -> None:
         seen, self.seen = self.seen, set()
         if seen:
-            self.do(lambda: statements.note_seen(seen, timezone.now()))
+            self.do(lambda: note_seen(seen, timezone.now()))
 
     def do(self, task: Said | Work) -> None:
         if self.started_in != os.getpid():
@@ -189,6 +189,10 @@ def apply(row: OpenCall, said: Said) -> bool:
 
 def outcome_of(row: OpenCall) -> dict[str, Any]:
     return {"state": row.state, "result": row.result, "error": row.error, "late": row.late}
+
+
+def note_seen(device_ids: set[UUID], now: datetime) -> None:
+    Device.objects.filter(pk__in=device_ids).update(last_seen=now)
 
 
 @transaction.atomic

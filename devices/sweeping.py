@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from devices import calls, presence, protocol
 from devices.models import Device
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from plumbing.threads import in_thread
 
 log = logging.getLogger(__name__)

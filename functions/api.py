@@ -43,7 +43,7 @@ from functions.serializers import (
     executed,
     tried,
 )
-from plumbing.prepared import Select
+from plumbing.statements import Select
 
 NEW = OpenApiExample(
     "Add two numbers",

@@ -21,7 +21,7 @@ from functions.host import Host
 from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
-from plumbing.rows import insert
+from plumbing.statements import insert
 
 MAX_ARGUMENT_BYTES = 1_048_576
 Callback = Callable[[dict[str, Any]], Any]

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from plumbing.prepared import Select
+from plumbing.statements import Select
 
 RESOURCES = (
     "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices",

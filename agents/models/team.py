@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Case, IntegerField, Q, When
 
 from agents.exceptions import Forbidden, NotFound
-from plumbing.prepared import Select
+from plumbing.statements import Select
 
 # Words that are paths of the API or verbs of the product; a row with such a name could not be addressed.
 RESERVED = frozenset(

@@ -10,7 +10,7 @@ from django.db.models import IntegerField
 
 from agents.models import Agent, AgentVersion
 from agents.spec import AgentSpec
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from registry.cache import Cache
 from registry.words import words_of
 

@@ -11,7 +11,7 @@ from django.db.models import IntegerField
 
 from agents.exceptions import NotFound
 from agents.models import Agent
-from plumbing.prepared import Select
+from plumbing.statements import Select
 
 from . import classifier, embeddings, matching
 from .profiles import Profile, profiles_for

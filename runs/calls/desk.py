@@ -26,8 +26,7 @@ from agents.tools import (
     ToolResult,
     ToolSpec,
 )
-from plumbing.prepared import Select
-from plumbing.rows import insert
+from plumbing.statements import Select, insert
 from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events

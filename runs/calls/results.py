@@ -10,7 +10,7 @@ from django.db.models import F
 from agents.http.parsers import MAX_DEPTH
 from agents.schema import depth_of
 from agents.tools import ToolResult
-from plumbing.rows import write
+from plumbing.statements import write
 from runs.events import record as events
 from runs.models import Run, Session, ToolCallRecord
 

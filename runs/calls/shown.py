@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import UUIDField
 
 from agents.spec import AgentSpec
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.intake import parts
 from runs.intake.again import ids_in
 from runs.models import Message, ModelCall, Run, ToolCallRecord

@@ -12,7 +12,7 @@ from agents.models import Tool
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
-from plumbing.rows import insert, update_each
+from plumbing.statements import insert, update_each
 from registry import factory
 from runs.calls import results, rows
 from runs.calls.desk import Desk

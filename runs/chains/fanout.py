@@ -16,7 +16,7 @@ from django.utils import timezone
 from agents.mapping import MappingError, items_of
 from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
-from plumbing.rows import insert_each
+from plumbing.statements import insert_each
 from runs.calls.rows import waits_for_time
 from runs.events import record as events
 from runs.lifecycle import endings, queue

@@ -22,7 +22,7 @@ from django.utils.dateparse import parse_datetime
 
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
-from plumbing.rows import update_each
+from plumbing.statements import update_each
 from runs.events import record as events
 from runs.lifecycle import queue
 from runs.lifecycle.leases import StepLease, hold

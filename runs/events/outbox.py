@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, IntegerField, Q
 from django.utils import timezone
 
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 
 DEFAULT_EVENTS = ("run.finished",)

@@ -16,10 +16,8 @@ from django.utils import timezone
 from plumbing import broadcast
 from plumbing.announcements import line_of
 from plumbing.broadcast import channel_of
-from plumbing.prepared import Question
-from plumbing.rows import insert
+from plumbing.statements import Question, insert, take_numbers
 from runs.models import EventPayload, Run, RunEvent
-from runs.models.numbers import take_numbers
 
 from . import outbox
 from .waiting import ENDS

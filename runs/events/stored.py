@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.functions import Cast
 
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from plumbing.threads import in_thread
 from runs.models import RunEvent
 

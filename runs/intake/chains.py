@@ -9,7 +9,7 @@ from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
-from plumbing.rows import insert_each
+from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.lifecycle import queue
 from runs.models import Run, RunEvent, StepRun

@@ -9,7 +9,7 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
-from plumbing.rows import insert, insert_each
+from plumbing.statements import insert, insert_each
 from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
 from runs.lifecycle import endings, queue

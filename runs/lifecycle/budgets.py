@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents.models.provider import dollars, units
 from agents.models.team import Membership
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from registry.llm.bids import Bid
 from runs.exceptions import RunEnded, RunWaits
 from runs.models import Budget, Hold, Run, Tally

@@ -9,7 +9,7 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run

@@ -10,7 +10,7 @@ from django.db.models import F, Q, UUIDField
 from django.utils import timezone
 
 from devices import calls as device_calls
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished
 from runs.models import Approval, Message, Run, Session, StepRun, ToolCallRecord

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
-from plumbing.rows import insert
+from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall

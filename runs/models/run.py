@@ -14,9 +14,8 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
-from plumbing.prepared import Question, Update
+from plumbing.statements import Question, Update, take_numbers
 
-from .numbers import take_numbers
 from .session import Session
 
 

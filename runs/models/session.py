@@ -7,9 +7,7 @@ from django.db import models, transaction
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent
-from plumbing.rows import insert
-
-from .numbers import take_numbers
+from plumbing.statements import insert, take_numbers
 
 
 class SessionQuerySet(models.QuerySet):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
 from devices import presence
-from plumbing.rows import update_each
+from plumbing.statements import update_each
 from runs.events import outbox
 from runs.exceptions import DATABASE_GONE
 from runs.intake import chains, checks

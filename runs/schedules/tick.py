@@ -12,8 +12,7 @@ from django.db.models import DateTimeField
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
-from plumbing.prepared import Select
-from plumbing.rows import update_each
+from plumbing.statements import Select, update_each
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.missed import jittered, settle_missed
 from runs.rules.timing import Missed, TimingError, come_due, next_due, upcoming

@@ -20,7 +20,7 @@ from rest_framework.exceptions import ParseError
 from agents.exceptions import MusterError, NotFound
 from agents.http import parsers
 from agents.mapping import MappingError, map_input
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.exceptions import IdempotencyMismatch
 from runs.intake import checks
 from runs.intake import messages as intake

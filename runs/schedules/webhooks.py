@@ -12,7 +12,7 @@ from django.db.models import DateTimeField, F
 from django.utils import timezone
 
 from plumbing import outbound
-from plumbing.prepared import Select
+from plumbing.statements import Select
 from runs.lifecycle import queue
 from runs.models import WebhookDelivery
 from runs.rules import signing

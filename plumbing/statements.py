@@ -1,0 +1,348 @@
+"""Database statements that are put together once and then only bound to values. See docs/statements.md.
+
+Django needs ten times as long to compile a query as the database needs to run it by key. The statements that every
+message needs are compiled at their first use and kept; everything else uses the ORM as usual. What this module knows
+of Django's private parts is checked by tests/plumbing/test_statements.py.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar
+
+from django.db import DEFAULT_DB_ALIAS, connections, models
+from django.db.models.query import get_related_populators  # type: ignore[attr-defined]
+from django.db.models.sql import UpdateQuery
+
+Row = Sequence[Any]
+Question = tuple[str, list[Any]]  # a condition to stand inside another statement, and its parameters
+Made = TypeVar("Made")
+PARAMETERS = 30_000  # in one statement: SQLite takes 32,766, PostgreSQL 65,535
+
+
+def database() -> Any:
+    """This thread's connection itself: `django.db.connection` looks it up anew for each attribute, which a row with
+    fifteen fields asks for sixty times."""
+    return connections[DEFAULT_DB_ALIAS]
+
+
+def cursor_of_kept(db: Any) -> Any:
+    """A cursor for statements that come again and again: PostgreSQL parses and plans each once a connection."""
+    if db.vendor != "postgresql":
+        return db.cursor()
+    from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which SQLite does without
+
+    db.ensure_connection()
+    with db.wrap_database_errors:
+        made: Any = ServerBindingCursor(db.connection)  # type: ignore[call-arg]
+        return db._prepare_cursor(made)
+
+
+# -- queries and updates of one shape ----------------------------------------------------------------------------------
+
+
+class Slot(models.Value):
+    """A place in a statement that is filled at each use; its field says how a value is written for the database."""
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return "%s", [self]
+
+    def bind(self, values: dict[str, Any], db: Any) -> Any:
+        return self.output_field.get_db_prep_value(values[self.value], db)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """SQL and its parameters, some of which are slots."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+    def bind(self, values: dict[str, Any], db: Any) -> list[Any]:
+        return [one.bind(values, db) if isinstance(one, Slot) else one for one in self.parameters]
+
+
+class Statement(Generic[Made]):
+    """What the kinds have in common: `make(slots)` describes the statement, `slots.<name>` is a place of that field."""
+
+    def __init__(self, make: Callable[[Any], Any], **slots: models.Field) -> None:
+        self.make = make
+        self.slots = SimpleNamespace(**{name: Slot(name, field) for name, field in slots.items()})
+        self.kept: dict[str, Made] = {}  # by the kind of database, whose SQL it is
+
+    def compiled(self, db: Any) -> Made:
+        if (kept := self.kept.get(db.vendor)) is None:
+            kept = self.kept[db.vendor] = self.compile(db)
+        return kept
+
+    def compile(self, db: Any) -> Made:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A compiled query and how its rows become what its QuerySet would give."""
+
+    query: Compiled
+    converters: tuple[tuple[int, tuple[Callable, ...], Any], ...]
+    build: Callable[[Row], Any]
+
+    def read(self, row: Row, db: Any) -> Any:
+        values = list(row)
+        for place, steps, expression in self.converters:
+            for step in steps:
+                values[place] = step(values[place], expression, db)
+        return self.build(values)
+
+
+class Select(Statement[Reader]):
+    """A query of one shape; `make(slots)` gives its QuerySet: of models, with what it joins, or a values_list."""
+
+    def all(self, **values: Any) -> list[Any]:
+        db = database()
+        reader = self.compiled(db)
+        with cursor_of_kept(db) as cursor:
+            cursor.execute(reader.query.sql, reader.query.bind(values, db))
+            rows = cursor.fetchall()
+        return [reader.read(row, db) for row in rows]
+
+    def first(self, **values: Any) -> Any | None:
+        """The first row, or None. The query itself says how many it wants."""
+        return next(iter(self.all(**values)), None)
+
+    def any(self, **values: Any) -> Question:
+        """Is there such a row? To be asked within another statement."""
+        db = database()
+        query = self.compiled(db).query
+        return f"EXISTS ({query.sql})", query.bind(values, db)
+
+    def compile(self, db: Any) -> Reader:
+        queryset: Any = self.make(self.slots)
+        compiler = queryset.query.get_compiler(using=db.alias)
+        sql, parameters = compiler.as_sql()
+        expressions = [column[0] for column in compiler.select[: compiler.col_count]]
+        converters = compiler.get_converters(expressions).items()
+        return Reader(
+            Compiled(sql, tuple(parameters)),
+            tuple((place, tuple(steps), expression) for place, (steps, expression) in converters),
+            tuple if queryset._fields is not None else builder(compiler),
+        )
+
+
+def builder(compiler: Any) -> Callable[[Row], models.Model]:
+    """How Django itself makes a model of a row, with what `select_related` joined and `annotate` added."""
+    places = compiler.klass_info["select_fields"]
+    first, last = places[0], places[-1] + 1
+    names = [column[0].target.attname for column in compiler.select[first:last]]
+    model, alias = compiler.klass_info["model"], compiler.using
+    populators = get_related_populators(compiler.klass_info, compiler.select, alias)  # type: ignore[call-arg]
+    annotations = tuple((compiler.annotation_col_map or {}).items())
+
+    def build(row: Row) -> models.Model:
+        made = model.from_db(alias, names, row[first:last])
+        for populator in populators:
+            populator.populate(row, made)
+        for name, place in annotations:
+            setattr(made, name, row[place])
+        return made
+
+    return build
+
+
+class Update(Statement[Compiled]):
+    """A change of one shape; `make(slots)` gives the QuerySet to change and the values to set."""
+
+    def run(self, **values: Any) -> int:
+        """How many rows were changed."""
+        db = database()
+        compiled = self.compiled(db)
+        with cursor_of_kept(db) as cursor:
+            cursor.execute(compiled.sql, compiled.bind(values, db))
+            return cursor.rowcount
+
+    def compile(self, db: Any) -> Compiled:
+        queryset, changes = self.make(self.slots)
+        query = queryset.query.chain(UpdateQuery)
+        query.add_update_values(changes)
+        sql, parameters = query.get_compiler(using=db.alias).as_sql()
+        return Compiled(sql, tuple(parameters))
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An INSERT in parts: up to VALUES, one row's places, what comes back, and the fields in order."""
+
+    head: str
+    places: str
+    tail: str
+    fields: tuple[models.Field, ...]
+
+
+def insert(*rows: models.Model) -> None:
+    """Insert new rows of one model as `bulk_create` would: one statement, or a few where they are very many. Keys made
+    by the database are set. Raises IntegrityError."""
+    if not rows:
+        return
+    db = database()
+    made = insert_of(type(rows[0]), db.vendor)
+    at_once = max(1, PARAMETERS // len(made.fields))
+    for start in range(0, len(rows), at_once):
+        insert_few(made, rows[start : start + at_once], db)
+
+
+def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
+    values = [value for row in rows for value in values_of(made.fields, row, db, add=True)]
+    with cursor_of_kept(db) as cursor:
+        cursor.execute(f"{made.head} {', '.join([made.places] * len(rows))}{made.tail}", values)
+        keys = cursor.fetchall() if made.tail else ()
+    for row, (key,) in zip(rows, keys, strict=False):
+        row.pk = key
+    mark_stored(rows, db)
+
+
+def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None = None) -> None:
+    """Insert any number of rows that bring their own keys, bound row by row. Where only the fields `varying` differ,
+    the rest is taken from the first of them."""
+    if not rows:
+        return
+    db = database()
+    made = insert_of(type(rows[0]), db.vendor)
+    places = [(place, field) for place, field in enumerate(made.fields) if varying is None or field.name in varying]
+    common = values_of(made.fields, rows[0], db, add=True)
+    values = [common]
+    for row in rows[1:]:
+        mine = common.copy()
+        for place, field in places:
+            [mine[place]] = values_of((field,), row, db, add=True)
+        values.append(mine)
+    with cursor_of_kept(db) as cursor:
+        cursor.executemany(f"{made.head} {made.places}", values)
+    mark_stored(rows, db)
+
+
+def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
+    """Insert dataclasses with slots that name the model's columns: making a model costs a fifth of the insert."""
+    db = database()
+    made = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
+    with cursor_of_kept(db) as cursor:
+        cursor.executemany(f"{made.head} {made.places}", [values_of(made.fields, row, db, add=False) for row in rows])
+
+
+def write(row: models.Model, names: tuple[str, ...]) -> None:
+    """What `row.save(update_fields=names)` does to its row, which must exist."""
+    update_each([row], names)
+
+
+def update_each(
+    rows: Sequence[Any],
+    names: Sequence[str],
+    *,
+    where: dict[str, Any] | None = None,
+    model: type[models.Model] | None = None,
+) -> int:
+    """Write these fields of rows that are there, each only while `where` (a value a field) holds. How many it did.
+
+    With `model` the rows may be any objects that have the fields and the key.
+    """
+    if not rows:
+        return 0
+    db, where = database(), where or {}
+    kind: Any = model or type(rows[0])
+    sql, changed, tested = update_of(kind, tuple(names), tuple(where), db.vendor)
+    conditions = [field.get_db_prep_save(value, db) for field, value in zip(tested, where.values(), strict=True)]
+    values = [[*values_of(changed, row, db, add=False), *conditions] for row in rows]
+    with cursor_of_kept(db) as cursor:
+        if len(values) == 1:
+            cursor.execute(sql, values[0])
+        else:
+            cursor.executemany(sql, values)
+        return cursor.rowcount
+
+
+@cache
+def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = ()) -> Insert:
+    """`names`: the columns; otherwise all but a key that the database makes."""
+    quote, meta = database().ops.quote_name, model._meta
+    is_made_there = isinstance(meta.pk, models.AutoField)
+    fields = tuple(field for field in meta.concrete_fields if not (is_made_there and field.primary_key))
+    if names:
+        fields = tuple(field for field in fields if field.attname in names)
+    return Insert(
+        head=f"INSERT INTO {quote(meta.db_table)} ({', '.join(quote(field.column) for field in fields)}) VALUES",
+        places=f"({', '.join(['%s'] * len(fields))})",
+        tail=f" RETURNING {quote(meta.pk.column)}" if is_made_there else "",
+        fields=fields,
+    )
+
+
+@cache
+def update_of(
+    model: type[models.Model], names: tuple[str, ...], tested: tuple[str, ...], vendor: str
+) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
+    """The statement, the fields it sets followed by the key, and the fields it tests."""
+    quote, meta = database().ops.quote_name, model._meta
+    changed: tuple[Any, ...] = tuple(meta.get_field(name) for name in names)
+    conditions: tuple[Any, ...] = tuple(meta.get_field(name) for name in tested)
+    sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
+    tests = " AND ".join(f"{quote(field.column)} = %s" for field in (meta.pk, *conditions))
+    sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {tests}"  # noqa: S608 (names come from the model)
+    return sql, (*changed, meta.pk), conditions
+
+
+def values_of(fields: Sequence[models.Field], row: Any, db: Any, *, add: bool) -> list[Any]:
+    return [field.get_db_prep_save(field.pre_save(row, add), db) for field in fields]
+
+
+def mark_stored(rows: Sequence[models.Model], db: Any) -> None:
+    for row in rows:
+        row._state.adding, row._state.db = False, db.alias
+
+
+# -- one row, conditionally --------------------------------------------------------------------------------------------
+
+
+def take_numbers(
+    model: type[models.Model],
+    pk: Any,
+    column: str,
+    count: int = 1,
+    *,
+    where: dict[str, Any] | None = None,
+    values: dict[str, Any] | None = None,
+    asking: Sequence[Question] = (),
+) -> tuple[int, ...] | None:
+    """Add `count` to an integer column; the last number taken, then a 1 or 0 for each question. None: no row matched.
+
+    `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in the same statement.
+    """
+    db = database()
+    quote = db.ops.quote_name
+    key = model._meta.pk
+    assert key is not None and key.column is not None
+    sets, set_parameters = [f"{quote(column)} = {quote(column)} + %s"], [count]
+    for name, value in (values or {}).items():
+        field: Any = model._meta.get_field(name)
+        sets.append(f"{quote(field.column)} = %s")
+        set_parameters.append(field.get_db_prep_save(value, db))
+    tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, db)]
+    for name, value in (where or {}).items():
+        field = model._meta.get_field(name)
+        options = [field.get_db_prep_value(one, db) for one in (value if isinstance(value, tuple) else (value,))]
+        if value is None:
+            tests.append(f"{quote(field.column)} IS NULL")
+        else:
+            tests.append(f"{quote(field.column)} IN ({', '.join(['%s'] * len(options))})")
+            test_parameters.extend(options)
+    told = [quote(column), *(question for question, _ in asking)]
+    told_parameters = [parameter for _, parameters in asking for parameter in parameters]
+    sql = (  # names come from the models, values are parameters
+        f"UPDATE {quote(model._meta.db_table)} SET {', '.join(sets)} "  # noqa: S608
+        f"WHERE {' AND '.join(tests)} RETURNING {', '.join(told)}"
+    )
+    with cursor_of_kept(db) as cursor:
+        cursor.execute(sql, [*set_parameters, *test_parameters, *told_parameters])
+        return cursor.fetchone()
