@@ -6,18 +6,22 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from agents import membership
+from agents.exceptions import NotFound
 from agents.http.filters import FilterSet
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import GrantedViewSet, versions_as
-from agents.http.viewsets import Audited, NamedViewSet, readable_name, refusals
-from agents.models import Agent, ApiKey, AuditEvent, Provider, Secret, Team, Tool
+from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
+from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers import (
     AgentSerializer,
     AuditSerializer,
+    InvitationSerializer,
     KeySerializer,
     MeSerializer,
     NewKeySerializer,
@@ -121,7 +125,7 @@ class SecretViewSet(NamedViewSet):
 
 
 class TeamViewSet(NamedViewSet):
-    """Teams of this person; whoever makes one administers it."""
+    """Teams of this person; the person who makes one administers it."""
 
     model = Team
     scope = "teams"
@@ -131,6 +135,77 @@ class TeamViewSet(NamedViewSet):
 
     def get_queryset(self) -> QuerySet:
         return Team.objects.visible_to(self.request.user).prefetch_related("memberships__user")
+
+    @extend_schema(
+        methods=["GET"], responses=InvitationSerializer(many=True), operation_id="teams_invitations_list"
+    )  # fmt: skip
+    @extend_schema(methods=["POST"], request=InvitationSerializer, responses={201: InvitationSerializer})
+    @action(detail=True, methods=["get", "post"], filterset_fields=None)
+    def invitations(self, request: Any, name: str) -> Response:
+        """The team's open invitations; POST asks a person by user name. Both are an administrator's to do."""
+        team = self.get_object()
+        team.require_edit(request.user)
+        if request.method == "POST":
+            body = read(InvitationSerializer, request)
+            invitation = membership.invite(team, body["user"]["username"], body["role"], by=request.user)
+            self.audit("invited", team, user=invitation.user.get_username(), role=invitation.role)
+            return Response(InvitationSerializer(invitation).data, status=201)
+        self.page_ordering = ("-id",)
+        rows = team.invitations.open().select_related("team", "user", "invited_by")
+        return self.get_paginated_response(InvitationSerializer(self.paginate_queryset(rows), many=True).data)
+
+    @extend_schema(responses={204: None})
+    @action(detail=True, methods=["delete"], pagination_class=None, filterset_fields=None)
+    def invitation(self, request: Any, name: str, pk: int) -> Response:
+        """Withdraw an open invitation."""
+        team = self.get_object()
+        row = team.invitations.filter(pk=pk).select_related("user").first()
+        if row is None:
+            raise NotFound("This team has no such invitation.")
+        row.answer(Invitation.Status.WITHDRAWN)
+        self.audit("invitation_withdrawn", team, user=row.user.get_username())
+        return Response(status=204)
+
+    @extend_schema(request=None, responses={204: None})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def leave(self, request: Any, name: str) -> Response:
+        """Leave a team, at any time. What you shared with it is yours alone again."""
+        team = self.get_queryset().filter(name=readable_name(name)).first()
+        if team is None:
+            raise NotFound(f"There is no team “{name[:80]}” that you are in.")
+        membership.end(Membership.objects.get(team=team, user=request.user))
+        self.audit("left", team)
+        return Response(status=204)
+
+
+class InvitationViewSet(Audited, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """Teams that ask you to join. Nobody becomes a member without accepting."""
+
+    scope = "teams"
+    queryset = Invitation.objects.none()
+    serializer_class = InvitationSerializer
+    filterset_fields = ["status"]
+
+    def get_queryset(self) -> QuerySet:
+        return Invitation.objects.visible_to(self.request.user).select_related("team", "user", "invited_by")
+
+    @extend_schema(request=None, responses=InvitationSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def accept(self, request: Any, pk: int) -> Response:
+        """Become a member of the team in the role that was offered."""
+        invitation = self.get_object()
+        invitation.accept()
+        self.audit("joined", invitation.team, role=invitation.role)
+        return Response(InvitationSerializer(invitation).data)
+
+    @extend_schema(request=None, responses=InvitationSerializer)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def decline(self, request: Any, pk: int) -> Response:
+        """Turn the invitation down."""
+        invitation = self.get_object()
+        invitation.answer(Invitation.Status.DECLINED)
+        self.audit("invitation_declined", invitation.team)
+        return Response(InvitationSerializer(invitation).data)
 
 
 class KeyViewSet(
@@ -152,8 +227,9 @@ class KeyViewSet(
         serializer.is_valid(raise_exception=True)
         asked = serializer.validated_data
         key, key.secret = ApiKey.make(  # type: ignore[attr-defined]
-            request.user, asked["scopes"], name=asked.get("name", ""), expires_at=asked.get("expires_at")
-        )
+            request.user, asked["scopes"], name=asked.get("name", ""), expires_at=asked["expires_at"],
+            made_by=request.auth if isinstance(request.auth, ApiKey) else None,
+        )  # fmt: skip
         self.audit("created", key, scopes=key.scopes)
         return Response(NewKeySerializer(key).data, status=201)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.db import models
 from rest_framework import serializers
 from rest_framework.fields import empty
@@ -22,8 +21,10 @@ from agents.http.strict import (
     Whole,
     Words,
 )
-from agents.models import Agent, ApiKey, AuditEvent, Membership, Provider, Secret, Team, Tool, ToolGrant
+from agents.membership import set_roles
+from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Secret, Team, Tool, ToolGrant
 from agents.models.key import unknown_scopes
+from agents.sharing import carry, check_share
 
 
 class TeamName(serializers.SlugRelatedField):
@@ -68,6 +69,23 @@ class OwnedSerializer(StrictModelSerializer):
                 f"Another {self.Meta.model._meta.verbose_name} is called “{name}” already.", code="name_taken"
             )
         return name
+
+    def get_unique_together_validators(self) -> list[Any]:
+        """None: `check_share` says more than that a name is taken."""
+        return []
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """Sharing takes a role in the team, and a name that means nothing else there."""
+        fields = super().run_validation(data)
+        user = self.context["request"].user
+        row = self.instance or self.Meta.model(owner=user)
+        check_share(row, user, fields.get("team", row.team), fields.get("name", row.name))
+        return fields
+
+    def save(self, **fields: Any) -> Any:
+        row = super().save(**fields)
+        carry(row)
+        return row
 
     def create(self, validated: dict[str, Any]) -> Any:
         return super().create({"owner": self.context["request"].user, **validated})
@@ -120,7 +138,7 @@ class ModelParamsSerializer(StrictSerializer):
 
 
 class AgentSerializer(OwnedSerializer):
-    provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can see.")
+    provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
     model_params = ModelParamsSerializer(required=False)
     fallback_models = Words(required=False, each=100, max_length=10)
     capabilities = Words(required=False, each=64)
@@ -174,8 +192,8 @@ def with_provider(validated: dict[str, Any]) -> dict[str, Any]:
 def named(model: Any, user: Any, name: str) -> Any:
     """The row a name in a body means; an unknown one is an invalid body (422), not a missing path."""
     try:
-        return model.objects.named(user, name)
-    except NotFound as error:
+        return model.objects.for_use(user, name)
+    except (NotFound, Forbidden) as error:
         raise serializers.ValidationError(str(error), code="unknown")
 
 
@@ -217,6 +235,16 @@ class KeySerializer(StrictModelSerializer):
             raise Forbidden("A key cannot give another key more than it may do itself.", code="scope")
         return list(dict.fromkeys(scopes))
 
+    def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """No longer than the key that asks lives itself; one without a date takes over its end."""
+        asking = self.context["request"].auth
+        end = asking.expires_at if isinstance(asking, ApiKey) else None
+        if end and (fields.get("expires_at") or end) > end:
+            raise Forbidden(
+                "A key cannot make a key that lives longer than itself.", code="expiry", hint=f"It ends at {end}."
+            )
+        return {**fields, "expires_at": fields.get("expires_at") or end}
+
 
 class NewKeySerializer(KeySerializer):
     key = serializers.CharField(read_only=True, source="secret", help_text="Copy it now: it is shown once.")
@@ -228,10 +256,21 @@ class NewKeySerializer(KeySerializer):
 class SecretSerializer(OwnedSerializer):
     value = Text(write_only=True, max_length=20_000, trim_whitespace=False, help_text="Never shown again.")
     hosts = Words(required=False, each=253, help_text="Hosts it may be sent to.")
+    has_value = serializers.SerializerMethodField(help_text="False: enter the value again before it can be used.")
 
     class Meta:
         model = Secret
-        fields = ["name", "value", "hosts", "header", "template", *OWNED]
+        fields = ["name", "value", "has_value", "hosts", "header", "template", *OWNED]
+
+    def get_has_value(self, secret: Secret) -> bool:
+        return bool(secret.value)
+
+    def update(self, secret: Secret, validated: dict[str, Any]) -> Secret:
+        """The value does not follow to another host or into another header: enter it again with the change."""
+        now = {name: validated.get(name, getattr(secret, name)) for name in ("hosts", "header", "template")}
+        if secret.needs_value(**now):
+            validated = {"value": "", **validated}
+        return super().update(secret, validated)
 
 
 class MemberSerializer(StrictSerializer):
@@ -241,7 +280,9 @@ class MemberSerializer(StrictSerializer):
 
 class TeamSerializer(StrictModelSerializer):
     name = Text(max_length=64)
-    members = MemberSerializer(many=True, required=False, source="memberships", help_text="Replaces the whole list.")
+    members = MemberSerializer(
+        many=True, required=False, source="memberships", help_text="The whole list: who is left out is removed."
+    )
 
     class Meta:
         model = Team
@@ -254,33 +295,39 @@ class TeamSerializer(StrictModelSerializer):
             raise Conflict(f"Another team is called “{name}” already.", code="name_taken")
         return name
 
-    def validate_members(self, members: list[dict[str, Any]]) -> list[Membership]:
-        roles = {member["user"]["username"]: member.get("role", Membership.Role.AUTHOR) for member in members}
-        people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=roles)}
-        if unknown := sorted(set(roles) - set(people)):
-            raise serializers.ValidationError(f"There is nobody called {', '.join(unknown)}.", code="unknown")
-        if Membership.Role.ADMINISTRATOR not in roles.values():
-            raise serializers.ValidationError("A team needs an administrator.", code="no_administrator")
-        return [Membership(user=people[name], role=role) for name, role in roles.items()]
-
     def create(self, validated: dict[str, Any]) -> Team:
-        maker = Membership(user=self.context["request"].user, role=Membership.Role.ADMINISTRATOR)
-        members = validated.pop("memberships", None) or [maker]
+        """Whoever makes a team administers it; other people are invited."""
+        user = self.context["request"].user
+        roles = roles_of(validated.pop("memberships", []))
         team = super().create(validated)
-        return set_members(team, members)
+        Membership.objects.create(team=team, user=user, role=Membership.Role.ADMINISTRATOR)
+        set_roles(team, {user.get_username(): Membership.Role.ADMINISTRATOR, **roles})
+        return team
 
     def update(self, team: Team, validated: dict[str, Any]) -> Team:
         members = validated.pop("memberships", None)
         team = super().update(team, validated)
-        return team if members is None else set_members(team, members)
+        if members is not None:
+            set_roles(team, roles_of(members))
+            team._prefetched_objects_cache = {}
+        return team
 
 
-def set_members(team: Team, members: list[Membership]) -> Team:
-    team.memberships.all().delete()
-    for member in members:
-        member.team = team
-    Membership.objects.bulk_create(members)
-    return team
+def roles_of(members: list[dict[str, Any]]) -> dict[str, str]:
+    return {member["user"]["username"]: member.get("role", Membership.Role.AUTHOR) for member in members}
+
+
+class InvitationSerializer(StrictModelSerializer):
+    id = RowId(read_only=True)
+    team = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    user = Text(max_length=150, source="user.username", help_text="The exact user name.")
+    role = Choice(choices=Membership.Role.choices, default=Membership.Role.AUTHOR)
+    invited_by = serializers.SlugRelatedField(slug_field="username", read_only=True)
+
+    class Meta:
+        model = Invitation
+        fields = ["id", "team", "user", "role", "invited_by", "status", "created_at", "answered_at"]
+        read_only_fields = ["status", "created_at", "answered_at"]
 
 
 class AuditSerializer(serializers.ModelSerializer):

@@ -13,6 +13,14 @@ def agent(**verbs: str) -> Any:
     return routed(api.AgentViewSet, **verbs)
 
 
+def team(**verbs: str) -> Any:
+    return routed(api.TeamViewSet, **verbs)
+
+
+def invitation(**verbs: str) -> Any:
+    return routed(api.InvitationViewSet, **verbs)
+
+
 urlpatterns = [
     path("me", api.MeView.as_view(), name="me"),
     path("keys/", api.KeyViewSet.as_view(LIST), name="keys"),
@@ -31,6 +39,13 @@ urlpatterns = [
     path("tools/<str:name>", api.ToolViewSet.as_view({"get": "retrieve"}), name="tool"),
     path("teams/", api.TeamViewSet.as_view(LIST), name="teams"),
     path("teams/<str:name>", api.TeamViewSet.as_view(ROW), name="team"),
+    path("teams/<str:name>/invitations/", team(get="invitations", post="invitations"), name="team-invitations"),
+    path("teams/<str:name>/invitations/<int:pk>", team(delete="invitation"), name="team-invitation"),
+    path("teams/<str:name>/leave", team(post="leave"), name="team-leave"),
+    path("invitations/", api.InvitationViewSet.as_view({"get": "list"}), name="invitations"),
+    path("invitations/<int:pk>", api.InvitationViewSet.as_view({"get": "retrieve"}), name="invitation"),
+    path("invitations/<int:pk>/accept", invitation(post="accept"), name="invitation-accept"),
+    path("invitations/<int:pk>/decline", invitation(post="decline"), name="invitation-decline"),
     path("secrets/", api.SecretViewSet.as_view(LIST), name="secrets"),
     path("secrets/<str:name>", api.SecretViewSet.as_view(ROW), name="secret"),
     path("audit/", api.AuditViewSet.as_view({"get": "list"}), name="audit"),

@@ -22,10 +22,10 @@ ACCOUNTS = ("gmail", "outlook", "teams")  # providers with a login; the others a
 
 class ConnectionQuerySet(OwnedQuerySet):
     def of_provider(self, user: Any, provider: str) -> Self:
-        """The connections that a call by this user may use: own first, then the team's, then the
-        site's.
+        """The connections that a call by this user may use: own first, then the site's, then
+        a team's.
         """
-        return self.visible_to(user).filter(provider=provider, enabled=True).nearest_first(user)
+        return self.usable_by(user).filter(provider=provider, enabled=True).nearest_first(user)
 
 
 class Connection(Owned):
@@ -86,6 +86,9 @@ class Connection(Owned):
 
     def __str__(self) -> str:
         return self.name
+
+    def listed_as(self) -> dict[str, Any]:
+        return {"remote__connection": self.pk}
 
     @property
     def uses_oauth(self) -> bool:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent, Secret, Tool
 from agents.models.agent import tool_changed
+from agents.models.secret import valueless
 from agents.schema import check_schema, sha256_of
 
 from .models import Connection, RemoteTool
@@ -217,11 +218,13 @@ def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secr
     if not connection.secret_name:
         return None
     user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
-    rows = Secret.objects.filter(owner=None, team=None) if user is None else Secret.objects.visible_to(user)
+    rows = Secret.objects.filter(owner=None, team=None) if user is None else Secret.objects.usable_by(user)
     rows = rows.filter(name=connection.secret_name)
     secret = (rows.nearest_first(user) if user is not None else rows).first()
     if secret is None:
         raise Invalid(f"You have no secret “{connection.secret_name}”.", code="secret_missing")
+    if not secret.value:
+        raise valueless(secret)
     if secret.header_for(host) is None:
         raise Invalid(
             f"The secret “{connection.secret_name}” is not bound to {host}.",

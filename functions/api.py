@@ -109,6 +109,11 @@ class FunctionViewSet(VersionedViewSet):
         """The function this name means, to read or run it rather than to change it."""
         return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
 
+    def usable(self) -> StoredFunction:
+        """The function this name means, to run it. Raises NotFound, Forbidden."""
+        rows = StoredFunction.objects.select_related("published")
+        return rows.for_use(self.request.user, readable_name(self.kwargs["name"]))
+
     # Checking and trying
 
     @extend_schema(request=DraftSerializer, responses={200: ValidatedSerializer})
@@ -174,15 +179,16 @@ class FunctionViewSet(VersionedViewSet):
         """One query that reads no source: the version itself is kept by this process."""
         user, name = self.request.user, readable_name(self.kwargs["name"])
         if number:
-            version = self.find_version(self.visible(), number)
+            version = self.find_version(self.usable(), number)
             return ready(version.pk, version.sha256)
-        found = PUBLISHED.first(user=user.pk, name=name)
-        if found is None:
-            raise NotFound(f"There is no function “{name}” that you can see.")
-        if found[0] is None:
+        found = PUBLISHED.all(user=user.pk, name=name)
+        if len(found) != 1 and (len(found) == 0 or found[0][2] != user.pk):
+            function = self.usable()  # refuses, and says why
+            found = [(function.published_id, function.published and function.published.sha256)]
+        if found[0][0] is None:
             hint = "Publish it, or name a version."
             raise Conflict(f"“{name}” is not published.", code="not_published", hint=hint)
-        return ready(*found)
+        return ready(*found[0][:2])
 
     @extend_schema(
         responses=ExecutionSerializer(many=True),
@@ -283,7 +289,7 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def replay(self, request: Any, name: str) -> Response:
         """Run one's own recent inputs against the draft or a version, and list what would have been different."""
-        function = self.visible()
+        function = self.usable()
         body = read(ReplaySerializer, request)
         answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
         return Response(ReplayedSerializer(answer).data)
@@ -297,8 +303,8 @@ class FunctionViewSet(VersionedViewSet):
 
 def published_by_name(at: Any) -> Any:
     person = SimpleNamespace(pk=at.user, is_authenticated=True)
-    rows = StoredFunction.objects.visible_to(person).filter(name=at.name).nearest_first(person)
-    return rows.values_list("published", "published__sha256")[:1]
+    rows = StoredFunction.objects.usable_by(person).filter(name=at.name).nearest_first(person)
+    return rows.values_list("published", "published__sha256", "owner")[:2]
 
 
 PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())

@@ -6,6 +6,7 @@ from typing import Any
 from agents.exceptions import Invalid
 from functions.execution import Callback, Caller, Ready
 from functions.host import Host
+from functions.models import StoredFunction
 
 
 class NoCallbacks(Mapping[str, Callback]):
@@ -35,9 +36,22 @@ class NoCallbacks(Mapping[str, Callback]):
 def alone(user: Any, version: Ready) -> Caller:
     """This person, without a run: no callbacks; values live as long as the call."""
     spec = version.spec
-    host = Host(user=user, allowed_hosts=tuple(spec.allowed_hosts), secret_names=tuple(spec.secrets))
+    names = tuple(spec.secrets) if version.number else published_secrets(user, version)
+    host = Host(
+        user=user, function=version.function_id, allowed_hosts=tuple(spec.allowed_hosts), secret_names=names
+    )  # fmt: skip
     data = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
     return Caller(user_id=user.pk, data=data if spec.requires_context else {}, grants=NoCallbacks(), host=host)
+
+
+def published_secrets(user: Any, draft: Ready) -> tuple[str, ...]:
+    """What a draft may reach: those of its secrets that the published version of this person's function names too.
+
+    A key that may only run functions could otherwise name any secret in a draft of its own.
+    """
+    rows = StoredFunction.objects.filter(owner=user, name=draft.name, published__isnull=False)
+    spec = rows.values_list("published__spec", flat=True).first() or {}
+    return tuple(name for name in draft.spec.secrets if name in spec.get("secrets", ()))
 
 
 def refuse_callbacks(caller: Caller) -> None:

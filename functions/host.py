@@ -11,8 +11,11 @@ from typing import Any
 from django.conf import settings
 
 from agents.models import Secret
+from agents.models.secret import valueless
+from agents.models.team import is_open
 from functions import sandbox
 from functions.http import Auth, Fetched, Rules, fetch
+from functions.models import StoredFunction
 from plumbing.outbound import Sockets
 
 HTTP_S = 20.0  # of one request at most
@@ -25,6 +28,7 @@ class Host:
     """One call's host. `emit(type, data)` and `values` are the run's; without one, values live as long as the call."""
 
     user: Any = None
+    function: int | None = None  # the stored function that runs; None: a draft of the user's own
     allowed_hosts: tuple[str, ...] = ()
     secret_names: tuple[str, ...] = ()
     emit: Callable[[str, dict[str, Any]], None] | None = None
@@ -113,13 +117,26 @@ class Host:
         return value
 
     def secret(self, name: str) -> Secret:
-        """A secret this function may name, of the person it runs for. Raises PermissionError or NotFound."""
+        """A secret this function may name, that the person it runs for and the function's owner may both use.
+
+        Raises PermissionError, NotFound, Forbidden, Invalid.
+        """
         if name not in self.secret_names:
             known = ", ".join(self.secret_names) or "none"
             raise PermissionError(f"the secret “{name}” is not granted to this function (granted: {known})")
-        found: Secret = Secret.objects.named(self.user, name)
+        found: Secret = Secret.objects.for_use(self.user, name)
+        if not self.is_lent(found):
+            raise PermissionError(f"the secret “{name}” is not shared with the owner of this function")
+        if not found.value:
+            raise valueless(found)
         self.used[name] = found.value
         return found
+
+    def is_lent(self, secret: Secret) -> bool:
+        """A function of another person is theirs to change, so it reaches only secrets that they may use as well."""
+        rows = StoredFunction.objects.filter(pk=self.function).values_list("owner_id", flat=True)
+        owner_id = rows.first() if self.function else None
+        return owner_id in (None, self.user.pk) or is_open(secret.owner_id, secret.team_id, owner_id)
 
 
 def check_room(keys: int, size: int, more: int, whose: str) -> None:

@@ -7,6 +7,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from uuid_utils.compat import uuid7
 
+from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from agents.models.version import Version
 
@@ -64,6 +65,9 @@ class StoredFunction(Owned):
 
     def __str__(self) -> str:
         return self.name
+
+    def listed_as(self) -> dict[str, Any]:
+        return {"kind": Tool.Kind.FUNCTION, "source__function": self.pk}
 
 
 class FunctionVersion(Version):

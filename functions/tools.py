@@ -62,6 +62,7 @@ def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCont
             "chain": context.chain, "step": context.step, "metadata": context.metadata}  # fmt: skip
     host = Host(
         user=person(context.user_id) if spec.secrets else None,
+        function=version.function_id,
         allowed_hosts=tuple(spec.allowed_hosts),
         secret_names=tuple(spec.secrets),
         emit=context.emit,

@@ -103,7 +103,7 @@ class Registry:
 
         Raises NotFound, CannotBuild.
         """
-        return live_agent(Agent.objects.select_related("published").named(self.user, name))
+        return live_agent(Agent.objects.select_related("published").for_use(self.user, name))
 
     def register_agent(self, definition: dict[str, JSON]) -> Agent:
         """Create or change one of this user's agents from a definition as in a file, and publish
@@ -121,7 +121,7 @@ class Registry:
 
     def list_agents(self) -> list[Agent]:
         """The published agents that this user can use."""
-        return list(Agent.objects.visible_to(self.user).published().order_by("name"))
+        return list(Agent.objects.usable_by(self.user).published().order_by("name"))
 
     def _session(
         self, conversation_id: str | UUID | None, earlier: Sequence[dict[str, JSON]], agent: str | None
@@ -140,7 +140,7 @@ class Registry:
         if word is not None and (found := mine.filter(metadata__conversation=word).first()):
             return found
         metadata = {"conversation": word} if word is not None else {}
-        with_agent = Agent.objects.named(self.user, agent) if agent else None
+        with_agent = Agent.objects.for_use(self.user, agent) if agent else None
         session = Session.objects.create(
             owner=self.user, agent=with_agent, metadata=metadata, variables={"agent_depth": 0}
         )
@@ -184,7 +184,7 @@ class FunctionStore:
 
         Raises NotFound, Conflict (not published), Invalid (arguments), FunctionFailed.
         """
-        function = StoredFunction.objects.select_related("published").named(self.user, name)
+        function = StoredFunction.objects.select_related("published").for_use(self.user, name)
         chosen = store.version_of(function, version) if version else function.published
         if chosen is None:
             raise Conflict(f"“{name}” is not published.", code="not_published", hint="Publish it, or give a version.")

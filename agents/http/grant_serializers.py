@@ -10,7 +10,7 @@ from .strict import Number, StrictModelSerializer, Text, Whole
 
 
 class GrantSerializer(StrictModelSerializer):
-    tool = Text(max_length=64, source="tool.name", help_text="Name of a tool that you can see.")
+    tool = Text(max_length=64, source="tool.name", help_text="Name of a tool that you can use.")
     kind = serializers.CharField(source="tool.kind", read_only=True)
     version = Whole(
         source="pinned_version",
@@ -39,14 +39,11 @@ class GrantSerializer(StrictModelSerializer):
 def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
     """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""
     names = [grant["tool"]["name"] for grant in grants]
-    rows = Tool.objects.visible_to(user).filter(name__in=names).nearest_first(user)
-    tools: dict[str, Tool] = {}
-    for row in rows:
-        tools.setdefault(row.name, row)
+    tools = Tool.objects.usable_by(user).meant(user, names)
     problems = {}
     for index, name in enumerate(names):
         if name not in tools:
-            problems[index] = {"tool": [f"There is no tool “{name}” that you can see."]}
+            problems[index] = {"tool": [f"There is no tool “{name}” that you can use."]}
         elif name in names[:index]:
             problems[index] = {"tool": [f"“{name}” is granted twice."]}
     if problems:

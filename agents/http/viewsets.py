@@ -12,7 +12,7 @@ from rest_framework import viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
-from agents.models.team import SLUG
+from agents.models.team import SLUG, the_one
 
 from .throttles import address_of
 
@@ -54,13 +54,14 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
         return self.model.objects.visible_to(self.request.user).select_related("owner", "team")
 
     def get_object(self) -> Any:
-        """The row this name means to this person (own → team → site); to change it takes the right to."""
+        """The row this name means to this person (own → site → team); to change it takes the right to."""
         rows: Any = self.get_queryset().filter(name=readable_name(self.kwargs["name"]))
-        row = rows.nearest_first(self.request.user).first()
-        if row is None:
+        found = list(rows.nearest_first(self.request.user)[:2])
+        if not found:
             raise NotFound(
                 f"There is no {self.model._meta.verbose_name} “{self.kwargs['name'][:80]}” that you can see."
             )
+        row = the_one(found, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
             row.require_edit(self.request.user)
         return row

@@ -1,6 +1,7 @@
 from .agent import Agent, AgentVersion
 from .audit import AuditEvent
 from .chain import Chain, ChainStep, ChainVersion
+from .invitation import Invitation
 from .key import ApiKey
 from .provider import Provider
 from .secret import Secret
@@ -16,6 +17,7 @@ __all__ = [
     "Chain",
     "ChainStep",
     "ChainVersion",
+    "Invitation",
     "Membership",
     "Provider",
     "Secret",

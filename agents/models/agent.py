@@ -79,6 +79,9 @@ class Agent(Owned):
     def __str__(self) -> str:
         return self.name
 
+    def listed_as(self) -> dict[str, Any]:
+        return {"kind": Tool.Kind.AGENT, "source__agent": self.pk}
+
     def draft_spec(self) -> AgentSpec:
         """The working row as a spec. Raises pydantic.ValidationError where a field is out of range."""
         context: Any = self.session_context

@@ -215,7 +215,7 @@ class ChainVersion(Version):
 
 
 class Targets:
-    """What the steps of one chain point at, found for the chain's owner: own, then team, then site."""
+    """What the steps of one chain point at, found for the chain's owner: own, then the site's, then a team's."""
 
     def __init__(self, chain: Chain, steps: list[ChainStep]) -> None:
         self.chain = chain
@@ -230,12 +230,9 @@ class Targets:
 
     def named(self, rows: Any, names: set[str]) -> dict[str, Any]:
         owner = self.chain.owner
-        found = rows.filter(name__in=names)
         if owner is None:
-            found = found.filter(owner=None, team=None)
-        else:
-            found = found.visible_to(owner).nearest_first(owner)
-        return {row.name: row for row in reversed(list(found))}
+            return {row.name: row for row in rows.filter(name__in=names, owner=None, team=None)}
+        return rows.usable_by(owner).meant(owner, names)
 
     def find(self, step: ChainStep) -> int | None:
         row = self.rows.get(step.target_kind, {}).get(step.target)
@@ -254,7 +251,7 @@ class Targets:
             return Problem(
                 step.key, "unknown_target",
                 f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which is not there.",
-                "Check the name; the chain's owner must be able to see it.",
+                "Check the name; the chain's owner must be able to use it.",
             )  # fmt: skip
         if step.target_kind == "tool":
             return None if row.pk in granted else Problem(
@@ -279,7 +276,7 @@ class Targets:
         return [
             Problem(
                 key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which is not there.",
-                "Check the name; the chain's owner must be able to see it.",
+                "Check the name; the chain's owner must be able to use it.",
             )
             for key, names in named.items() for name in sorted(names - known.keys())
         ]  # fmt: skip

@@ -40,6 +40,10 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    made_by = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="made",
+        help_text="The key that asked for this one: it is revoked with it.",
+    )  # fmt: skip
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = KeyQuerySet.as_manager()
@@ -52,13 +56,20 @@ class ApiKey(models.Model):
 
     @classmethod
     def make(
-        cls, user: Any, scopes: list[str], *, name: str = "", expires_at: datetime | None = None
+        cls,
+        user: Any,
+        scopes: list[str],
+        *,
+        name: str = "",
+        expires_at: datetime | None = None,
+        made_by: "ApiKey | None" = None,
     ) -> tuple["ApiKey", str]:
         """A new key and its secret, which is shown once and kept only as a hash."""
         prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
         key = cls.objects.create(
-            user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at
-        )
+            user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at,
+            made_by=made_by,
+        )  # fmt: skip
         return key, f"{prefix}.{secret}"
 
     @classmethod
@@ -88,8 +99,12 @@ class ApiKey(models.Model):
             ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
 
     def revoke(self) -> None:
-        self.revoked_at = self.revoked_at or timezone.now()
-        self.save(update_fields=["revoked_at"])
+        """This key and every key that it made, and that those made."""
+        now, generation = timezone.now(), [self.pk]
+        self.revoked_at = self.revoked_at or now
+        while generation:
+            ApiKey.objects.filter(pk__in=generation, revoked_at=None).update(revoked_at=now)
+            generation = list(ApiKey.objects.filter(made_by__in=generation).values_list("pk", flat=True))
 
 
 LIVE_KEY = Select(

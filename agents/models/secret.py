@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from agents.exceptions import Invalid
 from agents.fields import EncryptedTextField
 
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
@@ -9,7 +10,7 @@ from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
 class Secret(Owned):
     name = models.CharField(max_length=64, validators=[check_name])
-    value = EncryptedTextField(help_text="Write-only: it is never shown again.")
+    value = EncryptedTextField(blank=True, help_text="Write-only: it is never shown again.")
     hosts = models.JSONField(
         default=list, blank=True, help_text='Hosts it may be sent to, such as ["api.example.com"].'
     )
@@ -27,8 +28,21 @@ class Secret(Owned):
     def __str__(self) -> str:
         return self.name
 
+    def needs_value(self, hosts: list[str], header: str, template: str) -> bool:
+        """Would these send the value elsewhere or in another form? Then it must be entered again."""
+        known = {str(host).lower() for host in self.hosts}
+        is_wider = any(str(host).lower() not in known for host in hosts)
+        return is_wider or (header, template) != (self.header, self.template)
+
     def header_for(self, host: str) -> tuple[str, str] | None:
-        """(header, value) when this host is bound to the secret, else None."""
-        if host.lower() not in {str(bound).lower() for bound in self.hosts}:
+        """(header, value) when this host is bound to the secret and a value is stored, else None."""
+        if not self.value or host.lower() not in {str(bound).lower() for bound in self.hosts}:
             return None
         return self.header, self.template.replace("{secret}", self.value)
+
+
+def valueless(secret: Secret) -> Invalid:
+    """Its hosts or its template were changed, which cleared the value."""
+    return Invalid(
+        f"The secret “{secret}” has no value.", code="secret_empty", hint="Its owner must enter the value again."
+    )

@@ -1,5 +1,6 @@
 """Teams, and what it means for a row to be somebody's."""
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Case, IntegerField, Q, When
 
-from agents.exceptions import Forbidden, NotFound
+from agents.exceptions import Conflict, Forbidden, NotFound
 from plumbing.statements import Select
 
 # Words that are paths of the API or verbs of the product; a row with such a name could not be addressed.
@@ -60,7 +61,7 @@ class Editable:
     def require_edit(self, user: Any) -> None:
         if not self.may_edit(user):
             raise Forbidden(
-                f"You may use {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
+                f"You may see {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
                 hint="Make a copy under your own name, or ask its owner.",
             )
 
@@ -101,6 +102,9 @@ class Membership(models.Model):
         AUTHOR = "author"
         ADMINISTRATOR = "administrator"
 
+    USERS = (Role.OPERATOR, Role.AUTHOR, Role.ADMINISTRATOR)  # who may use what the team shares
+    SHARERS = (Role.AUTHOR, Role.ADMINISTRATOR)  # who may share rows of their own
+
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.AUTHOR)
@@ -111,56 +115,117 @@ class Membership(models.Model):
     def __str__(self) -> str:
         return f"{self.user} in {self.team} ({self.role})"
 
+    @classmethod
+    def of(cls, user: Any, team_id: int | None) -> "Membership | None":
+        return cls.objects.filter(user_id=user.pk, team_id=team_id).first() if team_id else None
+
+
+def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
+    """Rows that this person owns, that a team shares in which they have one of these roles, or that are the site's."""
+    teams = Membership.objects.filter(user_id=user.pk, role__in=roles).values("team_id")
+    own = Q(**{f"{prefix}owner_id": user.pk})
+    return own | Q(**{f"{prefix}team_id__in": teams}) | Q(**{f"{prefix}owner": None, f"{prefix}team": None})
+
 
 class OwnedQuerySet(models.QuerySet):
-    """Rows with `owner` and `team`; a row with neither belongs to the site and everyone may use it."""
+    """Rows with `owner` and `team`; a row with neither belongs to the site and everyone may use it.
+
+    Who may do what with a row is decided here, for every kind; docs/security.md shows it as a table.
+    """
 
     def visible_to(self, user: Any) -> Self:
-        """What this person owns, shares through a team, or may use because it is the site's."""
+        """See: what this person owns, what a team of theirs shares, and what is the site's."""
+        return self.filter(open_to(user, Membership.Role.values)) if user.is_authenticated else self.none()
+
+    def usable_by(self, user: Any) -> Self:
+        """Use: the same but for a team's viewers. What starts runs as its owner only the owner may use."""
         if not user.is_authenticated:
             return self.none()
-        mine = Q(owner_id=user.pk) | Q(team_id__in=Membership.objects.filter(user_id=user.pk).values("team_id"))
-        return self.filter(mine | Q(owner=None, team=None))
+        model: Any = self.model
+        return self.filter(open_to(user, model.USED_BY))
 
     def editable_by(self, user: Any) -> Self:
-        """What this person may change: own rows, a team's rows as its author, the site's as a superuser."""
-        roles = [Membership.Role.AUTHOR, Membership.Role.ADMINISTRATOR]
-        teams = Membership.objects.filter(user_id=user.pk, role__in=roles).values("team_id")
-        mine = Q(owner_id=user.pk) | Q(team_id__in=teams)
-        return self.filter(mine | Q(owner=None, team=None)) if user.is_superuser else self.filter(mine)
+        """Change, share and delete: the owner alone; what has no owner is for superusers."""
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(Q(owner_id=user.pk) | Q(owner=None)) if user.is_superuser else self.filter(owner_id=user.pk)
 
     def nearest_first(self, user: Any) -> Self:
-        """Own before team before site."""
+        """Own before the site's before a team's, so that sharing never takes a name away from the site."""
         nearness = Case(
-            When(owner_id=user.pk, then=0), When(team__isnull=False, then=1), default=2, output_field=IntegerField()
+            When(owner_id=user.pk, then=0), When(team__isnull=False, then=2), default=1, output_field=IntegerField()
         )
         return self.order_by(nearness, "pk")
 
     def named(self, user: Any, name: str) -> Any:
-        """The row this name means to this person (own → team → site). Raises NotFound."""
+        """The visible row this name means to this person (own → site → team). Raises NotFound, Conflict."""
         may_be_one = user.is_authenticated and "\0" not in name  # PostgreSQL takes no NUL in a text
-        if may_be_one and (row := self.statement_by_name().first(user=user.pk, name=name)):
-            return row
-        raise NotFound(f"There is no {self.model._meta.verbose_name} “{name}” that you can see.")
+        rows = self.statement_by_name("visible_to").all(user=user.pk, name=name) if may_be_one else []
+        if not rows:
+            raise NotFound(f"There is no {self.model._meta.verbose_name} “{name}” that you can see.")
+        return the_one(rows, user)
 
-    def statement_by_name(self) -> Select:
+    def for_use(self, user: Any, name: str) -> Any:
+        """The same among the rows that this person may use. Raises Forbidden for one they may only see."""
+        may_be_one = user.is_authenticated and "\0" not in name
+        if may_be_one and (rows := self.statement_by_name("usable_by").all(user=user.pk, name=name)):
+            return the_one(rows, user)
+        raise not_for_use(self.named(user, name))
+
+    def meant(self, user: Any, names: Iterable[str]) -> dict[str, Any]:
+        """The same for several names at once: name → row, without those that mean nothing. Raises Conflict."""
+        rows: Any = self
+        found: dict[str, list[Any]] = {}
+        for row in rows.filter(name__in=names).nearest_first(user):
+            found.setdefault(row.name, []).append(row)
+        return {name: the_one(rows, user) for name, rows in found.items()}
+
+    def statement_by_name(self, right: str) -> Select:
         """Every message and most requests look a row up by its name: compiled once for each model and its joins."""
         if self.query.where or self.query.annotations or self._prefetch_related_lookups:  # type: ignore[attr-defined]
-            return self.select_by_name()
-        shape = (self.model, repr((self.query.select_related, self.query.deferred_loading)))
+            return self.select_by_name(right)
+        shape = (self.model, right, repr((self.query.select_related, self.query.deferred_loading)))
         if (kept := _by_name.get(shape)) is None:
-            kept = _by_name[shape] = self.select_by_name()
+            kept = _by_name[shape] = self.select_by_name(right)
         return kept
 
-    def select_by_name(self) -> Select:
+    def select_by_name(self, right: str) -> Select:
         def make(at: Any) -> models.QuerySet:
             person = SimpleNamespace(pk=at.user, is_authenticated=True)
-            return self.visible_to(person).filter(name=at.name).nearest_first(person)[:1]
+            return getattr(self, right)(person).filter(name=at.name).nearest_first(person)[:2]
 
         return Select(make, user=models.IntegerField(), name=models.CharField())
 
 
-_by_name: dict[tuple[type[models.Model], str], Select] = {}
+def the_one(rows: list[Any], user: Any) -> Any:
+    """The nearest of rows of one name. Raises Conflict where two teams share one: neither may stand for the other."""
+    first = rows[0]
+    if len(rows) > 1 and first.owner_id != user.pk and first.team_id is not None:
+        raise Conflict(
+            f"“{first}” is shared with you by two teams.",
+            code="ambiguous_name",
+            hint="Ask one of the owners for another name, make a copy of your own, or leave one of the teams.",
+        )
+    return first
+
+
+def not_for_use(row: Any) -> Forbidden:
+    return Forbidden(
+        f"You may see {row._meta.verbose_name} “{row}”, but not use it.",
+        code="not_for_use",
+        hint="Viewers of a team only look at what it shares, and schedules and triggers are their owner's to start.",
+    )
+
+
+_by_name: dict[tuple[type[models.Model], str, str], Select] = {}
+
+
+def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iterable[str] = Membership.USERS) -> bool:
+    """`open_to` for one row: asks the database only about what a team shares."""
+    if owner_id == user_id or (owner_id is None and team_id is None):
+        return True
+    members = Membership.objects.filter(user_id=user_id, team_id=team_id, role__in=roles)
+    return team_id is not None and members.exists()
 
 
 class Owned(Editable, models.Model):
@@ -175,13 +240,27 @@ class Owned(Editable, models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
+    USED_BY: tuple[str, ...] = Membership.USERS  # the roles in its team that may use it; empty: its owner alone
+
     class Meta:
         abstract = True
 
+    def listed_as(self) -> dict[str, Any]:
+        """Which tools of the catalogue stand for this row, as a filter; {} for a kind that is not listed there."""
+        return {}
+
+    def may_use(self, user: Any) -> bool:
+        return is_open(self.owner_id, self.team_id, user.pk, self.USED_BY)
+
+    def require_use(self, user: Any) -> None:
+        if not self.may_use(user):
+            raise not_for_use(self)
+
 
 def one_name_per_owner(model: str) -> list[models.BaseConstraint]:
-    """Names are unique per owner, and among the site's rows."""
+    """Names are unique per owner, among the site's rows, and among those a team shares."""
     return [
         models.UniqueConstraint(fields=["owner", "name"], name=f"{model}_name_per_owner"),
         models.UniqueConstraint(fields=["name"], condition=Q(owner=None), name=f"{model}_name_of_site"),
+        models.UniqueConstraint(fields=["team", "name"], name=f"{model}_name_per_team"),
     ]

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from agents.exceptions import Invalid
 from agents.models import Tool
+from agents.models.team import is_open
 from agents.schema import sha256_of
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 from connectors.content import clean, cut
@@ -204,9 +205,7 @@ def source_of(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
 
 
 def may_use(connection: Connection, user_id: int) -> bool:
-    if connection.owner_id == user_id or (connection.owner_id is None and connection.team_id is None):
-        return True
-    return connection.team is not None and connection.team.memberships.filter(user_id=user_id).exists()
+    return is_open(connection.owner_id, connection.team_id, user_id)
 
 
 def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFailed | OutcomeUnknown:

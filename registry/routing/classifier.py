@@ -93,7 +93,7 @@ def bid_of(question: Question, provider: Provider) -> Bid:
 def provider_named(user: Any, name: str) -> Provider | None:
     """The administrator chooses the router model, so the site's providers are searched first."""
     rows = Provider.objects.filter(name=name, enabled=True)
-    return rows.filter(owner=None, team=None).first() or rows.visible_to(user).first()
+    return rows.filter(owner=None, team=None).first() or rows.usable_by(user).nearest_first(user).first()
 
 
 def instruction(profiles: Sequence[Profile]) -> str:

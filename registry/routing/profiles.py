@@ -56,7 +56,7 @@ _profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
 
 def usable(at: Any) -> Any:
     person = SimpleNamespace(pk=at.user, is_authenticated=True)
-    rows = Agent.objects.visible_to(person).published().nearest_first(person)
+    rows = Agent.objects.usable_by(person).published().nearest_first(person)
     return rows.values_list("pk", "name", "live_hash")
 
 

@@ -207,7 +207,7 @@ METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Found | None]] = {
 def named(user: Any, explicit: Agent | str) -> Route:
     if isinstance(explicit, Agent):
         return Route(explicit, "explicit", reason="The message was sent to this agent.")
-    agent = Agent.objects.select_related("published").named(user, explicit)
+    agent = Agent.objects.select_related("published").for_use(user, explicit)
     if agent.published is None or not agent.enabled:
         raise NotFound(f"The agent “{explicit}” has no published version.", code="not_published")
     return Route(agent, "explicit", reason="The message was sent to this agent.")

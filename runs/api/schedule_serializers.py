@@ -112,7 +112,7 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         return name
 
     def validate_device(self, device_id: UUID | None) -> UUID | None:
-        """Of the schedule's owner, as whom it runs, whoever of the team edits it."""
+        """Of the schedule's owner, as whom it runs."""
         owner = self.instance.owner if self.instance else self.context["request"].user
         if device_id and not Device.objects.has(owner, device_id):
             raise serializers.ValidationError("that device is not there", code="unknown_device")

@@ -37,11 +37,11 @@ class Request:
 
 
 def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
-    """The granted tool this step calls. What is not granted or not visible is refused."""
+    """The granted tool this step calls. What is not granted or not usable is refused."""
     grant = next((grant for grant in spec.grants if grant.tool_id == step.target_id), None)
-    row = Tool.objects.visible_to(run.principal).filter(pk=step.target_id).first() if grant else None
+    row = Tool.objects.usable_by(run.principal).filter(pk=step.target_id).first() if grant else None
     if grant is None or row is None:
-        raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's person cannot see it.")
+        raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's person cannot use it.")
     tool = factory.tool_spec(row, grant)
     if step.target_version:
         tool = as_pinned(tool, step.target_version)

@@ -84,27 +84,24 @@ def message_of(given: dict[str, Any]) -> str:
 
 
 def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
-    """The agent of this step, the version to run, and the router's reasons; the principal must be able to see it."""
+    """The agent of this step, the version to run, and the router's reasons; the principal must be able to use it."""
     if step.target_kind == "router":
         route = routing.choose(run.principal, message_of(given), run=run)
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
         return route.agent, route.agent.published, route
     agent = (
-        Agent.objects.select_related("published", "provider")
-        .visible_to(run.principal)
-        .filter(pk=step.target_id)
-        .first()
+        Agent.objects.select_related("published", "provider").usable_by(run.principal).filter(pk=step.target_id).first()
     )
     if agent is None:
-        raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can see.")
+        raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can use.")
     return agent, checks.version_of_agent(agent, step.target_version), None
 
 
 def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
-    chain = Chain.objects.select_related("published").visible_to(run.principal).filter(pk=step.target_id).first()
+    chain = Chain.objects.select_related("published").usable_by(run.principal).filter(pk=step.target_id).first()
     if chain is None:
-        raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's person can see.")
+        raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's person can use.")
     version = checks.version_of_chain(chain, step.target_version)
     checks.check_nesting(run, chain)
     return lambda: chains.create_child(run, version, given, timeout_s=step.timeout_s)

@@ -87,10 +87,10 @@ def agent_of(run: Run, user: Any) -> Agent | None:
     """None where no agent had been found for it: the router looks again."""
     if run.agent_id is None:
         return None
-    agents = Agent.objects.visible_to(user).select_related("published", "provider")
+    agents = Agent.objects.usable_by(user).select_related("published", "provider")
     agent = agents.filter(pk=run.agent_id).first()
     if agent is None:
-        raise Conflict("You can no longer see the agent of this run.", code="target_not_visible")
+        raise Conflict("You can no longer use the agent of this run.", code="target_not_visible")
     return agent
 
 

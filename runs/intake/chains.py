@@ -88,9 +88,9 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
     Raises Conflict while the run is live or ended well.
     """
     checks.check_ended(run)
-    chain = Chain.objects.visible_to(user).filter(pk=run.chain_version.chain_id).first()
+    chain = Chain.objects.usable_by(user).filter(pk=run.chain_version.chain_id).first()
     if chain is None or not chain.enabled:
-        raise Conflict("You can no longer see the chain of this run, or it is switched off.", code="target_not_visible")
+        raise Conflict("You can no longer use the chain of this run, or it is switched off.", code="target_not_visible")
     spec = run.chain_version.read_spec()
     begin = starting_points(run, spec, step)
     again = Run(

@@ -21,8 +21,8 @@ Target = TypeVar("Target", Agent, Chain)
 
 def visible(target: Target, user: Any) -> Target:
     """A target that its owner has unshared, or that was deleted, since somebody chose it. Raises Invalid."""
-    if not type(target)._default_manager.visible_to(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
-        raise Invalid(f"“{target}” is no longer visible to {user}.", code="target_not_visible")
+    if not type(target)._default_manager.usable_by(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
+        raise Invalid(f"“{target}” is no longer usable by {user}.", code="target_not_visible")
     return target
 
 

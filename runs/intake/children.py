@@ -41,14 +41,14 @@ def spawn(
 
 def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
     """The agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
-    agents = Agent.objects.visible_to(parent.principal).select_related("published", "provider")
+    agents = Agent.objects.usable_by(parent.principal).select_related("published", "provider")
     name = wanted if isinstance(wanted, str) else wanted.name
     try:
         agent = agents.named(parent.principal, name) if isinstance(wanted, str) else agents.filter(pk=wanted.pk).first()
     except MusterError as error:
         raise ToolFailed(str(error), code="unknown_agent")
     if agent is None:
-        raise ToolFailed(f"There is no agent “{name}” that this run's principal can see.", code="unknown_agent")
+        raise ToolFailed(f"There is no agent “{name}” that this run's principal can use.", code="unknown_agent")
     checks.version_of_agent(agent)
     checks.check_depth(parent, agent)
     return agent

@@ -162,7 +162,8 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
     The same idempotency key finds the run that it started before.
     """
     if isinstance(chain, str):
-        chain = Chain.objects.select_related("published").named(user, chain)
+        chain = Chain.objects.select_related("published").for_use(user, chain)
+    chain.require_use(user)
     request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
     if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
         return earlier
@@ -269,7 +270,8 @@ def checked_agent(
     if agent is None:
         return None, None, None
     if isinstance(agent, str):
-        agent = NAMED.named(user, agent)
+        agent = NAMED.for_use(user, agent)
+    agent.require_use(user)
     version = checks.version_of_agent(agent, version)
     return agent, version, version.read_spec()
 

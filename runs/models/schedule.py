@@ -73,6 +73,7 @@ class Schedule(Owned):
     next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
 
+    USED_BY = ()  # it starts runs as its owner
     objects = ScheduleQuerySet.as_manager()
 
     class Meta:

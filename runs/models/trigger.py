@@ -51,6 +51,7 @@ class Trigger(Owned):
     enabled = models.BooleanField(default=True)
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
 
+    USED_BY = ()  # it starts runs as its owner
     objects = OwnedQuerySet.as_manager()
 
     class Meta:

@@ -118,7 +118,7 @@ def test_a_name_of_what_is_not_there_is_noticed():
 
     assert not signs.path_exists("runs/intake.py", page)
     assert not signs.path_exists("runs/rules/politics.py", page)
-    assert not signs.dotted_exists("runs.policy")
+    assert not signs.dotted_exists("runs.rules.policy")
     assert not signs.dotted_exists("Agent.dead_hash")
     assert not signs.call_exists("run", "finish")
     assert not signs.url_exists("/api/v1/agents/{name}/unpublish")

@@ -256,9 +256,9 @@ def test_charlie_does_not_see_what_alice_ran(alice, alice_api, charlie_api):
 def test_bob_uses_what_alice_shares_and_a_viewer_changes_nothing(alice, bob_api, bob, team):
     publish(alice, team=team)
     assert bob_api.post(f"{V1}/add/execute", {"arguments": {"a": 1}}).status_code == 200
-    assert bob_api.patch(f"{V1}/add", {"description": "ours"}, JSON).status_code == 200
     Membership.objects.filter(user=bob).update(role=Membership.Role.VIEWER)
     assert bob_api.patch(f"{V1}/add", {"description": "mine"}, JSON).status_code == 403
+    assert bob_api.post(f"{V1}/add/execute", {"arguments": {"a": 1}}).json()["error"]["code"] == "not_for_use"
 
 
 def test_scopes_say_what_a_key_may_do(alice, api):

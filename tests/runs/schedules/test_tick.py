@@ -237,7 +237,7 @@ def test_a_target_that_is_no_longer_shared_is_refused(make_schedule, tick, bob, 
     Schedule.objects.update(owner=charlie)
     tick(START)
     row = ScheduleOccurrence.objects.get()
-    assert row.outcome == "refused" and "no longer visible" in row.reason
+    assert row.outcome == "refused" and "no longer usable" in row.reason
     assert schedule.occurrences.count() == 1
 
 

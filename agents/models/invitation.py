@@ -1,0 +1,61 @@
+"""Invitation: a team asks a person to join. Only that person makes it a membership."""
+
+from typing import Any, Self
+
+from django.conf import settings
+from django.db import models, transaction
+from django.utils import timezone
+
+from agents.exceptions import Conflict
+
+from .team import Membership, Team
+
+
+class InvitationQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        """The invited person's own."""
+        return self.filter(user_id=user.pk)
+
+    def open(self) -> Self:
+        return self.filter(status=Invitation.Status.OPEN)
+
+
+class Invitation(models.Model):
+    class Status(models.TextChoices):
+        OPEN = "open"
+        ACCEPTED = "accepted"
+        DECLINED = "declined"
+        WITHDRAWN = "withdrawn"
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=16, choices=Membership.Role.choices, default=Membership.Role.AUTHOR)
+    invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    status = models.CharField(max_length=9, choices=Status.choices, default=Status.OPEN)
+    created_at = models.DateTimeField(auto_now_add=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "user"], condition=models.Q(status="open"), name="invitation_open_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} to {self.team} as {self.role}"
+
+    @transaction.atomic
+    def accept(self) -> Membership:
+        """Make the invited person a member. Raises Conflict where it was answered or withdrawn before."""
+        self.answer(self.Status.ACCEPTED)
+        return Membership.objects.get_or_create(team=self.team, user=self.user, defaults={"role": self.role})[0]
+
+    def answer(self, status: str) -> None:
+        now = timezone.now()
+        if not Invitation.objects.filter(pk=self.pk).open().update(status=status, answered_at=now):
+            raise Conflict("This invitation is no longer open.", code="invitation_closed", hint="Ask for another.")
+        self.status, self.answered_at = status, now

@@ -1,0 +1,49 @@
+"""Who may do what with a row of each kind, as docs/security.md promises it: one literal table, tested cell by cell."""
+
+PEOPLE = ("owner", "administrator", "author", "operator", "viewer", "stranger", "superuser")
+VERBS = ("see", "use", "change", "share", "delete")
+
+# Who may do it. What nobody may do there is "" and what the kind does not have is None.
+MEMBERS = "owner administrator author operator viewer"
+USERS = "owner administrator author operator"
+OWNER = "owner"
+ADMINS = "administrator"
+
+SHARED = {"see": MEMBERS, "use": USERS, "change": OWNER, "share": OWNER, "delete": OWNER}
+ACTING = {"see": MEMBERS, "use": OWNER, "change": OWNER, "share": OWNER, "delete": OWNER}
+PERSONAL = {"see": OWNER, "use": OWNER, "change": OWNER, "share": None, "delete": OWNER}
+
+TABLE = {
+    "agent": SHARED,
+    "function": SHARED,
+    "chain": SHARED,
+    "connection": SHARED,
+    "provider": SHARED,
+    "secret": SHARED,
+    "tool": {**SHARED, "change": None, "share": None, "delete": None},  # follows its function, agent or connection
+    "grant": {"see": MEMBERS, "use": USERS, "change": OWNER, "share": None, "delete": OWNER},  # of a shared agent
+    "function test": {"see": MEMBERS, "use": OWNER, "change": OWNER, "share": None, "delete": OWNER},
+    "version": {"see": MEMBERS, "use": USERS, "change": OWNER, "share": None, "delete": None},  # change: roll back
+    "schedule": ACTING,
+    "trigger": ACTING,
+    "team": {"see": MEMBERS, "use": None, "change": ADMINS, "share": ADMINS,
+             "delete": ADMINS},  # share: invite
+    "team budget": {"see": MEMBERS, "use": None, "change": ADMINS, "share": None, "delete": ADMINS},
+    "budget": {**PERSONAL, "use": None},
+    "webhook": PERSONAL,
+    "key": {**PERSONAL, "change": None},
+    "session": {**PERSONAL},
+    "run": {**PERSONAL, "delete": None},  # use: run it again; change: cancel it
+    "approval": {**PERSONAL, "change": None, "delete": None},  # use: decide
+    "device": PERSONAL,
+    "file": {**PERSONAL, "change": None},
+    "execution": {**PERSONAL, "change": None, "delete": None},
+    "audit event": {"see": "owner superuser"},
+    "invitation": {**PERSONAL, "change": None},  # use: accept; delete: decline
+}  # fmt: skip
+
+
+def people_of(kind: str, verb: str) -> list[tuple[str, bool]]:
+    """Each person, and whether the table lets them."""
+    allowed = (TABLE[kind][verb] or "").split()
+    return [(person, person in allowed) for person in PEOPLE]
