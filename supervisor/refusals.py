@@ -60,10 +60,13 @@ def check_data_dir(directory: Path) -> None:
 
 
 def close_to_others(directory: Path) -> None:
-    """Database, logs and secrets are their owner's, also those that an earlier version left readable."""
+    """Database, logs and secrets are their owner's, also those that an earlier version left readable.
+
+    Where Muster runs as root, PostgreSQL runs as `nobody` and must be able to enter its own directory in this one.
+    """
     if directory.stat().st_uid != os.geteuid():
         return
-    directory.chmod(0o700)
+    directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
     for path in [*directory.iterdir(), *(directory / "logs").glob("*")]:
         if path.is_file() and not path.is_symlink():
             path.chmod(0o600)
