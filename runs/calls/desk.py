@@ -151,7 +151,7 @@ class Desk:
                 has_untrusted=self.run.has_untrusted,
                 allow_after_untrusted=grant.allow_after_untrusted if grant else False,
                 findings=findings,
-                is_delegation=is_delegation(tool),
+                is_delegation=told.is_delegation(tool),
                 ask_effects=settings.ASK_EFFECTS,
                 is_callback=is_callback,
             )
@@ -189,7 +189,7 @@ class Desk:
         )
         findings = self.findings(tool, requested.arguments)
         decision = self.judge(tool, requested.name, findings=findings)
-        record.untrusted = is_derived(findings)
+        record.untrusted = told.is_derived(findings)
         if decision.mode == policy.DENY:
             close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
         elif problems := argument_problems(tool, requested):
@@ -382,7 +382,7 @@ class Desk:
             raise ToolFailed(f"one call may make {CALLBACK_LIMIT} callbacks", code="too_many_callbacks")
         record = ToolCallRecord(
             id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-            effect=tool.effect, arguments=arguments, untrusted=is_derived(findings),
+            effect=tool.effect, arguments=arguments, untrusted=told.is_derived(findings),
         )  # fmt: skip
         start(record)
         with transaction.atomic():
@@ -399,12 +399,3 @@ class Desk:
             error = result.error or {}
             raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
         return result.value
-
-
-def is_delegation(tool: ToolSpec) -> bool:
-    return tool.kind == "agent" or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
-
-
-def is_derived(findings: list[Finding] | None) -> bool:
-    """Asked for with a stranger's words: then the answer is not trusted either, whoever gives it."""
-    return findings is not None and not all(found.is_clean for found in findings)

@@ -13,8 +13,9 @@ from runs.intake import parts
 from runs.intake.checks import lineage
 from runs.models import Approval, Message, Run, ToolCallRecord
 from runs.models.session import text_of
-from runs.rules.provenance import Call, Told
+from runs.rules.provenance import CLEAN, Call, Finding, Told
 
+WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
 MOST = 2000  # answered calls that are looked at; beyond that, records are no longer trusted
 
 
@@ -47,9 +48,11 @@ def say(told: Told, line: list[Run]) -> None:
 
 
 def messages_of(root: Run) -> Iterable[Message]:
+    """The person's: not the task that an agent or a chain wrote where a child session began."""
     if root.session_id is None:
         return ()
-    return Message.objects.filter(session_id=root.session_id, role=Message.Role.USER).order_by("seq")
+    said = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER, untrusted=False)
+    return said.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
 
 
 def instruct(told: Told, line: list[Run]) -> None:
@@ -87,3 +90,12 @@ def call_of(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
         untrusted=row.untrusted,
         fields=tool.record_fields if tool else (),
     )
+
+
+def is_delegation(tool: ToolSpec) -> bool:
+    return tool.kind == "agent" or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
+
+
+def is_derived(findings: list[Finding] | None) -> bool:
+    """Asked for with a stranger's words: then the answer is not trusted either, whoever gives it."""
+    return findings is not None and any(found.source not in CLEAN for found in findings)

@@ -89,7 +89,12 @@ def fire_ended(run: Run) -> None:
     rows = Trigger.objects.filter(owner_id=run.principal_id, enabled=True, kind=Trigger.Kind.RUN_ENDED)
     rows = rows.filter(Q(on_agent=None) | Q(on_agent_id=run.agent_id), Q(on_chain=None) | Q(on_chain_id=chain_id))
     firings = [
-        TriggerFiring(trigger=trigger, key=str(run.pk), event=ended_event(run), untrusted=run.has_untrusted)
+        TriggerFiring(
+            trigger=trigger,
+            key=str(run.pk),
+            event=ended_event(run),
+            untrusted=run.has_untrusted or run.trigger == Run.Trigger.EXTERNAL,
+        )
         for trigger in rows
         if not trigger.on_status or run.status in trigger.on_status
     ]

@@ -97,7 +97,9 @@ def start_child(
                 last_event=1,
             )
             child.save(force_insert=True)
-            session.add_message(Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child)
+            session.add_message(
+                Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child, untrusted=marked
+            )
             tell_of(child, parent, agent.name)
             queue.enqueue(child.pk)
     except IntegrityError:

@@ -21,7 +21,7 @@ RANGE = re.compile(
     rf"(?:of\s+)?({MONTH})\b(?:,?\s+(\d{{4}})\b)?",
     re.IGNORECASE,
 )
-MOMENT = re.compile(r"^(\d{4})-(\d{2})-(\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$")
+MOMENT = re.compile(r"^(\d{4})-(\d{2})-(\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:?\d{2})?)?$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ value to the person's words is strict (whole words, the same letters). Matching 
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from .dates import moment
+from .handles import handles_in
 from .words import Marked, Words, longer_words
 
-PERSON, TRUSTED, STRANGER, UNKNOWN, NEUTRAL = "person", "trusted", "stranger", "unknown", "neutral"
+PERSON, TRUSTED, STRANGER, UNKNOWN = "person", "trusted", "stranger", "unknown"
+NEUTRAL, MODEL = "neutral", "model"  # a yes, a choice of the schema's, a day; prose that the model wrote
 CLEAN = frozenset({PERSON, TRUSTED, NEUTRAL})
 # Arguments that hold prose: what is said, not to whom or where.
 CONTENT = frozenset(
@@ -23,14 +26,9 @@ CONTENT = frozenset(
 LENIENT = frozenset({"idempotent", "write", "sends_out"})  # effects whose prose may be the model's own
 OWN_WORK = frozenset({"idempotent", "write"})  # effects that stay with the person
 SEARCHES = frozenset({"read", "read_out"})  # effects whose words may stand in any order
-HANDLE = re.compile(
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
-    r"|\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+"  # a URL
-    r"|\b(?:[\w-]+\.)+[a-z]{2,24}\b(?:[/:?#][^\s\"'<>]*)?"  # a host name, with what follows it
-    r"|\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b",  # an IBAN
-    re.IGNORECASE,
-)
 NAME_LIMIT = 64  # characters of a name in a record
+FEW = 10  # records that one lookup may name
+NAMING = 3  # letters: a shorter word is in every text and names nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,17 @@ class Finding:
     origin: str = ""
 
     @property
-    def is_clean(self) -> bool:
-        return self.source in CLEAN
+    def is_foreign(self) -> bool:
+        return self.source in (STRANGER, UNKNOWN)
+
+    @property
+    def names_something(self) -> bool:
+        """The person's, and enough of a word to find something by."""
+        return self.source == PERSON and (not isinstance(self.value, str) or len(self.value) >= NAMING)
 
     def as_json(self) -> dict[str, Any]:
-        return {"path": self.path, "value": str(self.value)[:200], "source": self.source, "origin": self.origin}
+        value = visible(str(self.value)[:200])
+        return {"path": visible(self.path), "value": value, "source": self.source, "origin": self.origin}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,8 @@ class Call:
     fields: Collection[str] = ()
 
     def vouches_for(self, path: str, value: Any) -> bool:
-        """Whether no stranger wrote this value of the result."""
-        return not self.untrusted or (field_of(path) in self.fields and is_name(value))
+        """Whether it is a field that the service itself sets."""
+        return field_of(path) in self.fields and is_name(value)
 
 
 class Told:
@@ -89,24 +93,24 @@ class Told:
     def record(self, call: "Call", result: Any) -> None:
         """A call that was answered. What was asked for with a stranger's words is theirs, whoever answers."""
         findings = self.examine(call)
-        is_clean = self.is_clean(findings)
-        is_named = is_clean and any(found.source == PERSON for found in findings)
+        is_foreign = bool(self.marked) and any(found.is_foreign for found in findings)
+        if is_foreign:  # before the first stranger's text nothing can be theirs
+            self.mark(result, f"the result of “{call.name}”")
+            return
+        is_named = any(found.names_something for found in findings) and size_of(result) <= FEW
         records = self.looked_up if is_named else self.trusted
-        for path, value in leaves(result):
-            if is_clean and call.vouches_for(path, value):
-                records.add(value)
-        if call.untrusted or not is_clean:
-            rest = [value for path, value in leaves(result) if not (is_clean and call.vouches_for(path, value))]
-            self.mark(rest, f"the result of “{call.name}”")
+        if not call.untrusted and not any(found.source == MODEL for found in findings):
+            records.add(result)
+            return
+        pairs = list(leaves(result))
+        records.add([value for path, value in pairs if call.vouches_for(path, value)])
+        self.mark([value for path, value in pairs if not call.vouches_for(path, value)], f"the result of “{call.name}”")
 
     def examine(self, call: "Call") -> list[Finding]:
         """One finding for each value of the call's arguments."""
         choices = choices_of(call.schema)
-        return [judge(path, value, self, call.effect, choices) for path, value in leaves(call.arguments)]
-
-    def is_clean(self, findings: Collection[Finding]) -> bool:
-        """Nothing in it is a stranger's: before the first stranger's text nothing can be."""
-        return not self.marked or all(found.is_clean for found in findings)
+        pairs = leaves(call.arguments, names=names_of(call.schema))
+        return [judge(path, value, self, call.effect, choices) for path, value in pairs]
 
     def distrust(self) -> None:
         """More was said than could be looked at: only the person's own words count now."""
@@ -136,15 +140,15 @@ def may_pass(findings: Collection[Finding], effect: str) -> bool:
     Without the second half a stranger could choose among trusted records in other words: “the largest file”.
     """
     enough = {PERSON, TRUSTED} if effect in OWN_WORK else {PERSON}
-    return all(found.is_clean for found in findings) and any(found.source in enough for found in findings)
+    return not any(found.is_foreign for found in findings) and any(found.source in enough for found in findings)
 
 
 def reason(findings: Collection[Finding]) -> str:
     """Why a person is asked: a stranger's value before an unknown one."""
-    bad = sorted((found for found in findings if not found.is_clean), key=lambda found: found.source != STRANGER)
+    bad = sorted((found for found in findings if found.is_foreign), key=lambda found: found.source != STRANGER)
     if not bad:
         return "the run has read strangers' text, and nothing in this call was named by you"
-    first = f"“{bad[0].path}” ({str(bad[0].value)[:60]})"
+    first = f"“{visible(bad[0].path)[:60]}” ({visible(str(bad[0].value)[:60])})"
     if bad[0].source == STRANGER:
         return f"{first} comes from strangers' text: {bad[0].origin}"
     return f"the run has read strangers' text, and nobody knows where {first} comes from"
@@ -160,7 +164,10 @@ def judge(path: str, value: Any, told: Told, effect: str, choices: Collection[An
         return Finding(path, value, NEUTRAL)
     if field_of(path) in CONTENT and effect in LENIENT:
         return of_prose(path, str(value), told)
-    return of_target(path, value, told, in_order=in_order)
+    found = of_target(path, value, told, in_order=in_order)
+    if found.source == UNKNOWN and effect in LENIENT and moment(value):
+        return Finding(path, value, NEUTRAL)
+    return found
 
 
 def of_target(path: str, value: Any, told: Told, *, in_order: bool = True) -> Finding:
@@ -168,19 +175,18 @@ def of_target(path: str, value: Any, told: Told, *, in_order: bool = True) -> Fi
         return Finding(path, value, STRANGER, origin)
     if told.trusted.holds(value, in_order=in_order) or told.looked_up.holds(value, in_order=in_order):
         return Finding(path, value, TRUSTED)
-    return Finding(path, value, NEUTRAL if moment(value) else UNKNOWN)
+    return Finding(path, value, UNKNOWN)
 
 
 def of_prose(path: str, text: str, told: Told) -> Finding:
     """What is said may be the model's own; the addresses in it may not be a stranger's."""
-    for handle in HANDLE.findall(text):
-        handle = handle.rstrip(".,;:!?)]}»”’'\"")
+    for handle in handles_in(text):
         if told.said.holds(handle) or told.looked_up.holds(handle):
             continue
         found = of_target(path, handle, told)
-        if not found.is_clean:
+        if found.is_foreign:
             return Finding(path, text, found.source, found.origin)
-    return Finding(path, text, PERSON if is_mostly_said(text, told) else NEUTRAL)
+    return Finding(path, text, PERSON if is_mostly_said(text, told) else MODEL)
 
 
 def is_mostly_said(text: str, told: Told) -> bool:
@@ -199,13 +205,40 @@ def choices_of(schema: Any) -> set[str]:
     return set().union(*map(choices_of, schema)) if isinstance(schema, list) else set()
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value that is no list and no object. The names of an open object are values too."""
+def names_of(schema: Any) -> set[str]:
+    """The names of arguments and fields that the tool's schema declares."""
+    if isinstance(schema, list):
+        return set().union(*map(names_of, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = schema.get("properties")
+    declared = set(own) if isinstance(own, dict) else set()
+    return declared.union(*map(names_of, schema.values()))
+
+
+def leaves(value: Any, path: str = "", *, names: Collection[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """Each value that is no list and no object; with `names` also each name in an object that is none of them."""
     if isinstance(value, dict):
         for key, one in value.items():
-            yield from leaves(one, f"{path}.{key}" if path else str(key))
+            place = f"{path}.{key}" if path else str(key)
+            if names is not None and key not in names:
+                yield f"{path or 'arguments'}.{{}}", key
+            yield from leaves(one, place, names=names)
     elif isinstance(value, list | tuple):
-        for place, one in enumerate(value):
-            yield from leaves(one, f"{path}[{place}]")
+        for number, one in enumerate(value):
+            yield from leaves(one, f"{path}[{number}]", names=names)
     else:
         yield path, value
+
+
+def size_of(result: Any) -> int:
+    """How many records it is: the entries of the longest list in it, or of an object of objects."""
+    if isinstance(result, dict):
+        own = len(result) if result and all(isinstance(one, dict | list) for one in result.values()) else 1
+        return max([own, *map(size_of, result.values())])
+    return max([len(result), *map(size_of, result)]) if isinstance(result, list) else 1
+
+
+def visible(text: str) -> str:
+    """Characters that hide, or turn the text around, as their numbers."""
+    return "".join(f"\\u{ord(one):04x}" if unicodedata.category(one) in ("Cf", "Cc", "Co") else one for one in text)

@@ -7,9 +7,14 @@ from typing import Any
 from .dates import Day, dates_in, moment, without_dates
 from .lookalikes import folded
 
-WRAPPING = "\"'`“”‘’«»()[]{}<>,;:!?.…*_ "
+OPENING = " \"'`“”„‘’‚«»‹›([{<,;¿¡"
+CLOSING = " \"'`“”‘’«»‹›)]}>,;"
+ENDING = ".!?:…"
+WRAPPING = OPENING + CLOSING + ENDING + "*_"
 NUMBER = re.compile(r"\d+(?:[,'’]\d{3})*(?:\.\d+)?")
+ALONE = re.compile(rf"(?<![\w.,:/'’-]){NUMBER.pattern}(?![\w:/]|[-.,]\d)")  # no part of a name, a time or an account
 SHORT = 4  # letters: below this a value must stand alone in a stranger's text to count as found there
+FIELD = re.compile(r"[a-z_][a-zA-Z0-9_-]*")
 
 
 class Words:
@@ -17,39 +22,43 @@ class Words:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.dateless: list[str] = []
         self.bag: set[str] = set()
         self.numbers: set[str] = set()
         self.days: set[Day] = set()
 
     def add(self, value: Any) -> None:
         for text in texts_in(value):
-            words = tokens(without_dates(text))
-            self.texts.append(f" {' '.join(words)} ")
-            self.bag.update(words)
-            self.numbers.update(number(found) for found in NUMBER.findall(text))
+            dateless = without_dates(text)
+            self.texts.append(f" {plain(text)} ")
+            self.dateless.append(f" {plain(dateless)} ")
+            self.bag.update(tokens(dateless), (word for word in tokens(text) if not word.isdigit()))
+            self.numbers.update(number(found) for found in ALONE.findall(dateless))
             self.days |= dates_in(text)
 
     def holds(self, value: Any, *, in_order: bool = True) -> bool:
+        """`in_order`: as it is, at the borders of words; else word by word, as in a search."""
         if isinstance(value, int | float):
             return number(value) in self.numbers
         if (day := moment(value)) and any(day.is_on(one) for one in self.days):
             return True
-        words = tokens(str(value))
-        if not words or not self.bag.issuperset(words):
+        wanted = plain(str(value))
+        if not wanted:
             return False
-        wanted = f" {' '.join(words)} "
-        return not in_order or len(words) == 1 or any(wanted in text for text in self.texts)
+        if in_order:
+            return any(stands_in(wanted, text) for text in (self.dateless if wanted.isdigit() else self.texts))
+        return all(word in self.bag or word.strip(" \"'“”,;") in self.bag for word in wanted.split())
 
 
 class Marked:
     """A stranger's text. Spaces, punctuation, case and look-alike letters do not hide a value in it."""
 
     def __init__(self, value: Any) -> None:
-        plain = "\n".join(texts_in(value))
-        self.squeezed = squeezed(plain)
-        self.alone = set(re.findall(r"[^\W_]+", folded(plain)))
-        self.numbers = {number(found) for found in NUMBER.findall(plain)}
-        self.days = dates_in(plain)
+        text = "\n".join(texts_in(value))
+        self.squeezed = squeezed(text)
+        self.alone = set(re.findall(r"[^\W_]+", folded(text)))
+        self.numbers = {number(found) for found in NUMBER.findall(text)}
+        self.days = dates_in(text)
 
     def holds(self, value: Any) -> bool:
         if isinstance(value, int | float):
@@ -62,10 +71,36 @@ class Marked:
         return wanted in self.squeezed
 
 
+def stands_in(wanted: str, text: str) -> bool:
+    """Whether it stands in the text as it is, not as a part of a longer word. The text begins and ends with a blank."""
+    place = text.find(wanted)
+    while place >= 0:
+        if begins_at(text, place) and ends_at(text, place + len(wanted)):
+            return True
+        place = text.find(wanted, place + 1)
+    return False
+
+
+def begins_at(text: str, place: int) -> bool:
+    before = text[place - 1]
+    return before in OPENING or (before in "#@" and text[place - 2 : place - 1] in OPENING)
+
+
+def ends_at(text: str, place: int) -> bool:
+    """Before a blank or a closing mark, or at the end of a sentence."""
+    if text[place] in CLOSING:
+        return True
+    return text[place] in ENDING and text[place + 1 : place + 2] in CLOSING + ENDING
+
+
+def plain(text: str) -> str:
+    """In lower case, with single blanks."""
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
 def tokens(text: str) -> list[str]:
-    """Whole words in the spelling that counts: case and the marks around a word do not, letters do."""
-    plain = unicodedata.normalize("NFC", text).casefold()
-    found = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain))
+    """Its words, without the marks around them."""
+    found = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain(text)))
     return [re.sub(r"['’]s$", "", word) for word in found if word]
 
 
@@ -78,9 +113,10 @@ def squeezed(text: str) -> str:
 
 
 def texts_in(value: Any) -> list[str]:
-    """Every value in it as text, the names of objects too."""
+    """Every value in it as text, and the names of objects where they are no names of fields."""
     if isinstance(value, dict):
-        return [text for key, one in value.items() for part in (key, one) for text in texts_in(part)]
+        names = [name for name in value if not FIELD.fullmatch(name)]
+        return [text for one in (*names, *value.values()) for text in texts_in(one)]
     if isinstance(value, list | tuple):
         return [text for one in value for text in texts_in(one)]
     if value is None or isinstance(value, bool):

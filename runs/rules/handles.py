@@ -1,0 +1,23 @@
+"""Addresses in a text: what a person or a program could follow, however it is spelt."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+# Each begins where a run of its characters begins and takes them possessively: the time grows with the length alone.
+HANDLE = re.compile(
+    r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*"  # an e-mail address
+    r"|(?<![\w.+-])[a-z][a-z0-9+.-]*+://[^\s\"'<>]+"  # a URL
+    r"|(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?:[/:][^\s\"'<>]*)?"  # an IP address
+    r"|(?<![\w.-])(?:[\w-]++\.)++[^\W\d_][\w-]{1,62}(?:[/:?#][^\s\"'<>]*)?"  # a host name, with what follows it
+    r"|(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?!\w)",  # an IBAN
+    re.IGNORECASE,
+)
+DOTS = str.maketrans("。｡．", "...")
+
+
+def handles_in(text: str) -> Iterator[str]:
+    shown = unicodedata.normalize("NFKC", text.translate(DOTS)).translate(DOTS)
+    shown = "".join(one for one in shown if unicodedata.category(one) != "Cf")
+    for found in HANDLE.finditer(shown):
+        yield found.group().rstrip(".,;:!?)]}»”’'\"")
