@@ -153,6 +153,18 @@ def json_body(n: int) -> Use:
     return quiet(read, b'{"a":' + b"[[]," * (n // 8) + b"[]" + b"]" * (n // 8) + b"}")
 
 
+def message_text(n: int) -> Use:
+    from registry.llm.arguments import EMAIL, EXPRESSION
+
+    return quiet(lambda: [EMAIL.findall("1" * n), EMAIL.findall("a." * (n // 2)), EXPRESSION.findall("(" * n)])
+
+
+def fenced_reply(n: int) -> Use:
+    from runs.rules.replies import candidates
+
+    return quiet(candidates, "```json" + " \n" * (n // 2))
+
+
 def quiet(work: Callable[..., Any], *arguments: Any) -> Use:
     def use() -> Any:
         try:
@@ -181,6 +193,8 @@ ENTRIES = (
     Entry("OpenAPI with many operations", many_operations, 1_000_000),
     Entry("crontab", crontab, 240),
     Entry("nested JSON body", json_body, 1_000_000),
+    Entry("message without an address", message_text, 1_000_000),
+    Entry("reply with an open fence", fenced_reply, 1_000_000),
 )
 
 

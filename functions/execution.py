@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +21,7 @@ from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
 from plumbing.statements import insert
+from plumbing.weighed import Weighed
 
 MAX_ARGUMENT_BYTES = 1_048_576
 Callback = Callable[[dict[str, Any]], Any]
@@ -54,12 +54,20 @@ class Ready:
     spec: FunctionSpec
 
 
-@lru_cache(maxsize=1024)
+versions: Weighed[tuple[int, str], Ready] = Weighed(64 << 20)
+
+
 def ready(version_id: int, sha256: str) -> Ready:
     """The version with this id; the hash says which content is meant, so that the cache cannot be wrong."""
+    return versions.get_or_make((version_id, sha256), lambda: read_version(version_id, sha256))
+
+
+def read_version(version_id: int, sha256: str) -> tuple[Ready, int]:
+    """The version and its weight: a schema takes some ten times its text."""
     version = FunctionVersion.objects.get(pk=version_id, sha256=sha256)
     spec = FunctionSpec.model_validate(version.spec)
-    return Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
+    found = Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
+    return found, 4_000 + len(version.source) + 10 * len(json.dumps(version.spec))
 
 
 def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:

@@ -30,9 +30,10 @@ def words_of(text: str) -> list[str]:
     """Stems in order, without stop words; a pattern such as "3 + 4" adds the words it stands for."""
     text = text.lower()
     text += "".join(f" {said}" for sign, said in SIGNS if sign.search(text))
-    return [stem(word) for word in WORD.findall(text.replace("_", " ")) if word not in LITTLE]
+    return [stem(word[:LONGEST]) for word in WORD.findall(text.replace("_", " ")) if word not in LITTLE]
 
 
+LONGEST = 60  # letters of a word that count: the stems are kept
 ENDINGS = """
     ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
     ics ic ors or ers er ies ied ed es ly s e y

@@ -13,9 +13,10 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(?<!\w)'([^']*)'(?!\w)|`([^`]*)`")
-EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
+# Begins where its run of characters begins: tried inside of it as well, a long run takes the square of its length.
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w")
 URL = re.compile(r"https?://[^\s\"'<>]+[^\s\"'<>.,;:!?)]")
-EXPRESSION = re.compile(r"[-(]*\d[\d\s.+\-*/()%^]*[\d)]|\d+")
+EXPRESSION = re.compile(r"(?<![-(])[-(]*\d[\d\s.+\-*/()%^]*[\d)]|\d+")
 LISTED = re.compile(r"[^,;]+")
 NOTHING = object()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agents import schema
 
-FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
 
 def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
