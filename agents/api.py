@@ -1,4 +1,4 @@
-"""The API of the vocabulary: me, keys, providers, agents, tools, teams, secrets, audit."""
+"""The API of accounts and definitions: me, keys, providers, agents, tools, teams, secrets, audit."""
 
 from typing import Any
 
@@ -82,14 +82,14 @@ class AgentViewSet(GrantedViewSet):
         return super().get_queryset().select_related("provider", "published").prefetch_related("grants__tool")
 
     def perform_destroy(self, agent: Agent) -> None:
-        """An agent without runs goes with its versions; one with a history stays (409)."""
+        """Delete an agent that has no runs, with its versions; one with runs answers 409."""
         with refusals("agent"):
             self.audit("deleted", agent)
             agent.delete_unused()
 
 
 class ToolViewSet(viewsets.ReadOnlyModelViewSet):
-    """The catalogue of tools that this person can see."""
+    """The catalogue of tools that this user can see."""
 
     scope = "tools"
     queryset = Tool.objects.none()
@@ -211,7 +211,7 @@ class InvitationViewSet(Audited, mixins.ListModelMixin, mixins.RetrieveModelMixi
 class KeyViewSet(
     Audited, mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet
 ):
-    """One's own API keys. The secret is in the answer to POST and nowhere else."""
+    """The user's own API keys. The secret is only included in the answer to POST."""
 
     scope = "keys"
     queryset = ApiKey.objects.none()
@@ -234,13 +234,13 @@ class KeyViewSet(
         return Response(NewKeySerializer(key).data, status=201)
 
     def perform_destroy(self, key: ApiKey) -> None:
-        """Revoked, not forgotten: runs and the audit log point at it."""
+        """Keys are revoked, not deleted: runs and the audit log refer to them."""
         key.revoke()
         self.audit("revoked", key)
 
 
 class AuditViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
-    """What this person did, and what happened to what is theirs."""
+    """This user's actions, and changes to this user's rows."""
 
     scope = "audit"
     queryset = AuditEvent.objects.none()
@@ -254,7 +254,7 @@ class AuditViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 class MeView(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Any) -> Response:
-        """Who am I, and what may this key do?"""
+        """The current user, and the scopes of the key."""
         key = request.auth if isinstance(request.auth, ApiKey) else None
         user = request.user
         body = {

@@ -1,4 +1,4 @@
-"""What changed between two texts, or between two specs."""
+"""Differences between two texts, or between two specs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import yaml
 
 from plumbing import apart
 
-CONTEXT = 3  # unchanged lines kept around a change
+CONTEXT = 3  # unchanged lines shown around a change
 SHORT = 40_000  # pairs of lines that may be compared in a serving process
-TOO_DIFFERENT = "The two differ in too many places to be compared line by line."
+TOO_DIFFERENT = "The two have too many differences to be compared line by line."
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a side-by-side view; a side without a line has number None."""
+    """One line of a side-by-side view; an empty side has number None."""
 
     kind: Literal["same", "changed", "added", "removed", "skipped"]
     left_number: int | None
@@ -26,7 +26,7 @@ class Row:
 
 
 def side_by_side(old: str, new: str) -> list[Row]:
-    """Rows of both texts beside each other; long unchanged stretches become one `skipped` row."""
+    """Both texts side by side; long unchanged stretches become one `skipped` row."""
     if is_short(old, new):
         return side_by_side_here(old, new)
     try:
@@ -36,7 +36,7 @@ def side_by_side(old: str, new: str) -> list[Row]:
 
 
 def is_short(old: str, new: str) -> bool:
-    """Comparing takes the product of their lines where many lines are equal."""
+    """With many equal lines, comparing takes the product of both numbers of lines."""
     return (old.count("\n") + 1) * (new.count("\n") + 1) <= SHORT
 
 
@@ -72,7 +72,7 @@ def fold(rows: list[Row]) -> list[Row]:
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> str:
-    """The difference as `diff -u` shows it."""
+    """The difference in the format of `diff -u`."""
     if is_short(old, new):
         return unified_here(old, new, old_name, new_name)
     try:
@@ -87,12 +87,12 @@ def unified_here(old: str, new: str, old_name: str, new_name: str) -> str:
 
 
 def as_text(spec: dict[str, Any]) -> str:
-    """A spec as people read it: YAML, keys sorted, long texts as blocks."""
+    """A spec as readable YAML: keys sorted, long texts as blocks."""
     return yaml.dump(spec, Dumper=BlockDumper, sort_keys=True, allow_unicode=True, width=100)
 
 
 class BlockDumper(yaml.SafeDumper):
-    """Texts of several lines are written as `|` blocks, so that a diff shows the line that changed."""
+    """Texts of several lines are written as `|` blocks, so that a diff shows the changed line."""
 
 
 def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -104,7 +104,9 @@ BlockDumper.add_representer(str, represent_text)
 
 
 def changes(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
-    """Every leaf that differs: {"path": "model_params.temperature", "from": 0.2, "to": 0.7}, in order of path."""
+    """Every value that differs: {"path": "model_params.temperature", "from": 0.2, "to": 0.7}, in
+    order of path.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         keys = sorted(set(old) | set(new))
         return [change for key in keys for change in changes(old.get(key), new.get(key), f"{path}.{key}".strip("."))]

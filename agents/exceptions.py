@@ -1,4 +1,6 @@
-"""Errors that reach a caller. Each class says what the catcher should answer; config/errors.py turns them into JSON."""
+"""Errors that reach the caller. Each class defines its status and code; config/errors.py turns them
+into JSON.
+"""
 
 from typing import Any, Self
 
@@ -6,7 +8,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 
 class MusterError(Exception):
-    """Something was refused; `hint` says what to do about it."""
+    """The request was refused; `hint` says what to do about it."""
 
     status = 400
     code = "error"
@@ -28,42 +30,42 @@ class MusterError(Exception):
 
 
 class Forbidden(MusterError):
-    """You can see this, but you may not change it."""
+    """You can see this, but you are not allowed to change it."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(MusterError):
-    """There is nothing of that name that you can see."""
+    """There is nothing with this name that you can see."""
 
     status = 404
     code = "not_found"
 
 
 class Conflict(MusterError):
-    """Something else happened first, or is happening now."""
+    """It conflicts with an earlier or concurrent change."""
 
     status = 409
     code = "conflict"
 
 
 class TooLarge(MusterError):
-    """That is more than this site takes."""
+    """This is more than the site allows."""
 
     status = 413
     code = "too_large"
 
 
 class Invalid(MusterError):
-    """The body is valid JSON, but breaks a schema or a rule."""
+    """The body is valid JSON, but violates a schema or a rule."""
 
     status = 422
     code = "invalid"
 
     @classmethod
     def of(cls, error: ValidationError) -> Self:
-        """What a row's own checks refuse: one detail {"field", "code", "message"} a fault."""
+        """A row's own validation errors: one detail {"field", "code", "message"} per problem."""
         faults = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         details = [
             {"field": "" if field == NON_FIELD_ERRORS else field, "code": "invalid", "message": message}
@@ -81,7 +83,7 @@ class RateLimited(MusterError):
 
 
 class Unavailable(MusterError):
-    """Something this needs is down or busy; try again."""
+    """A required service is down or busy; try again."""
 
     status = 503
     code = "unavailable"

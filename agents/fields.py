@@ -12,11 +12,13 @@ from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import models
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)
-OUT_OF_RANGE = "This must lie between the years 1970 and 2999."
+OUT_OF_RANGE = "The date must be between the years 1970 and 2999."
 
 
 def is_usual(moment: datetime) -> bool:
-    """Every time zone can show it, and it can be added to: the first and last days of the calendar overflow."""
+    """Dates that every time zone can represent: calculations with the first and last days of the
+    calendar overflow.
+    """
     return EARLIEST <= moment <= LATEST
 
 
@@ -38,11 +40,13 @@ def decrypt(token: str) -> str:
     try:
         return cipher(tuple(settings.FIELD_KEYS)).decrypt(token.encode()).decode()
     except InvalidToken:
-        raise ImproperlyConfigured("A secret cannot be decrypted: MUSTER_FIELD_KEYS lacks the key it was saved under.")
+        raise ImproperlyConfigured(
+            "A secret cannot be decrypted: MUSTER_FIELD_KEYS does not contain the key it was encrypted with."
+        )
 
 
 def rotate(token: str) -> str:
-    """The same secret under the newest key."""
+    """The same secret encrypted with the newest key."""
     return cipher(tuple(settings.FIELD_KEYS)).rotate(token.encode()).decode()
 
 

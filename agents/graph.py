@@ -1,4 +1,4 @@
-"""The graph of a chain: what each step waits for, their order, and what is wrong with it. Plain Python."""
+"""The graph of a chain: dependencies of steps, their order, and validation. Plain Python."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ REPEAT_ROOTS = frozenset(["input", "output", "previous", "round"])
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; `step` is the offending step's key, empty where it is the chain itself."""
+    """One problem; `step` is the key of the step, empty if the chain itself is concerned."""
 
     step: str
     code: str
@@ -29,7 +29,9 @@ class Problem:
 
 
 def needs_of(spec: ChainSpec) -> dict[str, tuple[str, ...]]:
-    """Every step's needs with the preset applied: `sequential` adds the step before; a fallback waits for nothing."""
+    """The needs of every step with the preset applied: `sequential` adds the previous step; a
+    fallback waits for none.
+    """
     fallbacks = fallback_keys(spec)
     needs: dict[str, tuple[str, ...]] = {}
     before = ""
@@ -46,12 +48,12 @@ def needs_of(spec: ChainSpec) -> dict[str, tuple[str, ...]]:
 
 
 def fallback_keys(spec: ChainSpec) -> frozenset[str]:
-    """Steps that run only in place of one that failed."""
+    """Steps that only run in place of a failed step."""
     return frozenset(step.fallback for step in spec.steps if step.on_error == "fallback" and step.fallback)
 
 
 def alternatives(spec: ChainSpec) -> tuple[str, ...]:
-    """The steps a `router` chain picks one of: those that need nothing, in their order."""
+    """The steps that a `router` chain chooses from: those without needs, in their order."""
     if spec.strategy != "router":
         return ()
     needs = needs_of(spec)
@@ -59,7 +61,7 @@ def alternatives(spec: ChainSpec) -> tuple[str, ...]:
 
 
 def ordered(spec: ChainSpec) -> list[str]:
-    """Keys so that each stands after what it needs; steps of a cycle are left out."""
+    """Keys ordered so that each comes after its needs; steps of a cycle are left out."""
     needs = needs_of(spec)
     done: list[str] = []
     placed: set[str] = set()
@@ -72,7 +74,9 @@ def ordered(spec: ChainSpec) -> list[str]:
 
 
 def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
-    """All that has ended for certain when a step starts; a fallback also knows the step it stands in for."""
+    """The steps that have ended for certain when a step starts; a fallback also knows the step it
+    replaces.
+    """
     needs = needs_of(spec)
     known: dict[str, frozenset[str]] = {}
     for key in ordered(spec):
@@ -84,7 +88,7 @@ def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
 
 
 def problems(spec: ChainSpec) -> list[Problem]:
-    """Everything that is wrong with the graph, each with the step that offends; empty: it may be published."""
+    """All problems of the graph, each with its step; empty if it may be published."""
     found = list(shape_problems(spec))
     if found:
         return found
@@ -103,9 +107,9 @@ def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
     if not keys:
         yield Problem("", "no_steps", "A chain needs at least one step.")
     if len(keys) > MAX_STEPS:
-        yield Problem("", "too_many_steps", f"A chain takes {MAX_STEPS} steps; this one has {len(keys)}.")
+        yield Problem("", "too_many_steps", f"A chain can have {MAX_STEPS} steps; this one has {len(keys)}.")
     for key in sorted({key for key in keys if keys.count(key) > 1}):
-        yield Problem(key, "duplicate_step", f"Two steps are called “{key}”.", "Keys are unique within a chain.")
+        yield Problem(key, "duplicate_step", f"Two steps have the key “{key}”.", "Keys must be unique within a chain.")
     for step in spec.steps:
         yield from name_problems(step, set(keys))
 
@@ -113,10 +117,10 @@ def shape_problems(spec: ChainSpec) -> Iterator[Problem]:
 def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
     if not KEY.fullmatch(step.key):
         yield Problem(
-            step.key, "invalid_key", f"“{step.key}” is no step key.", "Use lower-case letters, digits, - or _."
+            step.key, "invalid_key", f"“{step.key}” is not a valid step key.", "Use lower-case letters, digits, - or _."
         )
     if not step.target and step.target_kind != "router":
-        yield Problem(step.key, "no_target", f"Step “{step.key}” names no {step.target_kind}.")
+        yield Problem(step.key, "no_target", f"Step “{step.key}” does not name {step.target_kind}.")
     for need in step.needs:
         if need == step.key:
             yield Problem(step.key, "cycle", f"Step “{step.key}” needs itself.", "Remove it from `needs`.")
@@ -126,7 +130,7 @@ def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
         return
     if not step.fallback:
         yield Problem(
-            step.key, "no_fallback", f"Step “{step.key}” says on_error: fallback, but names no fallback step."
+            step.key, "no_fallback", f"Step “{step.key}” has on_error: fallback, but does not name a fallback step."
         )
     elif step.fallback == step.key:
         yield Problem(step.key, "cycle", f"Step “{step.key}” is its own fallback.")
@@ -136,13 +140,13 @@ def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
 
 def unknown(step: str, verb: str, name: str, keys: set[str]) -> Problem:
     return Problem(
-        step, "unknown_step", f"Step “{step}” {verb} “{name}”, which is no step of this chain.",
+        step, "unknown_step", f"Step “{step}” {verb} “{name}”, which is not a step of this chain.",
         f"Its steps are {', '.join(sorted(keys))}.",
     )  # fmt: skip
 
 
 def cycle_problems(spec: ChainSpec) -> Iterator[Problem]:
-    """One problem a cycle, named by the first of its steps; a circle of fallbacks counts."""
+    """One problem per cycle, reported at its first step; a circle of fallbacks counts too."""
     needs = needs_of(spec)
     stuck = [step.key for step in spec.steps if step.key not in ordered(spec)]
     if stuck:
@@ -155,12 +159,12 @@ def cycle_problems(spec: ChainSpec) -> Iterator[Problem]:
         while (following := instead.get(seen[-1])) and following not in seen:
             seen.append(following)
         if following == key:
-            yield Problem(key, "cycle", f"Fallbacks go round: {' → '.join([*seen, key])}.")
+            yield Problem(key, "cycle", f"The fallbacks form a circle: {' → '.join([*seen, key])}.")
             return
 
 
 def walk_circle(stuck: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
-    """Follow needs among the stuck until one comes twice."""
+    """Follow the needs of blocked steps until one occurs twice."""
     seen = [stuck[0]]
     while True:
         following = next(need for need in needs[seen[-1]] if need in stuck)
@@ -170,14 +174,14 @@ def walk_circle(stuck: list[str], needs: dict[str, tuple[str, ...]]) -> list[str
 
 
 def reach_problems(spec: ChainSpec) -> Iterator[Problem]:
-    """Steps that nothing can ever start."""
+    """Steps that can never start."""
     fallbacks = fallback_keys(spec)
     for step in spec.steps:
         if blocker := next((need for need in step.needs if need in fallbacks), None):
             yield Problem(
                 step.key, "unreachable_step",
-                f"Step “{step.key}” needs “{blocker}”, which runs only in place of a step that failed.",
-                "Need the step it stands in for: the fallback's output takes its place.",
+                f"Step “{step.key}” needs “{blocker}”, which only runs in place of a failed step.",
+                "Need the step it replaces: the fallback's output takes the place of that step's output.",
             )  # fmt: skip
         if step.key in fallbacks and step.needs:
             yield Problem(
@@ -231,7 +235,7 @@ def output_problems(spec: ChainSpec) -> Iterator[Problem]:
 def one_expression(
     spec: ChainSpec, step: str, what: str, source: Any, roots: frozenset[str], known: frozenset[str]
 ) -> Iterator[Problem]:
-    """Can it be read, and does it name only what has ended by then?"""
+    """Whether it can be read, and only refers to steps that have ended by then."""
     of_step = f" of step “{step}”" if step else ""
     try:
         path, _, _ = read_source(source)
@@ -242,18 +246,18 @@ def one_expression(
     root = plain_path(node)[:1]
     if root and root[0] not in roots:
         yield Problem(
-            step, "unknown_root", f"{what}{of_step}: `{path}` starts with “{root[0]}”, which is not there.",
+            step, "unknown_root", f"{what}{of_step}: `{path}` starts with “{root[0]}”, which does not exist.",
             f"Start with {', '.join(sorted(roots))}.",
         )  # fmt: skip
     keys = {each.key for each in spec.steps}
     for name in sorted(named - known):
         if name not in keys:
             yield Problem(
-                step, "unknown_step", f"{what}{of_step} reads “{name}”, which is no step of this chain.",
+                step, "unknown_step", f"{what}{of_step} reads “{name}”, which is not a step of this chain.",
                 f"Its steps are {', '.join(sorted(keys))}.",
             )  # fmt: skip
         else:
             yield Problem(
-                step, "not_upstream", f"{what}{of_step} reads “{name}”, which need not have ended by then.",
+                step, "not_upstream", f"{what}{of_step} reads “{name}”, which may not have ended by then.",
                 f"Add “{name}” to the step's needs.",
             )  # fmt: skip

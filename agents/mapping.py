@@ -17,13 +17,15 @@ from plumbing.weighed import Weighed
 MAX_EXPRESSION = 2000  # characters
 SMALL_WORK = 20_000  # visited nodes, copied elements and characters of an evaluation in a serving process
 MAX_WORK = 1_000_000  # the same, in a process of its own
-MAX_ITEMS = 10_000  # of one for_each
+MAX_ITEMS = 10_000  # items of one for_each
 
 JSON = Any
 
 
 class MappingError(ValueError):
-    """An expression cannot be read, or found nothing. `code` is invalid_expression, nothing_there, not_a_list …"""
+    """An expression is invalid, or its result is missing. `code` is invalid_expression,
+    nothing_there, not_a_list …
+    """
 
     def __init__(self, message: str, *, code: str = "mapping", hint: str = "") -> None:
         super().__init__(message)
@@ -32,14 +34,14 @@ class MappingError(ValueError):
 
 
 class Parser(jmespath.parser.Parser):  # type: ignore[misc]
-    """Without the library's own cache, which counts trees and does not weigh them."""
+    """Without the library's own cache, which counts trees without their size."""
 
     _CACHE: ClassVar[dict[str, Any]] = {}
     _MAX_SIZE = 2
 
 
 trees: Weighed[str, dict[str, Any]] = Weighed(8 << 20)
-NODE_BYTES = 500  # of the tree, for each character at most
+NODE_BYTES = 500  # at most, per character of the tree
 
 
 def parsed(expression: str) -> dict[str, Any]:
@@ -47,17 +49,17 @@ def parsed(expression: str) -> dict[str, Any]:
 
 
 def parse(expression: str) -> dict[str, Any]:
-    """The syntax tree. Raises MappingError with the column that cannot be read."""
+    """The syntax tree. Raises MappingError with the column of the error."""
     if len(expression) > MAX_EXPRESSION:
         raise MappingError(
-            f"An expression may have {MAX_EXPRESSION} characters; this one has {len(expression)}.",
+            f"An expression can have {MAX_EXPRESSION} characters; this one has {len(expression)}.",
             code="invalid_expression",
         )
     try:
         return Parser().parse(expression).parsed
     except (JMESPathError, RecursionError) as error:
         raise MappingError(
-            f"`{expression}` is not JMESPath: {first_line(error)}",
+            f"`{expression}` is not valid JMESPath: {first_line(error)}",
             code="invalid_expression",
             hint="Names with a hyphen need quotes (steps.\"my-step\".output); text constants need 'single quotes'.",
         )
@@ -68,11 +70,13 @@ def first_line(error: BaseException) -> str:
 
 
 def too_much() -> MappingError:
-    return MappingError("The expression makes too much of its input.", code="too_much_work")
+    return MappingError("The expression needs too much work for its input.", code="too_much_work")
 
 
 class Bounded(TreeInterpreter):
-    """Gives up when one evaluation visits or copies too much: `[@, @] | [@, @] | …` doubles with every bar."""
+    """Stops an evaluation that visits or copies too much: `[@, @] | [@, @] | …` doubles with every
+    pipe.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__(Options())
@@ -97,13 +101,15 @@ class Bounded(TreeInterpreter):
         return self.measured(super().visit_multi_select_dict(node, value))
 
     def visit_function_expression(self, node: dict[str, Any], value: Any) -> Any:
-        """A function reads its arguments whole, and `join` and `to_string` make text as long as they are."""
+        """A function reads its arguments completely, and `join` and `to_string` create text of the
+        same length.
+        """
         arguments = [self.visit(child, value) for child in node["children"]]
         self.measured(arguments)
         return self.measured(self._functions.call_function(node["value"], arguments))
 
     def visit_comparator(self, node: dict[str, Any], value: Any) -> Any:
-        """Two values that are compared are read as far as they are equal."""
+        """A comparison reads both values as far as they are equal."""
         left, right = (self.visit(child, value) for child in node["children"])
         self.measured(left)
         constant = {"type": "literal", "children": []}
@@ -111,7 +117,9 @@ class Bounded(TreeInterpreter):
         return super().visit_comparator({**node, "children": sides}, value)
 
     def measured(self, made: Any) -> Any:
-        """What an expression builds is weighed to its leaves, so that shared branches cannot multiply unseen."""
+        """The size of a result counts every leaf, so that shared branches cannot multiply
+        unnoticed.
+        """
         waiting = [made]
         while waiting:
             value = waiting.pop()
@@ -127,9 +135,9 @@ class Bounded(TreeInterpreter):
 
 
 def search(expression: str, scope: dict[str, JSON]) -> JSON:
-    """What the expression finds in the scope, None where it finds nothing. Raises MappingError.
+    """The expression's result in the scope, None if there is none. Raises MappingError.
 
-    An evaluation that turns out to be long is done again in a process of its own.
+    A long evaluation is repeated in a separate process.
     """
     try:
         return search_here(expression, scope, SMALL_WORK)
@@ -152,18 +160,24 @@ def search_here(expression: str, scope: dict[str, JSON], most: int = MAX_WORK) -
 
 
 def holds(expression: str, scope: dict[str, JSON]) -> bool:
-    """Is the condition true? JMESPath's truth: empty list, object, text, false and null are not."""
+    """Whether the condition is true. In JMESPath an empty list, object or text, false and null are
+    not.
+    """
     found = search(expression, scope)
     return not (found is None or found is False or found == "" or found == [] or found == {})
 
 
 def map_input(mapping: dict[str, JSON], scope: dict[str, JSON]) -> dict[str, JSON]:
-    """Each parameter's value. Raises MappingError naming the parameter and the part of the path that is not there."""
+    """Each parameter's value. Raises MappingError, naming the parameter and the missing part of the
+    path.
+    """
     return {name: mapped(name, source, scope) for name, source in mapping.items()}
 
 
 def mapped(name: str, source: JSON, scope: dict[str, JSON]) -> JSON:
-    """One value. `source` is a path, {"value": constant} or {"path": …, "default": …} for what may be missing."""
+    """One value. `source` is a path, {"value": constant} or {"path": …, "default": …} for an
+    optional value.
+    """
     if isinstance(source, dict) and "value" in source:
         return source["value"]
     path, default, is_optional = read_source(source)
@@ -172,27 +186,27 @@ def mapped(name: str, source: JSON, scope: dict[str, JSON]) -> JSON:
         return default if found is None else found
     missing = explain(path, scope)
     raise MappingError(
-        f"“{name}” maps to nothing: {missing}",
+        f"“{name}” has no value: {missing}",
         code="nothing_there",
-        hint=f'Write {{"path": "{path}", "default": null}} where it may be missing.',
+        hint=f'Write {{"path": "{path}", "default": null}} if it may be missing.',
     )
 
 
 def read_source(source: JSON) -> tuple[str, JSON, bool]:
-    """(path, default, may be missing). Raises MappingError where it is none of the three forms."""
+    """(path, default, whether it may be missing). Raises MappingError for any other form."""
     if isinstance(source, str) and source.strip():
         return source, None, False
     if isinstance(source, dict) and isinstance(source.get("path"), str):
         return source["path"], source.get("default"), "default" in source
     raise MappingError(
-        f"{source!r} is no mapping.",
+        f"{source!r} is not a mapping.",
         code="invalid_mapping",
         hint='Write a JMESPath text, {"value": constant} or {"path": …, "default": …}.',
     )
 
 
 def explain(expression: str, scope: dict[str, JSON]) -> str:
-    """The first part of a plain path that is not there, and what is there instead."""
+    """The first missing part of a plain path, and what is in its place."""
     names = plain_path(parsed(expression))
     here: Any = scope
     for depth, name in enumerate(names):
@@ -202,11 +216,11 @@ def explain(expression: str, scope: dict[str, JSON]) -> str:
         if here.get(name) is None:
             return f"`{expression}`: {where} has {listed(here)}, and no “{name}”."
         here = here[name]
-    return f"`{expression}` finds nothing."
+    return f"`{expression}` has no result."
 
 
 def plain_path(node: dict[str, Any]) -> list[str]:
-    """["steps", "a", "output"] of `steps.a.output`; what is more than names ends the list."""
+    """["steps", "a", "output"] for `steps.a.output`; anything but names ends the list."""
     if node["type"] == "field":
         return [node["value"]]
     if node["type"] == "subexpression":
@@ -236,7 +250,7 @@ def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS)
     if isinstance(found, dict):
         found = [{"key": key, "value": value} for key, value in found.items()]
     if found is None:
-        raise MappingError(f"for_each maps to nothing: {explain(expression, scope)}", code="nothing_there")
+        raise MappingError(f"for_each has no list: {explain(expression, scope)}", code="nothing_there")
     if not isinstance(found, list):
         raise MappingError(
             f"for_each needs a list or an object; `{expression}` is {kind_of(found)}.",
@@ -245,7 +259,7 @@ def items_of(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS)
         )
     if len(found) > limit:
         raise MappingError(
-            f"for_each takes {limit} items at most; `{expression}` has {len(found)}.",
+            f"for_each accepts at most {limit} items; `{expression}` has {len(found)}.",
             code="too_many_items",
             hint="Split the input over several runs.",
         )

@@ -7,7 +7,9 @@ OPERATED = ("run", "session", "approval", "schedule", "trigger", "device", "conn
 
 
 def make_roles() -> None:
-    """Viewers see, operators keep things running, authors make things, administrators do all. Idempotent."""
+    """Viewers read, operators keep things running, authors create, administrators do everything.
+    Safe to run again.
+    """
     everything = list(Permission.objects.select_related("content_type"))
     sees = [permission for permission in everything if permission.codename.startswith("view_")]
     operates = [permission for permission in everything if permission.content_type.model in OPERATED]
@@ -26,5 +28,7 @@ def make_roles() -> None:
 
 
 def is_plain(permission: Permission) -> bool:
-    """Add, change, delete, view; special ones (raising limits, unsafe code) are an administrator's to give."""
+    """Add, change, delete, view; special permissions (raising limits, unsafe code) are given by an
+    administrator.
+    """
     return permission.codename.split("_")[0] in ("add", "change", "delete", "view")

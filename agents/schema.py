@@ -1,8 +1,9 @@
 """JSON Schema (Draft 2020-12), canonical JSON and hashes. Plain Python.
 
-Schemas and values are user data, and what checks them holds the interpreter lock. So `check_schema` and `validate` work
-here only where the cost is known beforehand to be small (agents/schema_cost.py); everything else goes to a process with
-limits of memory and time (plumbing/apart.py). Even a schema that was never checked can neither fetch nor hang.
+Schemas and values are user data, and checking them holds the interpreter lock. So `check_schema`
+and `validate` only run here if the cost is known to be small (agents/schema_cost.py); everything
+else is sent to a process with limits of memory and time (plumbing/apart.py). Even an unchecked
+schema can neither fetch anything nor block.
 """
 
 import hashlib
@@ -22,11 +23,11 @@ JSON = Any
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
 MAX_VALUE_DEPTH = 64
-SMALL_SCHEMA = 8 * 1024  # bytes of a schema that may be read in a serving process
+SMALL_SCHEMA = 8 * 1024  # largest schema, in bytes, that may be read in a serving process
 SMALL_WORK = 1_000_000  # steps of a check in a serving process: about 20 ms at worst
-FEW_STEPS = 20_000  # up to here all errors are listed; beyond it the first
-KEPT_BYTES = 32 << 20  # of validators in this process
-PATTERN_BYTES = 200_000  # what one pattern may come to hold
+FEW_STEPS = 20_000  # below this cost all errors are listed; above it only the first
+KEPT_BYTES = 32 << 20  # bytes of validators in this process
+PATTERN_BYTES = 200_000  # largest size of one compiled pattern
 TOO_MUCH = "Checking it takes more than 1 s of work or 256 MB."
 
 
@@ -40,7 +41,7 @@ def sha256_of(value: JSON) -> str:
 
 
 def check_schema(schema: JSON) -> list[Problem]:
-    """What keeps this from being a usable schema; empty when nothing does.
+    """Problems that make this schema unusable; empty if there are none.
 
     Each problem is {path, code, message, hint}; `path` is a JSON pointer into the schema.
     """
@@ -61,9 +62,9 @@ def outer_problems(schema: JSON) -> Iterator[Problem]:
     """Its kind, its depth and its size: what can be seen without reading it."""
     if not isinstance(schema, dict):
         hint = 'Write {"type": "object", "properties": {…}}.'
-        yield problem("", "not_a_schema", "A schema is a JSON object.", hint)
+        yield problem("", "not_a_schema", "A schema must be a JSON object.", hint)
     elif depth_of(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
-        message = f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels."
+        message = f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels."
         yield problem("", "too_deep", message, "Flatten it, or use $defs with $ref.")
     else:
         yield from size_problems(schema)
@@ -77,17 +78,17 @@ def size_problems(schema: dict[str, JSON]) -> Iterator[Problem]:
         yield problem("", "not_json", f"The schema is not JSON: {error}.", hint)
         return
     if size > MAX_SCHEMA_BYTES:
-        message = f"The schema has {size} bytes; at most {MAX_SCHEMA_BYTES} are taken."
+        message = f"The schema has {size} bytes; at most {MAX_SCHEMA_BYTES} are allowed."
         yield problem("", "too_large", message, "Leave out what is not needed to check a value.")
 
 
 def validate(schema: dict[str, JSON] | bool, value: JSON) -> list[dict[str, str]]:
-    """What in the value breaks the schema: [{path, message}], all of it where that is cheap, else the first thing.
+    """Violations of the schema: [{path, message}], all of them if that is cheap, else the first.
 
-    Empty when the value fits.
+    Empty if the value is valid.
     """
     if depth_of(value, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
-        return [{"path": "", "message": f"The value nests deeper than {MAX_VALUE_DEPTH} levels."}]
+        return [{"path": "", "message": f"The value is nested deeper than {MAX_VALUE_DEPTH} levels."}]
     key = key_of(schema)
     steps = plan_of(key).cost * size_of(value)
     if steps <= SMALL_WORK:
@@ -113,7 +114,7 @@ def validate_here(key: bytes, value: JSON, *, all_errors: bool) -> list[dict[str
 
 
 def depth_of(value: JSON, limit: int) -> int:
-    """How deep a value nests; stops counting beyond `limit`, so that a bottomless one is cheap."""
+    """The depth of a value; stops counting beyond `limit`."""
     depth, layer = 0, [value] if isinstance(value, dict | list) else []
     while layer and depth <= limit:
         depth += 1
@@ -150,7 +151,7 @@ def plan_of(key: bytes) -> Plan:
 
 
 def validator_of(key: bytes) -> Any:
-    """The validator for a schema. Raises ValueError (jsonschema_rs) for what is no schema."""
+    """The validator for a schema. Raises ValueError (jsonschema_rs) for an invalid schema."""
     plan = plan_of(key)
     if plan.validator is None:
         plan.validator = compiled(key)

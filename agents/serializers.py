@@ -1,4 +1,4 @@
-"""Rows of the vocabulary as JSON. Secrets go in and never come out."""
+"""Accounts and definitions as JSON. Secrets are write-only."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ class OwnedSerializer(StrictModelSerializer):
         taken = self.Meta.model.objects.filter(owner=owner, name=name)
         if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
             raise Conflict(
-                f"Another {self.Meta.model._meta.verbose_name} is called “{name}” already.", code="name_taken"
+                f"Another {self.Meta.model._meta.verbose_name} is already called “{name}”.", code="name_taken"
             )
         return name
 
@@ -119,7 +119,7 @@ class ProviderSerializer(OwnedSerializer):
         return bool(provider.api_key)
 
     def update(self, provider: Provider, validated: dict[str, Any]) -> Provider:
-        """A key does not follow to another address."""
+        """A stored key is not kept when the address changes."""
         address = (validated.get("kind", provider.kind), validated.get("base_url", provider.base_url))
         if address != (provider.kind, provider.base_url):
             validated = {"api_key": "", **validated}
@@ -146,7 +146,9 @@ class AgentSerializer(OwnedSerializer):
     delegates_to = Words(required=False, each=64)
     input_schema = OptionalSchemaField()
     output_schema = OptionalSchemaField()
-    timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Seconds a run may take.")
+    timeout = Number(
+        required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
+    )
     grants = GrantSerializer(many=True, required=False)
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
@@ -185,12 +187,14 @@ class AgentSerializer(OwnedSerializer):
 
 
 def with_provider(validated: dict[str, Any]) -> dict[str, Any]:
-    """`source="provider.name"` nests the row one level too deep."""
+    """`source="provider.name"` would nest the row one level too deep."""
     return {**validated, "provider": validated["provider"]["name"]} if "provider" in validated else validated
 
 
 def named(model: Any, user: Any, name: str) -> Any:
-    """The row a name in a body means; an unknown one is an invalid body (422), not a missing path."""
+    """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing
+    path.
+    """
     try:
         return model.objects.for_use(user, name)
     except (NotFound, Forbidden) as error:
@@ -215,7 +219,9 @@ class ToolSerializer(serializers.ModelSerializer):
 class KeySerializer(StrictModelSerializer):
     id = RowId(read_only=True)
     name = Text(max_length=100, required=False, allow_blank=True, help_text="What it is for.")
-    scopes = Words(each=40, min_length=1, help_text='Such as ["messages:write"]; "*" is all but approvals:decide.')
+    scopes = Words(
+        each=40, min_length=1, help_text='For example ["messages:write"]; "*" is everything except approvals:decide.'
+    )
     is_live = serializers.SerializerMethodField()
 
     class Meta:
@@ -227,12 +233,12 @@ class KeySerializer(StrictModelSerializer):
         return key.is_live()
 
     def validate_scopes(self, scopes: list[str]) -> list[str]:
-        """Known words, and no more than the key that asks has itself."""
+        """Only known scopes, and no more than the requesting key has."""
         if wrong := unknown_scopes(scopes):
             raise serializers.ValidationError(f"Unknown: {', '.join(wrong)}.", code="unknown_scope")
         asking = self.context["request"].auth
         if isinstance(asking, ApiKey) and not all(asking.allows(scope) for scope in scopes):
-            raise Forbidden("A key cannot give another key more than it may do itself.", code="scope")
+            raise Forbidden("A key cannot give another key more than it has itself.", code="scope")
         return list(dict.fromkeys(scopes))
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +253,7 @@ class KeySerializer(StrictModelSerializer):
 
 
 class NewKeySerializer(KeySerializer):
-    key = serializers.CharField(read_only=True, source="secret", help_text="Copy it now: it is shown once.")
+    key = serializers.CharField(read_only=True, source="secret", help_text="Copy it now: it is shown only once.")
 
     class Meta(KeySerializer.Meta):
         fields = [*KeySerializer.Meta.fields, "key"]

@@ -1,4 +1,4 @@
-"""What a version holds: typed, frozen, and equal content gives an equal hash."""
+"""The content of versions: typed, frozen, hashed; equal content has an equal hash."""
 
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ class Frozen(BaseModel):
 
 
 class ModelParams(Frozen):
-    """What is sent to the model; None leaves it to the provider."""
+    """Parameters sent to the model; None leaves a parameter to the provider."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
@@ -28,7 +28,7 @@ class ModelParams(Frozen):
 
 
 class GrantSpec(Frozen):
-    """One granted tool as it was when the version was published. The mode in force is read live."""
+    """One granted tool at the time of publishing. The current mode is read when a call is made."""
 
     tool: str
     tool_id: int
@@ -66,14 +66,16 @@ class AgentSpec(Frozen):
 
 
 class ToolPolicy(Frozen):
-    """What a step may use; only ever narrows a grant. Blocked wins; `allowed` None means all that is granted."""
+    """The tools a step may use; only ever narrows a grant. Blocked wins; `allowed` None means all
+    granted tools.
+    """
 
     allowed: list[str] | None = None
     blocked: list[str] = []
 
 
 class Retry(Frozen):
-    """Wait `backoff_s`, then twice as long each time up to `max_backoff_s`; `jitter` spreads each wait."""
+    """Wait `backoff_s`, doubled each time up to `max_backoff_s`; `jitter` spreads the waits."""
 
     attempts: int = Field(default=1, ge=1, le=20)
     backoff_s: float = Field(default=1.0, ge=0, le=3600)
@@ -82,7 +84,9 @@ class Retry(Frozen):
 
 
 class RepeatUntil(Frozen):
-    """Run the step again until `condition` (JMESPath over the step's output) holds, at most `limit` times."""
+    """Repeat the step until `condition` (JMESPath over the step's output) holds, at most `limit`
+    times.
+    """
 
     condition: str
     limit: int = Field(default=5, ge=1, le=100)

@@ -1,7 +1,7 @@
-"""The bargain between the runner and whatever executes tools. Plain Python.
+"""The interface between the runner and the code that executes tools. Plain Python.
 
-A toolset gets a `ToolCall`, the `ToolSpec` it names and a `ToolContext`; it answers with a `ToolResult` or raises one
-of the errors below, each of which says what the runner should do.
+A toolset gets a `ToolCall`, its `ToolSpec` and a `ToolContext`; it returns a `ToolResult` or raises
+one of the errors below, each of which tells the runner what to do.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,9 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One catalogue row as a live agent holds it. `source` is what its toolset needs to find the code."""
+    """One catalogue row as a live agent holds it. `source` is what its toolset needs to find the
+    code.
+    """
 
     id: int
     name: str
@@ -42,7 +44,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What the model asked for. `id` is ours (a UUID string), unique and stable over retries."""
+    """The model's request. `id` is ours (a UUID string), unique and the same for repeated attempts."""
 
     id: str
     name: str
@@ -52,10 +54,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came back. `value` is JSON; `counts` may hold processed, created, updated.
+    """The result. `value` is JSON; `counts` may hold processed, created, updated.
 
-    `keep` stores the toolset's own record of the call: in the transaction that writes the result, or by itself. It is
-    called again where that transaction was rolled back.
+    `keep` stores the toolset's own record of the call, in the transaction that writes the result or
+    alone. It is called again if that transaction was rolled back.
     """
 
     ok: bool
@@ -78,22 +80,24 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class ToolContext:
-    """What a tool may know and do. Everything is the principal's: devices, connections, secrets, budgets.
+    """What a tool may know and do, all on behalf of the principal: devices, connections, secrets,
+    budgets.
 
-    `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or raises ToolFailed.
-    `spawn(agent, text, input)` starts a child run and raises CallPending. `emit(type, data)` adds a run event.
+    `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or
+    raises ToolFailed. `spawn(agent, text, input)` starts a child run and raises CallPending.
+    `emit(type, data)` adds a run event.
     """
 
     user_id: int
     run_id: str | None = None
-    root_id: str | None = None  # the run that a tree of runs began with
+    root_id: str | None = None  # the first run of the tree of runs
     agent: str = ""
     session_id: str | None = None
     device_id: str | None = None
     chain: str = ""
     step: str = ""
     deadline: datetime | None = None
-    is_untrusted: bool = False  # the run has read what strangers wrote: what it keeps bears the mark
+    is_untrusted: bool = False  # the run has read untrusted content: what it stores is marked
     metadata: dict[str, JSON] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = never
     call_tool: Callable[[str, dict[str, JSON]], JSON] | None = None
@@ -104,7 +108,9 @@ class ToolContext:
     values: Any = None  # per-run key-value store: get(key), set(key, value)
 
     def seconds_left(self, most: float) -> float:
-        """The least of `most` and the time until the deadline; not positive once that has passed."""
+        """The smaller of `most` and the time until the deadline; zero or negative once that has
+        passed.
+        """
         if self.deadline is None:
             return most
         return min(most, (self.deadline - datetime.now(UTC)).total_seconds())
@@ -117,7 +123,7 @@ class Toolset(Protocol):
 
 
 class ToolError(Exception):
-    """A tool call did not end in a result."""
+    """A tool call failed."""
 
     code = "tool_error"
 
@@ -134,15 +140,17 @@ class RetryTool(ToolError):
 
 
 class ToolFailed(ToolError):
-    """The tool cannot do it; carry on without."""
+    """The tool cannot do it; continue without it."""
 
     code = "tool_failed"
 
 
 class CallPending(ToolError):
-    """The answer will come later; free the worker. `waiting_for` is device, child, timer or input.
+    """The answer will come later; release the worker. `waiting_for` is device, child, timer or
+    input.
 
-    `instead` is how the call fails where it cannot wait so long: in a function's callback, in a run that ends sooner.
+    `instead` is the error for calls that cannot wait: a function's callback, or a run that ends
+    sooner.
     """
 
     code = "pending"
@@ -163,6 +171,6 @@ class CallPending(ToolError):
 
 
 class OutcomeUnknown(ToolError):
-    """The call was sent, and nobody knows whether it was done."""
+    """The call was sent, and its outcome is unknown."""
 
     code = "outcome_unknown"

@@ -1,4 +1,4 @@
-"""The admin of the vocabulary, and the two base classes every app's admin stands on."""
+"""The admin of agents, tools, people and keys, and the two base classes of every app's admin."""
 
 from .owned import OwnedAdmin, VisibleChoices
 from .versioned import VersionedAdmin, VersionedForm

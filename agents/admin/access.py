@@ -63,10 +63,10 @@ class TeamAdmin(OwnedAdmin):
 
 class KeyForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
-        choices=[(EVERYTHING, "everything but deciding approvals"), *((scope, scope) for scope in sorted(SCOPES))],
+        choices=[(EVERYTHING, "everything except deciding approvals"), *((scope, scope) for scope in sorted(SCOPES))],
         initial=[EVERYTHING],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=f"What it may do. {DECIDE} is only ever given by name.",
+        help_text=f"What it may do. {DECIDE} must always be given explicitly.",
     )
 
     class Meta:
@@ -85,7 +85,7 @@ class ApiKeyAdmin(OwnedAdmin):
     fields = ["user", "name", "scopes", "expires_at"]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A key is made and revoked, never edited: what it may do is part of what was handed out."""
+        """A key is created and revoked, never edited: its scopes are part of what was issued."""
         return obj is None and super().has_change_permission(request)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
@@ -93,7 +93,7 @@ class ApiKeyAdmin(OwnedAdmin):
         made, secret = ApiKey.make(owner, form.cleaned_data["scopes"], name=obj.name, expires_at=obj.expires_at)
         obj.pk, obj._state.adding = made.pk, False
         self.audit(request, "created", made, scopes=made.scopes)
-        messages.warning(request, format_html("Copy the key now, it is shown once: <code>{}</code>", secret))
+        messages.warning(request, format_html("Copy the key now; it is shown only once: <code>{}</code>", secret))
 
     @display(description="Scopes")
     def scope_words(self, key: ApiKey) -> str:
@@ -115,9 +115,9 @@ class ApiKeyAdmin(OwnedAdmin):
 class SecretForm(forms.ModelForm):
     value = forms.CharField(
         required=False, widget=UnfoldAdminPasswordWidget(render_value=False),
-        help_text="Write-only: leave empty to keep what is stored.",
+        help_text="Write-only: leave empty to keep the stored value.",
     )  # fmt: skip
-    hosts = LinesField(help_text="Hosts it may be sent to, one a line, such as api.example.com.")
+    hosts = LinesField(help_text="Hosts it may be sent to, one per line, such as api.example.com.")
 
     class Meta:
         model = Secret
@@ -149,7 +149,7 @@ class SecretAdmin(OwnedAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(OwnedAdmin):
-    """Only ever read."""
+    """Read-only."""
 
     owner_field = ""
     list_display = ["at", "actor_name", "action", "subject_kind", "subject_name", "source"]

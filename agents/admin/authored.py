@@ -39,7 +39,7 @@ class ProviderForm(forms.ModelForm):
     )  # fmt: skip
     api_key = forms.CharField(
         required=False, strip=True, label="API key", widget=UnfoldAdminPasswordWidget(render_value=False),
-        help_text="Write-only: leave empty to keep the key that is stored.",
+        help_text="Write-only: leave empty to keep the stored key.",
     )  # fmt: skip
     prices = JsonField(rows=4, help_text=Provider._meta.get_field("prices").help_text)
 
@@ -48,7 +48,7 @@ class ProviderForm(forms.ModelForm):
         fields = ["name", "kind", "base_url", "api_key", "enabled", "tool_calling", "prices", "owner", "team"]
 
     def clean_api_key(self) -> str:
-        """A new key, else the stored one: it never travels to the page and back."""
+        """A new key, else the stored one: the key is never sent to the page."""
         return self.cleaned_data["api_key"] or self.instance.api_key
 
     def clean_prices(self) -> dict:
@@ -58,7 +58,7 @@ class ProviderForm(forms.ModelForm):
         cleaned = super().clean() or {}
         moved = bool({"kind", "base_url"} & set(self.changed_data))
         if self.instance.pk and moved and not self.data.get("api_key"):
-            cleaned["api_key"] = ""  # a key must not follow to another address
+            cleaned["api_key"] = ""  # a key must not be sent to another address
         return cleaned
 
 
@@ -90,14 +90,16 @@ class ProviderAdmin(OwnedAdmin):
         if change and "api_key" in form.initial and form.changed_data:
             provider_changed(obj)
         if change and {"kind", "base_url"} & set(form.changed_data) and not obj.api_key:
-            messages.info(request, "The address changed, so the stored key was cleared. Enter the key for the new one.")
+            messages.info(
+                request, "The address changed, so the stored key was cleared. Enter the key for the new address."
+            )
 
 
 class GrantForm(forms.ModelForm):
-    """A new grant without a mode gets the one that its tool's effect asks for."""
+    """A new grant without a mode gets the default mode of its tool's effect."""
 
     mode = forms.ChoiceField(
-        choices=[("", "by its effect: what cannot be undone asks"), *ToolGrant.Mode.choices],
+        choices=[("", "default for the effect: asks if the call cannot be undone"), *ToolGrant.Mode.choices],
         required=False, widget=UnfoldAdminSelectWidget,
     )  # fmt: skip
 
@@ -135,7 +137,7 @@ class GrantInline(VisibleChoices, TabularInline):
 
 
 def number(low: float, high: float, words: str) -> forms.FloatField:
-    """A number that may be left out."""
+    """An optional number."""
     widget = UnfoldAdminDecimalFieldWidget(attrs={"step": "any"})
     return forms.FloatField(required=False, min_value=low, max_value=high, help_text=words, widget=widget)
 
@@ -143,21 +145,21 @@ def number(low: float, high: float, words: str) -> forms.FloatField:
 class AgentForm(VersionedForm):
     description = forms.CharField(
         required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text="What it is for, in a sentence: the router reads this.",
+        help_text="What it does, in one sentence; used by the router.",
     )  # fmt: skip
-    temperature = number(0, 2, "0 to 2; empty: the model's own.")
+    temperature = number(0, 2, "0 to 2; empty: the model's default.")
     top_p = number(0, 1, "0 to 1")
     presence_penalty = number(-2, 2, "−2 to 2")
     frequency_penalty = number(-2, 2, "−2 to 2")
     max_tokens = forms.IntegerField(
         required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget
     )
-    capabilities = LinesField(help_text="Words for what it can do, one a line; the router matches them.")
-    examples = LinesField(help_text="Messages it should get, one a line; the router compares.")
-    fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one a line.")
-    delegates_to = LinesField(help_text="Capabilities it may delegate to, one a line.")
+    capabilities = LinesField(help_text="Words for what it can do, one per line; used by the router.")
+    examples = LinesField(help_text="Examples of messages it should get, one per line; used by the router.")
+    fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one per line.")
+    delegates_to = LinesField(help_text="Capabilities it may delegate to, one per line.")
     input_schema = SchemaField(help_text="JSON Schema of the structured input; empty: plain text only.")
-    output_schema = SchemaField(help_text="The reply must be JSON of this schema; empty: plain text.")
+    output_schema = SchemaField(help_text="The reply must be JSON that matches this schema; empty: plain text.")
 
     class Meta:
         model = Agent
@@ -216,11 +218,11 @@ class AgentAdmin(VersionedAdmin):
         """The playground, with this agent chosen."""
         agent = self.row_or_404(request, object_id)
         if agent.published is None:
-            messages.warning(request, f"“{agent}” is a draft: publish it, then it can be tried.")
+            messages.warning(request, f"“{agent}” is a draft: publish it before you try it.")
             return redirect(reverse("admin:agents_agent_change", args=[agent.pk]))
         return redirect(f"{reverse('page:playground')}?{urlencode({'agent': agent.name})}")
 
-    @display(description="What it is for")
+    @display(description="Purpose")
     def short_description(self, agent: Agent) -> str:
         return shorten(agent.description)
 
@@ -235,12 +237,12 @@ class AgentAdmin(VersionedAdmin):
         icon="content_copy",
         dialog={
             "title": "Duplicate this agent?",
-            "description": "You get a draft of your own.",
+            "description": "You get your own copy as a draft.",
             "form_submit_text": "Duplicate",
         },
     )
     def duplicate(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        """A draft copy of one's own."""
+        """A draft copy for the current user."""
         copy = copy_agent(self.row_or_404(request, object_id), request.user)
         self.audit(request, "created", copy, copied_from=object_id)
         messages.success(request, f"“{copy}” is your copy; it is a draft until you save it.")
@@ -248,7 +250,7 @@ class AgentAdmin(VersionedAdmin):
 
 
 def copy_agent(agent: Agent, user: Any) -> Agent:
-    """A copy with its grants under a free name."""
+    """A copy with its grants under an unused name."""
     grants = list(agent.grants.all())
     copy = Agent.objects.get(pk=agent.pk)
     copy.pk, copy._state.adding = None, True
@@ -269,7 +271,9 @@ def free_name(name: str, user: Any) -> str:
 
 @admin.register(Tool)
 class ToolAdmin(OwnedAdmin):
-    """The catalogue follows functions, devices and connections; people only switch a tool off or mark it."""
+    """The catalogue follows functions, devices and connections; users can only switch a tool off or
+    change its marks.
+    """
 
     list_display = ["name", "kind", "effect", "short_description", "enabled", "untrusted", "grant_count", "owner"]
     list_filter = ["kind", "effect", "enabled", "untrusted", *OWNER_FILTERS]

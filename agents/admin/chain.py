@@ -21,7 +21,7 @@ from .versioned import VersionedAdmin, VersionedForm
 
 
 class StepForm(forms.ModelForm):
-    needs = LinesField(help_text="Keys of the steps that must end first, one a line.")
+    needs = LinesField(help_text="Keys of the steps that must end first, one per line.")
     input = JsonField(rows=4, help_text=ChainStep._meta.get_field("input").help_text)
     options = JsonField(rows=4, help_text=ChainStep._meta.get_field("options").help_text)
 
@@ -79,15 +79,15 @@ class ChainAdmin(VersionedAdmin):
 
     @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
     def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Its page, with a form that starts a run."""
+        """The chain's page, with a form that starts a run."""
         return redirect(reverse("page:chain", args=[self.row_or_404(request, object_id).name]))
 
     @display(description="Picture of the draft")
     def picture(self, chain: Chain) -> str:
-        """The graph of the draft; a chain that is not saved yet has none."""
+        """The graph of the draft; an unsaved chain has none."""
         if chain.pk is None:
             return "–"
-        address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ from person to person
+        address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ between users
         words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
         return format_html('<img src="{}" alt="{}" style="max-width:100%;height:auto">', address, words)
 

@@ -1,4 +1,4 @@
-"""Form fields for the JSON columns that people would rather not write as JSON."""
+"""Form fields for JSON columns that are easier to edit in another form."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from agents.schema import check_schema
 
 
 class LinesField(forms.CharField):
-    """A list of texts, one a line."""
+    """A list of texts, one per line."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
@@ -30,7 +30,7 @@ class LinesField(forms.CharField):
 
 
 class JsonField(forms.JSONField):
-    """JSON in a roomy, indented text area; empty means none."""
+    """JSON in a large, indented text area; empty means none."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
@@ -47,7 +47,7 @@ class JsonField(forms.JSONField):
 
 
 class SchemaField(JsonField):
-    """A JSON Schema: refused with its reasons when it cannot be used as one."""
+    """A JSON Schema: an unusable one is refused with its problems."""
 
     def clean(self, value: Any) -> Any:
         schema = super().clean(value)

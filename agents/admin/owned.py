@@ -1,4 +1,4 @@
-"""OwnedAdmin: people see and choose only what is visible to them, and change only what is theirs."""
+"""OwnedAdmin: users see and choose only rows visible to them, and change only rows they may edit."""
 
 from typing import Any
 
@@ -10,14 +10,15 @@ from unfold.admin import ModelAdmin
 
 from agents.models import AuditEvent
 
-SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}  # ten thousand options are no list
+# a select with ten thousand options is unusable
+SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
 
 
 class VisibleChoices:
-    """Foreign-key choices start from the person too; for an admin and for its inlines."""
+    """Limits foreign-key choices to visible rows; for an admin and for its inlines."""
 
     def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
-        """Choices among many rows are searched on the server, where the person may look at such rows at all."""
+        """Choices among many rows are searched on the server, if the user may view such rows."""
         fields = (field for field in self.model._meta.concrete_fields if field.is_relation)  # type: ignore[attr-defined]
         return [field.name for field in fields if self.is_searched(field.related_model, request)]
 
@@ -33,15 +34,16 @@ class VisibleChoices:
 
 
 class OwnedAdmin(VisibleChoices, ModelAdmin):
-    """Base of every admin whose rows belong to somebody.
+    """Base of every admin whose rows have an owner.
 
-    `owner_field` names the column that says whose a row is ("owner", "user", "principal"); "" where it is reached
-    through a relation. Rows are narrowed by the QuerySet's `visible_to`, changes by its `editable_by` if there is one.
+    `owner_field` names the column with the owner ("owner", "user", "principal"); "" if it is
+    reached through a relation. Rows are limited by the QuerySet's `visible_to`, changes by its
+    `editable_by` if it has one.
     """
 
     owner_field = "owner"
-    list_per_page = 30  # a row costs two milliseconds to draw
-    show_full_result_count = False  # a second COUNT(*) over a large table for one number nobody reads
+    list_per_page = 30  # drawing a row takes two milliseconds
+    show_full_result_count = False  # avoids a second COUNT(*) over a large table
     warn_unsaved_form = True
     list_filter_submit = False
     compressed_fields = True
@@ -71,7 +73,7 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         return self.is_visible(request, row)
 
     def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
-        """Only a superuser says whose a row is; everyone else makes their own."""
+        """Only a superuser can set the owner; everyone else creates their own rows."""
         excluded = list(super().get_exclude(request, obj) or [])
         return excluded if request.user.is_superuser or not self.owner_field else [*excluded, self.owner_field]
 
@@ -103,29 +105,35 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
                 self.delete_model(request, row)
 
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
-        """One line in the audit log; `details` must hold no secret."""
+        """One line in the audit log; `details` must not contain a secret."""
         action = f"{row._meta.model_name}.{verb}"
         AuditEvent.record(action, row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""), **details)
 
 
 def counted(model: type[Model], column: str) -> Any:
-    """Rows of `model` that point here by `column`: counted for the rows shown, where a join would group them all."""
+    """Counts rows of `model` that point here by `column`, for the rows shown only: a join would
+    group all rows.
+    """
     rows = model._default_manager.filter(**{column: OuterRef("pk")}).order_by().values(column)
     return Coalesce(Subquery(rows.annotate(total=Count("pk")).values("total")), 0)
 
 
 def shorten(text: str, length: int = 80) -> str:
-    """The beginning of a text, for a list."""
+    """The start of a text, for a list."""
     return text if len(text) <= length else f"{text[: length - 1].rsplit(' ', 1)[0]}…"
 
 
 def is_row(value: Any) -> bool:
-    """Unfold asks some permissions with an id in the place of the row; such a question is about the model."""
+    """Unfold checks some permissions with an id instead of the row; such a check is about the
+    model.
+    """
     return isinstance(value, Model)
 
 
 def choosable(rows: QuerySet, user: Any) -> QuerySet:
-    """The rows of a model that this person may see: all for a superuser, none of other people for anyone else."""
+    """The rows of a model visible to this user: all for a superuser, no other user's rows for
+    everyone else.
+    """
     if user.is_superuser:
         return rows
     if hasattr(rows, "visible_to"):

@@ -1,4 +1,6 @@
-"""Save publishes unless "keep as draft" is ticked; versions can be read, compared and rolled back to."""
+"""Saving publishes unless "keep as draft" is ticked; versions can be read, compared and rolled back
+to.
+"""
 
 from typing import Any
 
@@ -22,15 +24,15 @@ from .owned import OwnedAdmin
 
 
 class VersionedForm(forms.ModelForm):
-    """A model form that also asks whether, and with what note, to publish."""
+    """A model form with the fields for publishing and its note."""
 
     version_note = forms.CharField(
         required=False, max_length=500, label="What changed", widget=UnfoldAdminTextInputWidget,
-        help_text="Kept with the version, for whoever reads the history.",
+        help_text="Kept with the version, for its history.",
     )  # fmt: skip
     keep_as_draft = forms.BooleanField(
         required=False, label="Keep as draft", widget=UnfoldBooleanSwitchWidget,
-        help_text="Save without publishing: what is live stays as it is.",
+        help_text="Save without publishing: the live version does not change.",
     )  # fmt: skip
 
 
@@ -45,18 +47,20 @@ class VersionedAdmin(OwnedAdmin):
     # What a subclass may replace ----------------------------------------------------------------------------------
 
     def publish_row(self, request: HttpRequest, row: Any, note: str) -> Any:
-        """Publish and return the version. Raises MusterError or pydantic.ValidationError when it is refused."""
+        """Publish and return the version. Raises MusterError or pydantic.ValidationError if it is
+        refused.
+        """
         return row.publish(author=request.user, note=note)
 
     def rollback_row(self, request: HttpRequest, row: Any, number: int) -> Any:
         return row.rollback(number)
 
     def version_text(self, version: Any) -> str:
-        """What a diff compares."""
+        """The text that a diff compares."""
         return as_text(version.spec)
 
     def draft_text(self, row: Any) -> str:
-        """The working row as the same text; "" where it cannot be read."""
+        """The working row as the same text; "" if it cannot be read."""
         try:
             return as_text(row.draft_spec().model_dump(mode="json"))
         except (AttributeError, MusterError, pydantic.ValidationError):
@@ -75,7 +79,7 @@ class VersionedAdmin(OwnedAdmin):
         return self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Publish last: the version must hold the inlines as well."""
+        """Publish last, so that the version contains the inlines as well."""
         super().save_related(request, form, formsets, change)
         if not form.cleaned_data.get("keep_as_draft"):
             self.publish_and_tell(request, form.instance, form.cleaned_data.get("version_note", ""))
@@ -113,7 +117,7 @@ class VersionedAdmin(OwnedAdmin):
 
     @display(description="Live", label={"draft": "warning", "changed": "info"})
     def live_version(self, row: Any) -> str:
-        """For list_display; the list selects `published` along."""
+        """For list_display; the list selects `published` with each row."""
         return f"v{row.published.number}" if row.published else "draft"
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -139,7 +143,9 @@ class VersionedAdmin(OwnedAdmin):
         return TemplateResponse(request, "admin/muster/versions.html", context)
 
     def chosen(self, request: HttpRequest, versions: list[Any]) -> tuple[Any, Any]:
-        """Which two to compare: ?from&to, else the live version with the working row. None is the working row."""
+        """The two versions to compare: ?from&to, else the live version and the working row. None is
+        the working row.
+        """
         by_number = {str(version.number): version for version in versions}
         newer = by_number.get(request.GET.get("to", ""))
         older = by_number.get(request.GET.get("from", ""))
@@ -160,7 +166,7 @@ class VersionedAdmin(OwnedAdmin):
             messages.error(request, str(error))
         else:
             self.audit(request, "rolled_back", row, version=version.number)
-            messages.success(request, f"“{row}” is live as version {version.number} again.")
+            messages.success(request, f"“{row}” is live in version {version.number} again.")
         return redirect(reverse(f"admin:{self.url_name('show_versions')}", args=[row.pk]))
 
     def row_or_404(self, request: HttpRequest, object_id: str) -> Any:
@@ -179,7 +185,7 @@ class VersionedAdmin(OwnedAdmin):
 
 
 def reason_of(error: Exception) -> str:
-    """One sentence for a person."""
+    """The error as one sentence."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

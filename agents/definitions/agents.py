@@ -26,7 +26,7 @@ class ProviderKind:
         return {"kind": self.name, "name": row.name, "llm": row.kind, **without_defaults(values, Provider)}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Provider | None) -> Provider:
-        """The key never comes from a file; a changed address drops the one that is kept."""
+        """The key never comes from a file; a changed address clears the stored key."""
         row = row or Provider(owner=owner, name=definition["name"])
         before = row.base_url
         set_columns(row, {**definition, "kind": definition["llm"]}, self.columns)
@@ -39,7 +39,9 @@ class ProviderKind:
 
 
 class ToolKind:
-    """Tools that are rows of their own: minions, builtins. The others come from functions, connectors, devices."""
+    """Tools with rows of their own: minions and builtins. The others come from functions,
+    connectors and devices.
+    """
 
     name = "tool"
     columns = (
@@ -105,11 +107,12 @@ GRANT_DEFAULTS = {
     "decider_role": "",
     "not_starter": False,
 }
-READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")  # in no version: as they are now
+# not part of any version: always as they are now
+READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")
 
 
 def read_grants(grants: Any) -> list[Any]:
-    """A grant with nothing special is its tool's name; the others are mappings."""
+    """A grant with default settings is just its tool's name; others are mappings."""
     shown: list[Any] = []
     for grant in grants.select_related("tool").order_by("pk"):
         usual = usual_grant(grant.tool)
@@ -119,7 +122,7 @@ def read_grants(grants: Any) -> list[Any]:
 
 
 def plain_grant(entry: Any, owner: Any) -> Any:
-    """A grant as read_grants shows it."""
+    """A grant in the format of read_grants."""
     given = {"tool": entry} if isinstance(entry, str) else entry
     usual = usual_grant(tool_named(given["tool"], owner))
     special = {key: given[key] for key, value in usual.items() if given.get(key, value) != value}
@@ -127,18 +130,18 @@ def plain_grant(entry: Any, owner: Any) -> Any:
 
 
 def usual_grant(tool: Tool | None) -> dict[str, Any]:
-    """What a grant says that a file says nothing more about."""
+    """The settings of a grant that a file states explicitly."""
     return GRANT_DEFAULTS if tool is None else {**GRANT_DEFAULTS, "mode": tool.mode_when_granted}
 
 
 def tool_named(name: str, owner: Any) -> Tool | None:
-    """The owner's tool of this name, else the site's."""
+    """The owner's tool with this name, else the site's."""
     mine = Tool.objects.filter(name=name, owner=owner).first() if owner else None
     return mine or Tool.objects.filter(name=name, owner=None).first()
 
 
 def sharing(row: Any) -> Definition:
-    """The team it is shared with, and whether it was never published."""
+    """The team it is shared with, and whether it was ever published."""
     team = {"team": row.team.name} if row.team else {}
     return team if row.published_id else {**team, "draft": True}
 
@@ -187,12 +190,14 @@ class AgentKind:
         return {**kept, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
 
     def left_open(self, definition: Definition) -> set[str]:
-        """What the site fills in where a file leaves it to it."""
+        """Settings that the site fills in when a file leaves them out."""
         named = {"provider"} if definition.get("provider", "default") == "default" else set()
         return named | ({"model_name"} if not definition.get("model_name") else set())
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Agent | None) -> Agent:
-        """The working row and its published version at once; `live` is published first, and the draft then kept."""
+        """The working row and its published version together; `live` is published first, then the
+        draft is stored.
+        """
         row = row or Agent(owner=owner, name=definition["name"])
         live = definition.get("live")
         if live:
@@ -205,7 +210,7 @@ class AgentKind:
         return row
 
     def keep(self, row: Agent, definition: Definition, owner: Any) -> None:
-        """The working row with its grants. “default” is whatever provider the site prefers."""
+        """The working row with its grants. “default” is the provider that the site prefers."""
         check_schemas(definition, "input_schema", "output_schema")
         set_columns(row, definition, AGENT_COLUMNS)
         row.provider = provider_named(definition.get("provider", "default"), owner)
@@ -218,12 +223,12 @@ class AgentKind:
 
 
 def short_agent(provider: str, values: Definition, grants: list[Any]) -> Definition:
-    """What an author decides about an agent, without defaults."""
+    """An author's settings of an agent, without defaults."""
     return {"provider": provider, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
 
 
 def live_agent(row: Agent, draft: Definition) -> Definition:
-    """What is published, where the draft has moved on; whether it is enabled is no matter of versions."""
+    """The published definition, if the draft differs; `enabled` is not part of a version."""
     if row.published is None:
         return {}
     spec = row.published.read_spec()
@@ -236,7 +241,7 @@ def live_agent(row: Agent, draft: Definition) -> Definition:
 
 
 def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
-    """As read_grants shows them, under the names that the tools bear today."""
+    """In the format of read_grants, under the tools' current names."""
     names = dict(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).values_list("pk", "name"))
     live = {grant["tool_id"]: grant for grant in row.grants.values("tool_id", *READ_LIVE)}
     return [
@@ -250,7 +255,7 @@ DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "goog
 
 
 def provider_named(name: str, owner: Any) -> Provider:
-    """“default”: the first enabled provider of the site that is a real model, else the offline one."""
+    """“default”: the site's first enabled provider with a real model, else the offline one."""
     if name == "default":
         enabled = Provider.objects.filter(owner=None, enabled=True).order_by("pk")
         found = enabled.exclude(kind=Provider.Kind.OFFLINE).first() or enabled.first()

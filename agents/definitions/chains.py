@@ -1,4 +1,4 @@
-"""Chains as definition files: steps as people write them, targets and tools by name."""
+"""Chains as definition files: steps in a readable form, with targets and tools by name."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -35,11 +35,11 @@ class ChainKind:
         }
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Chain | None) -> Chain:
-        """The working rows and their published version at once. Raises Invalid naming the offending step."""
+        """The working rows and their published version together. Raises Invalid, naming the step."""
         check_schemas(definition, "input_schema", "output_schema")
         steps = definition.get("steps", [])
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-            raise Invalid("steps is a list of mappings, each with a key.")
+            raise Invalid("steps must be a list of mappings, each with a key.")
         row = row or Chain(owner=owner, name=definition["name"])
         set_columns(row, definition, COLUMNS)
         row.full_clean(exclude=["owner", "team", "published"])

@@ -1,7 +1,8 @@
-"""Files ↔ rows. A definition is what an author would type, as YAML: no ids, no secrets, no history.
+"""Reads and writes definition files. A definition contains what an author types, as YAML: no ids,
+no secrets, no history.
 
-Each kind of row says how it is read and written (`Kind`); settings.DEFINITION_KINDS names them in the order in which
-they may refer to each other, so that this module knows no app above it.
+Each kind of row says how it is read and written (`Kind`). settings.DEFINITION_KINDS lists the kinds
+so that each only refers to earlier ones; this module imports no app above it.
 """
 
 import re
@@ -24,7 +25,7 @@ Definition = dict[str, Any]
 
 
 class Kind(Protocol):
-    """How one kind of row becomes a definition and back. `owner` None is the site."""
+    """How one kind of row becomes a definition and back. `owner` None means the site."""
 
     name: str
 
@@ -38,7 +39,7 @@ class Kind(Protocol):
 
 
 class Site:
-    """Who acts when a command sets up the site's own rows."""
+    """The actor when a command sets up the site's own rows."""
 
     pk = None
     is_authenticated = True
@@ -53,7 +54,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What applying one definition would do: create, change or nothing."""
+    """The result of applying one definition: create, change or nothing."""
 
     kind: str
     name: str
@@ -74,7 +75,7 @@ def kinds() -> dict[str, Kind]:
 
 
 def load(path: Path) -> list[Definition]:
-    """Every definition of a YAML file or of a folder's, in the order in which kinds may refer to each other."""
+    """Every definition of a YAML file or folder, ordered so that each refers to earlier ones."""
     files = (
         [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in (".yaml", ".yml"))
     )
@@ -84,12 +85,14 @@ def load(path: Path) -> list[Definition]:
 
 
 def needed_first(definitions: list[Definition]) -> list[Definition]:
-    """A minion's tool needs its agent, and an agent the tools it is granted: each comes after what it needs."""
+    """A minion's tool needs its agent, and an agent needs its granted tools: each comes after what
+    it needs.
+    """
     waiting = {(definition["kind"], definition["name"]): definition for definition in definitions}
     ordered: list[Definition] = []
     while waiting:
         ready = [key for key, definition in waiting.items() if not needs(definition) & waiting.keys()]
-        for key in ready or list(waiting):  # a ring is written as it stands: the rows say what is missing
+        for key in ready or list(waiting):  # a circle is written as it is: the rows report what is missing
             ordered.append(waiting.pop(key))
     return ordered
 
@@ -115,7 +118,9 @@ def parse(file: Path) -> Iterator[Definition]:
 
 
 class Plain(yaml.SafeLoader):
-    """A SafeLoader that reads as JSON would: 2026-01-01 and 12:30 are texts, and so are yes, no, on and off."""
+    """A SafeLoader that reads scalars as JSON does: 2026-01-01, 12:30, yes, no, on and off are
+    texts.
+    """
 
 
 def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
@@ -137,17 +142,17 @@ def checked(definition: Any, file: Path) -> Definition:
     known = kinds()
     if not isinstance(definition, dict) or definition.get("kind") not in known:
         raise Invalid(
-            f"{file}: a definition is a mapping whose kind is one of {', '.join(known)}.", code="unknown_kind"
+            f"{file}: a definition must be a mapping whose kind is one of {', '.join(known)}.", code="unknown_kind"
         )
     if not isinstance(definition.get("name"), str):
-        raise Invalid(f"{file}: a {definition['kind']} without a name.", code="nameless")
-    if definition.get("builtin") != definition["name"]:  # built-in tools bear the words that are reserved for them
+        raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
+    if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
         check_name(definition["name"])
     return definition
 
 
 def dump(definitions: Iterable[Definition]) -> str:
-    """YAML that reads like what a person would write: text in blocks, keys in the order of the form."""
+    """YAML as a person would write it: long texts as blocks, keys in the order of the form."""
     return yaml.dump_all(definitions, Dumper=Readable, sort_keys=False, allow_unicode=True, width=110)
 
 
@@ -172,7 +177,7 @@ def export(owner: Any, *, only: str | None = None) -> list[Definition]:
 
 
 def plan(definitions: list[Definition], *, owner: Any) -> list[Change]:
-    """What would change, without changing it."""
+    """The changes that would be made, without making them."""
     known = kinds()
     return [compare(known[definition["kind"]], definition, owner) for definition in definitions]
 
@@ -186,7 +191,9 @@ def compare(kind: Kind, definition: Definition, owner: Any) -> Change:
 
 
 def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -> list[str]:
-    """The fields in which a file and a row differ; a kind with `normal` says what a file means in full."""
+    """The fields in which file and row differ; a kind with `normal` expands a file to its full
+    meaning.
+    """
     normal = getattr(kind, "normal", None)
     if normal is None:
         return [key for key, value in definition.items() if now.get(key) != value]
@@ -211,7 +218,7 @@ def apply(changes: list[Change], *, owner: Any, actor: Any) -> int:
 
 
 def install_starters(folder: Path, *, actor: Any) -> list[Change]:
-    """What a fresh database gets. Written when it is new, or when it is newer and nobody edited the row."""
+    """The starters of a new database. Written if new, or if newer and not edited since."""
     done: list[Change] = []
     known = kinds()
     for definition in load(folder):
@@ -234,9 +241,9 @@ def starter_change(kind: Kind, definition: Definition) -> Change | None:
     if installed is None:
         return Change(kind.name, definition["name"], "create") if row is None else None
     if row is None or installed.file_sha256 == sha256_of(definition):
-        return None  # an administrator deleted it, or nothing is new
+        return None  # an administrator deleted it, or nothing has changed
     if sha256_of(kind.read(row)) != installed.row_sha256:
-        return None  # an author edited it: theirs now
+        return None  # an author edited it, so it is theirs now
     return Change(kind.name, definition["name"], "change")
 
 
@@ -244,7 +251,9 @@ def starter_change(kind: Kind, definition: Definition) -> Change | None:
 
 
 def without_defaults(values: Definition, model: Any) -> Definition:
-    """Only what differs from the column's default: files stay short, and a new column changes no file."""
+    """Only values that differ from the column's default: files stay short, and a new column changes
+    no file.
+    """
     return {
         name: value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""Who is calling, and whether the key's scopes cover what is asked."""
+"""Authentication by API key, and the check of the key's scopes."""
 
 from typing import Any
 
@@ -28,18 +28,18 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """A view names its `scope` ("agents"); safe methods need agents:read, others agents:write.
+    """A view names its `scope` ("agents"): safe methods need agents:read, others agents:write.
 
-    `scopes = {"execute": "functions:execute"}` on a view names exceptions by action or by method.
-    A browser's login session has every scope of its person.
+    `scopes = {"execute": "functions:execute"}` on a view names exceptions by action or by method. A
+    browser's login session has every scope of its user.
     """
 
-    message = "This key lacks the scope this needs."
+    message = "This key lacks the required scope."
 
     def has_permission(self, request: Any, view: Any) -> bool:
         if not (request.user and request.user.is_authenticated):
             return False
-        apart.person.set(str(request.user.pk))  # what this request sends is read at this person's expense
+        apart.person.set(str(request.user.pk))  # processing this request counts against this user's limits
         if not isinstance(request.auth, ApiKey):
             return True
         needed = scope_for(request, view)
@@ -50,7 +50,7 @@ class HasScope(BasePermission):
 
 
 def scope_for(request: Any, view: Any) -> str | None:
-    """The scope a request needs; None where any valid key will do."""
+    """The scope that a request needs; None if any valid key is accepted."""
     named = getattr(view, "scopes", {})
     for word in (getattr(view, "action", None), request.method.lower()):
         if word in named:

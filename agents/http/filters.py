@@ -1,4 +1,4 @@
-"""What lists can be narrowed by: a value that cannot be meant is refused, an id that is not there finds nothing."""
+"""List filters: an invalid value is refused, an unknown id matches nothing."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django_filters import rest_framework as filters
 
 
 class FlagField(forms.Field):
-    """true or false, and nothing that would silently mean neither."""
+    """true or false; any other value is refused."""
 
     def to_python(self, value: Any) -> bool | None:
         if value is None:
@@ -21,11 +21,11 @@ class FlagField(forms.Field):
 
 
 class IdField(forms.UUIDField):
-    """Empty is no id: a script whose variable is not set would get everybody's rows."""
+    """An empty id is refused: a script with an unset variable would otherwise get every row."""
 
     def to_python(self, value: Any) -> Any:
         if value == "":
-            raise ValidationError("Send an id.", code="invalid")
+            raise ValidationError("The id must not be empty.", code="invalid")
         return super().to_python(value)
 
 
@@ -37,7 +37,9 @@ class Flag(filters.BooleanFilter):
 
 
 class Id(filters.UUIDFilter):
-    """Of a related row, without asking whether it is there: a stranger must not learn that."""
+    """The id of a related row, without checking that it exists, which would reveal other users'
+    rows.
+    """
 
     field_class = IdField
 

@@ -1,4 +1,4 @@
-"""The tools that an agent or a chain may use, as JSON."""
+"""The tools granted to an agent or a chain, as JSON."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class GrantSerializer(StrictModelSerializer):
         max_value=2**31 - 1,
         allow_null=True,
         required=False,
-        help_text="Null: follow what is published.",
+        help_text="Null: follow the published version.",
     )
     deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
 
@@ -30,14 +30,16 @@ class GrantSerializer(StrictModelSerializer):
         ]  # fmt: skip
 
     def validate(self, grant: dict[str, Any]) -> dict[str, Any]:
-        """Each is whole, also where a PATCH leaves out other fields of its agent."""
+        """Each grant must be complete, even in a PATCH that leaves out other fields of its agent."""
         if "tool" not in grant:
             raise serializers.ValidationError({"tool": [self.fields["tool"].error_messages["required"]]})
         return grant
 
 
 def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
-    """Unsaved grants. Names are resolved in one query, nearest first; each unknown or doubled one is told."""
+    """Unsaved grants. Names are resolved in one query, nearest first; unknown and duplicate ones
+    are all reported.
+    """
     names = [grant["tool"]["name"] for grant in grants]
     tools = Tool.objects.usable_by(user).meant(user, names)
     problems = {}
@@ -53,7 +55,7 @@ def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
 
 
 def replace_grants(row: Agent | Chain, grants: list[ToolGrant]) -> None:
-    """Those of an agent or a chain."""
+    """The grants of an agent or a chain."""
     row.grants.all().delete()
     for grant in grants:
         setattr(grant, row._meta.model_name, row)

@@ -1,4 +1,4 @@
-"""Sign-in by name and password, in the pages and in the admin: after so many tries in a minute nobody gets in."""
+"""Sign-in by name and password, for the pages and the admin, with a limit on attempts per minute."""
 
 from hashlib import sha256
 from typing import Any
@@ -10,17 +10,20 @@ from unfold.forms import AuthenticationForm as UnfoldAuthenticationForm
 
 from .throttles import address_of, count
 
-PER_ADDRESS, PER_NAME = 6, 20  # times settings.LOGIN_TRIES: many people behind one address, one name from many
+# factors of settings.LOGIN_TRIES: many users share an address, one name is tried from many addresses
+PER_ADDRESS, PER_NAME = 6, 20
 
 
 class Limited:
-    """Counts before it looks at the password: a guess beyond the limit teaches nothing, though it were right."""
+    """Counts before it checks the password: a guess beyond the limit reveals nothing even if it is
+    right.
+    """
 
     request: Any
 
     def clean(self) -> dict[str, Any]:
         if self.is_tried_too_often():
-            raise forms.ValidationError("Too many tries. Wait a minute, then try again.", code="throttled")
+            raise forms.ValidationError("Too many attempts. Wait a minute, then try again.", code="throttled")
         return super().clean()  # type: ignore[misc]
 
     def is_tried_too_often(self) -> bool:
@@ -35,8 +38,8 @@ class Limited:
 
 
 class LoginForm(Limited, AuthenticationForm):
-    """Of the pages."""
+    """For the pages."""
 
 
 class AdminLoginForm(Limited, UnfoldAuthenticationForm):
-    """Of the admin."""
+    """For the admin."""

@@ -1,4 +1,4 @@
-"""What an answer is written in: JSON, whoever asks for a stream of events gets one from the views that have one."""
+"""Content negotiation: JSON, or an event stream from the views that support it."""
 
 from typing import Any
 
@@ -6,7 +6,9 @@ from rest_framework.negotiation import DefaultContentNegotiation
 
 
 class Negotiation(DefaultContentNegotiation):
-    """`Accept: text/event-stream` refuses no JSON: EventSource sends nothing else, and errors are JSON."""
+    """`Accept: text/event-stream` also accepts JSON: EventSource sends nothing else, and errors are
+    JSON.
+    """
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> tuple[Any, str]:
         if "text/event-stream" in request.META.get("HTTP_ACCEPT", ""):

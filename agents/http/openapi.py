@@ -1,4 +1,6 @@
-"""What drf-spectacular cannot see: the error answers that every path shares, and the key scheme."""
+"""Adds to the OpenAPI document what drf-spectacular cannot see: common error answers and the key
+scheme.
+"""
 
 from typing import Any
 
@@ -28,7 +30,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 
 
 class Schema(AutoSchema):
-    """Adds to every operation the 4xx it can answer, also where `extend_schema` named its own responses."""
+    """Adds every possible 4xx to each operation, even if `extend_schema` lists its own responses."""
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
@@ -38,7 +40,7 @@ class Schema(AutoSchema):
         return dict(sorted(bodies.items()))
 
     def get_filter_backends(self) -> list[Any]:
-        """Filters are those of the list itself, not of the lists within its rows."""
+        """Filters apply to the list itself, not to lists within its rows."""
         return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
 
     def error_statuses(self) -> list[int]:

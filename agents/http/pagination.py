@@ -17,10 +17,11 @@ PAGING = frozenset(["limit", "cursor"])
 
 
 class Cursor(CursorPagination):
-    """Keyset pages, so that the ten-thousandth row costs what the first does. Views may set `page_ordering`.
+    """Keyset pagination: the ten-thousandth row costs as much as the first. Views may set
+    `page_ordering`.
 
-    A misspelt parameter is refused: a filter that is not read would answer with everything. Beside the filters of the
-    list itself, a view names what an action reads: `parameters = {"list": ("search",)}`.
+    A misspelt parameter is refused, since an ignored filter would return everything. In addition to
+    its filters, a view lists parameters that an action reads: `parameters = {"list": ("search",)}`.
     """
 
     page_size = 50
@@ -33,7 +34,7 @@ class Cursor(CursorPagination):
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
 
     def get_page_size(self, request: Any) -> int:
-        """At most 500; raises Invalid for what is no positive whole number."""
+        """At most 500; raises Invalid unless it is a positive whole number."""
         asked = request.query_params.get(self.page_size_query_param)
         if asked is None:
             return self.page_size
@@ -42,18 +43,26 @@ class Cursor(CursorPagination):
         return min(int(asked), self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
-        """A cursor that somebody made up is refused, not looked up."""
+        """An invalid cursor is refused, not looked up."""
         if not request.query_params.keys() <= PAGING:
             refuse_misspelt(request.query_params.keys() - PAGING, known_parameters(view, queryset))
         try:
             return super().paginate_queryset(queryset, request, view)
         except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
-            raise Invalid("This cursor is not one of ours.", code="invalid_cursor", hint="Follow `next` as it is.")
+            raise Invalid(
+                "This cursor is not valid.", code="invalid_cursor", hint="Use the address in `next` without changes."
+            )
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": self.page_size}
         return [
-            {"name": "limit", "in": "query", "required": False, "schema": limit, "description": "At most 500 come."},
+            {
+                "name": "limit",
+                "in": "query",
+                "required": False,
+                "schema": limit,
+                "description": "At most 500 rows per page.",
+            },
             {
                 "name": "cursor",
                 "in": "query",
@@ -75,7 +84,7 @@ class Cursor(CursorPagination):
 
 
 def known_parameters(view: Any, queryset: Any) -> set[str]:
-    """What this list can be narrowed by."""
+    """The parameters that filter this list."""
     known = set(getattr(view, "parameters", {}).get(view.action, ()))
     if view.action == "list":
         filters = Filters().get_filterset_class(view, queryset)
@@ -84,12 +93,12 @@ def known_parameters(view: Any, queryset: Any) -> set[str]:
 
 
 def refuse_misspelt(given: set[str], known: set[str]) -> None:
-    """Raises Invalid, one detail a parameter that is nearly one of this list's."""
+    """Raises Invalid with one detail per parameter that resembles one of this list's."""
     meant = misspelt(sorted(given), (known | PAGING) - given)
     details = [
         {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", near)}
         for name, near in meant.items()
     ]
     if details:
-        hint = "A misspelt filter would have answered with everything; see details."
-        raise Invalid("This list is not narrowed that way.", code="unknown_parameter", hint=hint, details=details)
+        hint = "A misspelt filter would return everything; see details."
+        raise Invalid("This list has no such filter.", code="unknown_parameter", hint=hint, details=details)

@@ -1,4 +1,4 @@
-"""One reader for JSON bodies: what is too large or no database column could hold is refused here, for every path."""
+"""The parser for JSON bodies on every path: refuses bodies that are too large or cannot be stored."""
 
 import json
 import math
@@ -12,9 +12,9 @@ from rest_framework.parsers import BaseParser
 
 from agents.schema import depth_of
 
-# Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; a body without them needs no walk.
+# Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
-MAX_DEPTH = 200  # who reads a row later may stand deeper in its own calls, and JSON's readers and writers recurse
+MAX_DEPTH = 200  # readers of a row may run deeper in the stack, and JSON parsers and writers recurse
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -25,7 +25,7 @@ class JSONParser(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        raw = stream.read(limit + 1)  # Django itself looks at the size of `request.body` only, not of what is streamed
+        raw = stream.read(limit + 1)  # Django itself only checks the size of `request.body`, not of a streamed body
         if len(raw) > limit:
             raise RequestDataTooBig
         try:
@@ -35,7 +35,7 @@ class JSONParser(BaseParser):
 
 
 def read(raw: bytes) -> Any:
-    """The value of a JSON text; null of an empty one. Raises ValueError."""
+    """The value of a JSON text; None for an empty one. Raises ValueError."""
     try:
         value = json.loads(raw.decode("utf-8-sig") or "null", parse_constant=refuse)
     except RecursionError:
@@ -54,7 +54,7 @@ def refuse(word: str) -> None:
 def check(value: Any) -> None:
     if isinstance(value, str):
         if LONE.search(value):
-            raise ValueError("a text holds a NUL character or half a surrogate pair")
+            raise ValueError("a text contains a NUL character or a lone surrogate")
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError("a number is too large")

@@ -1,4 +1,6 @@
-"""Serializers that take a body as what it is: "12" is no number, "yes" is no truth, what nobody knows is no field."""
+"""Serializers that do not coerce types and that refuse unknown fields, naming the field that was
+probably meant.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -41,9 +43,11 @@ class Whole(serializers.IntegerField):
 
 @extend_schema_field(OpenApiTypes.STR)
 class RowId(serializers.Field):
-    """The number of a row, told as a text: what an id is made of is nobody's business. Numbers are taken too."""
+    """The id of a row as a string, since clients must not depend on its format. Numbers are
+    accepted too.
+    """
 
-    default_error_messages = {"invalid": "This is no id of ours."}
+    default_error_messages = {"invalid": "This is not a valid id."}
 
     def to_representation(self, value: int) -> str:
         return str(value)
@@ -73,7 +77,7 @@ class Flag(serializers.BooleanField):
 
 
 class Moment(serializers.DateTimeField):
-    """A date and time that every time zone can show, and that can be added to."""
+    """A date and time within the range that every time zone can represent."""
 
     default_error_messages = {"out_of_range": OUT_OF_RANGE}
 
@@ -97,7 +101,7 @@ class Words(serializers.ListField):
 
 @extend_schema_field({**OBJECT, "description": "A JSON Schema (2020-12) without remote references."})
 class SchemaField(serializers.JSONField):
-    """A JSON Schema; each problem is told by its place in the schema."""
+    """A JSON Schema; each problem names its place in the schema."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         problems = check_schema(data)
@@ -108,7 +112,7 @@ class SchemaField(serializers.JSONField):
 
 @extend_schema_field({**OBJECT, "type": ["object", "null"]})
 class OptionalSchemaField(SchemaField):
-    """The same, or null for none."""
+    """A JSON Schema, or null for none."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"required": False, "allow_null": True, **kwargs})
@@ -123,7 +127,7 @@ class ObjectField(serializers.JSONField):
 
 
 REQUIRED = "This field is required."
-ALIKE = 0.85  # “desciption” and “description”, not “mode” and “model”
+ALIKE = 0.85  # “desciption” resembles “description”, but “mode” does not resemble “model”
 
 
 class KnownFields:
@@ -150,7 +154,9 @@ class KnownFields:
         return value
 
     def left_out(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
-        """A PATCH may leave out fields of the row. What it holds within one of them replaces that, so it is whole."""
+        """A PATCH may leave out fields of the row. A nested value replaces the old one, so it must
+        be complete.
+        """
         if self.parent is None or not getattr(self.root, "partial", False):
             return {}
         needed = [name for name, field in self.fields.items() if field.required and not field.read_only]
@@ -165,22 +171,22 @@ class KnownFields:
 
 
 def misspelt(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Those of the names that are nearly known ones, at most twenty, and what was meant."""
+    """The names that resemble known ones, at most twenty, with the probable match."""
     known = list(known)
     near = {name: get_close_matches(name[:100], known, n=1, cutoff=ALIKE) for name in names}
     return dict(islice(((name, found[0]) for name, found in near.items() if found), 20))
 
 
 def no_such(what: str, meant: str) -> str:
-    return f"There is no such {what} here; did you mean “{meant}”?"
+    return f"There is no {what} with this name; did you mean “{meant}”?"
 
 
 class StrictSerializer(KnownFields, serializers.Serializer):
-    """A Serializer of bodies."""
+    """A Serializer for bodies."""
 
 
 class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
-    """A ModelSerializer whose fields are the ones above."""
+    """A ModelSerializer with the strict fields above."""
 
     serializer_choice_field = Choice
     serializer_field_mapping = {

@@ -1,4 +1,6 @@
-"""Rate limits per key and per address: fixed windows of a minute, counted in the shared cache in one round trip."""
+"""Rate limits per key and per address: fixed windows of a minute, counted in the shared cache in
+one round trip.
+"""
 
 from functools import lru_cache
 from time import time
@@ -20,9 +22,10 @@ def line() -> Line:
 
 
 class Rate(BaseThrottle):
-    """So many requests a minute for a key (or a login session's person), and for an address.
+    """Requests per minute for a key (or a login session's user), and for an address.
 
-    When the cache is down requests pass: losing the limit for a while is better than losing the service.
+    When the cache is down, requests pass: missing the limit for a while is better than refusing
+    service.
     """
 
     def allow_request(self, request: Any, view: Any) -> bool:
@@ -33,7 +36,9 @@ class Rate(BaseThrottle):
 
 
 def is_within(user: Any, key: Any, address: str) -> bool:
-    """Count one request, or one frame of a socket; False when it was one too many. A limit of 0 is no limit."""
+    """Count one request or one frame of a socket; False if it exceeds the limit. A limit of 0 means
+    no limit.
+    """
     caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
     limits = [(caller, settings.RATE_PER_KEY), (f"a{address}", settings.RATE_PER_ADDRESS)]
     limits = [(name, limit) for name, limit in limits if limit > 0]
@@ -42,7 +47,7 @@ def is_within(user: Any, key: Any, address: str) -> bool:
 
 
 def until_next() -> float:
-    """Seconds until counting begins anew."""
+    """Seconds until the next window."""
     return WINDOW_S - time() % WINDOW_S
 
 

@@ -26,7 +26,7 @@ class PublishedSerializer(serializers.Serializer):
 
 
 class NumberedSerializer(serializers.ModelSerializer):
-    """A version, without what it holds."""
+    """A version without its content."""
 
     of: str  # the version's foreign key to its row
     version = serializers.IntegerField(source="number")

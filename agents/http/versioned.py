@@ -1,4 +1,4 @@
-"""Rows with immutable, numbered versions over HTTP: publish one, go back to one, list, read and compare them."""
+"""The API of rows with immutable, numbered versions: publish, roll back, list, read and compare."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,9 @@ WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, **WITHOUT_FILTERS}
 
 
 def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
-    """Class decorator: what shows a version in a list and alone, and what OpenAPI calls these two."""
+    """Class decorator: the serializers of a version in a list and alone, and their names in
+    OpenAPI.
+    """
 
     def decorate(view: Any) -> Any:
         view.listed, view.whole = listed, whole
@@ -35,7 +37,7 @@ def versions_as(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
 
 
 class VersionedViewSet(NamedViewSet):
-    """`heavy` is what a list of versions does without; `versions_as` sets what shows them."""
+    """`heavy` names fields left out of a list of versions; `versions_as` sets the serializers."""
 
     heavy: tuple[str, ...] = ("spec",)
     publishing: Any = PublishSerializer
@@ -45,9 +47,10 @@ class VersionedViewSet(NamedViewSet):
     @extend_schema(request=PublishSerializer, responses={200: PublishedSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def publish(self, request: Any, name: str) -> Response:
-        """Check the working row, freeze it as a version and make it live. 422 names each fault.
+        """Check the working row, store it as a new version and make it live. 422 lists each
+        problem.
 
-        Equal content is the same version again.
+        Equal content gives the same version again.
         """
         row = self.get_object()
         try:
@@ -83,7 +86,7 @@ class VersionedViewSet(NamedViewSet):
 
     @action(detail=True, **WITHOUT_LISTS)
     def version(self, request: Any, name: str, number: int) -> Response:
-        """One version with all it holds."""
+        """One version with its content."""
         return Response(self.whole(self.find_version(self.get_object(), number)).data)
 
     @extend_schema(
@@ -101,7 +104,7 @@ class VersionedViewSet(NamedViewSet):
         return Response(DiffSerializer(body).data)
 
     def contents(self, version: Any) -> dict[str, Any]:
-        """What a comparison compares."""
+        """The text that is compared."""
         return version.spec
 
     def find_version(self, row: Any, number: int) -> Any:
@@ -112,13 +115,13 @@ class VersionedViewSet(NamedViewSet):
 
 
 class GrantedViewSet(VersionedViewSet):
-    """The same, of rows to which tools are granted."""
+    """The same for rows with granted tools."""
 
     @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
     @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
     @action(detail=True, methods=["get", "put"], **WITHOUT_LISTS)
     def grants(self, request: Any, name: str) -> Response:
-        """The tools it may use; PUT replaces the whole list (of the draft: publish to make it live)."""
+        """The granted tools; PUT replaces the whole list (of the draft: publish to make it live)."""
         row = self.get_object()
         if request.method == "PUT":
             serializer = GrantSerializer(data=request.data, many=True, context=self.get_serializer_context())

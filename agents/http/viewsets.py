@@ -1,4 +1,4 @@
-"""What the views of this API have in common: rows under their names, refusals as conflicts, an audited change."""
+"""What the views of this API share: rows by name, conflicts, audited changes."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from .throttles import address_of
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """One transaction; what the database refuses becomes a conflict."""
+    """One transaction; a refusal by the database becomes a conflict."""
     try:
         with transaction.atomic():
             yield
@@ -27,7 +27,7 @@ def refusals(what: str) -> Iterator[None]:
         users = sorted({str(row) for row in list(error.protected_objects)[:5]})
         raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
     except IntegrityError:
-        raise Conflict(f"Another {what} has that name already.", code="name_taken")
+        raise Conflict(f"Another {what} already has that name.", code="name_taken")
 
 
 class Audited:
@@ -41,7 +41,7 @@ class Audited:
 
 
 class NamedViewSet(Audited, viewsets.ModelViewSet):
-    """Rows under their names: not visible is 404, visible but not editable is 403."""
+    """Rows by name: 404 if not visible, 403 if visible but not editable."""
 
     model: Any
     lookup_field = "name"
@@ -73,7 +73,7 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
     def perform_update(self, serializer: Any) -> None:
         with refusals(self.model._meta.verbose_name):
             row = serializer.save()
-            serializer.partial = False  # it would leave out of the answer what has a default
+            serializer.partial = False  # it would leave fields with defaults out of the answer
             self.audit("changed", row, fields=sorted(serializer.validated_data))
             self.changed(row)
 
@@ -87,24 +87,28 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
 
 
 def readable_name(name: str) -> str:
-    """A name as it stands in a path; what cannot be one names nothing."""
+    """A name in a path; an impossible name matches nothing."""
     if not re.match(SLUG.regex, name):
-        raise NotFound("There is nothing of that name.")
+        raise NotFound("There is nothing with that name.")
     return name
 
 
 def read(serializer_class: Any, request: Any) -> dict[str, Any]:
-    """The body as a serializer without context reads it. Raises ValidationError."""
+    """The validated body of a serializer without context. Raises ValidationError."""
     return kept(serializer_class).run_validation(request.data if request.data is not None else {})
 
 
 @cache
 def kept(serializer_class: Any) -> Any:
-    """One of each: making a serializer copies all its fields, and validating changes nothing in it."""
+    """One instance of each: creating a serializer copies all its fields, and validating does not
+    change it.
+    """
     return serializer_class()
 
 
 def routed(viewset: Any, **verbs: str) -> Any:
-    """A view of these actions, with what `@action` set for the first of them (a router would do the same)."""
+    """A view of these actions, with what `@action` set for the first of them, as a router would
+    create it.
+    """
     told = getattr(getattr(viewset, next(iter(verbs.values()))), "kwargs", {})
     return viewset.as_view(verbs, **{name: value for name, value in told.items() if hasattr(viewset, name)})

@@ -1,4 +1,4 @@
-"""Agent: the row an author edits. AgentVersion: what publish froze."""
+"""Agent: the row that an author edits. AgentVersion: an immutable published version."""
 
 from typing import Any
 
@@ -21,7 +21,9 @@ class AgentQuerySet(OwnedQuerySet):
         return self.filter(published__isnull=False, enabled=True)
 
     def refresh_live_hashes(self) -> int:
-        """Recompute `live_hash` of these agents; called by whatever changes a spec, a tool or a provider."""
+        """Recompute `live_hash` of these agents; called by everything that changes a spec, a tool
+        or a provider.
+        """
         agents: list[Any] = list(self.select_related("published", "provider").prefetch_related("grants__tool"))
         changed = [agent for agent in agents if agent.set_live_hash()]
         Agent.objects.bulk_update(changed, ["live_hash"], batch_size=500)
@@ -30,16 +32,16 @@ class AgentQuerySet(OwnedQuerySet):
 
 class Agent(Owned):
     class SessionContext(models.TextChoices):
-        NONE = "none", "Nothing: every message stands alone"
+        NONE = "none", "None: every message stands alone"
         LAST_N = "last_n", "The last messages"
         SUMMARY = "summary", "A running summary and the last messages"
 
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True, help_text="What it is for, in a sentence: the router reads this.")
+    description = models.TextField(blank=True, help_text="What it does, in one sentence; used by the router.")
     system_prompt = models.TextField(blank=True, help_text="Its instructions.")
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="agents")
     model_name = models.CharField(
-        max_length=100, blank=True, help_text="Such as gpt-5-mini; the offline provider needs none."
+        max_length=100, blank=True, help_text="For example gpt-5-mini; not needed with the offline provider."
     )
     model_params = models.JSONField(
         default=dict, blank=True, help_text="temperature, top_p, presence_penalty, frequency_penalty, max_tokens."
@@ -48,14 +50,18 @@ class Agent(Owned):
         default=list, blank=True, help_text="Model names of the same provider to try when the first fails."
     )
     input_schema = models.JSONField(null=True, blank=True)
-    output_schema = models.JSONField(null=True, blank=True, help_text="The reply must be JSON of this schema.")
-    capabilities = models.JSONField(
-        default=list, blank=True, help_text="Words for what it can do; the router matches them."
+    output_schema = models.JSONField(
+        null=True, blank=True, help_text="The reply must be JSON that matches this schema."
     )
-    examples = models.JSONField(default=list, blank=True, help_text="Messages it should get; the router compares.")
+    capabilities = models.JSONField(default=list, blank=True, help_text="Words for what it can do; used by the router.")
+    examples = models.JSONField(
+        default=list, blank=True, help_text="Examples of messages it should get; used by the router."
+    )
     delegates_to = models.JSONField(default=list, blank=True, help_text="Capabilities it may delegate to.")
     max_steps = models.PositiveSmallIntegerField(default=12, validators=[MinValueValidator(1), MaxValueValidator(200)])
-    timeout = models.FloatField(default=300.0, validators=[MinValueValidator(0.1)], help_text="Seconds a run may take.")
+    timeout = models.FloatField(
+        default=300.0, validators=[MinValueValidator(0.1)], help_text="Time limit of a run in seconds."
+    )
     max_chain_depth = models.PositiveSmallIntegerField(default=3, validators=[MaxValueValidator(10)])
     max_agent_depth = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(10)])
     session_context = models.CharField(max_length=8, choices=SessionContext.choices, default=SessionContext.LAST_N)
@@ -83,7 +89,7 @@ class Agent(Owned):
         return {"kind": Tool.Kind.AGENT, "source__agent": self.pk}
 
     def draft_spec(self) -> AgentSpec:
-        """The working row as a spec. Raises pydantic.ValidationError where a field is out of range."""
+        """The working row as a spec. Raises pydantic.ValidationError for a value out of range."""
         context: Any = self.session_context
         return AgentSpec(
             name=self.name,
@@ -111,7 +117,7 @@ class Agent(Owned):
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "AgentVersion":
-        """Freeze the working row; equal content is the same version again."""
+        """Store the working row as a version; equal content gives the same version again."""
         locked = Agent.objects.select_for_update().get(pk=self.pk)
         spec = locked.draft_spec()
         version = locked.versions.filter(sha256=spec.sha256()).first() or AgentVersion.objects.create(
@@ -127,7 +133,7 @@ class Agent(Owned):
         return version
 
     def rollback(self, number: int) -> "AgentVersion":
-        """Point at an earlier version again."""
+        """Make an earlier version live again."""
         version = self.versions.filter(number=number).first()
         if version is None:
             raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
@@ -136,7 +142,9 @@ class Agent(Owned):
 
     @transaction.atomic
     def delete_unused(self) -> None:
-        """Delete it with its versions. Raises ProtectedError where runs point at it: history stays."""
+        """Delete it with its versions. Raises ProtectedError if runs refer to them: history is
+        kept.
+        """
         Agent.objects.filter(pk=self.pk).update(published=None)
         self.versions.all().delete()
         self.delete()
@@ -147,7 +155,7 @@ class Agent(Owned):
         self.save(update_fields=["published", "live_hash", "updated_at"])
 
     def set_live_hash(self) -> bool:
-        """Content of all that a live agent is built from; True when it changed."""
+        """Hash of everything that a live agent is built from; True if it changed."""
         before = self.live_hash
         if self.published is None:
             self.live_hash = ""
@@ -177,9 +185,11 @@ class AgentVersion(Version):
 
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
-    """The catalogue row through which other agents call this one as a minion: it bears the agent's name.
+    """The catalogue row through which other agents call this one as a minion; it has the agent's
+    name.
 
-    None where a tool of another kind has that name; a definition file may then offer the agent under another.
+    None if another kind of tool has that name; a definition file can then offer the agent under
+    another name.
     """
     row = Tool.objects.filter(owner=agent.owner_id, team=agent.team_id, name=agent.name).first()
     if row is not None and (row.kind != Tool.Kind.AGENT or row.source.get("agent") != agent.pk):
@@ -196,8 +206,8 @@ def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
 
 
 def minion_schema(spec: AgentSpec) -> dict[str, Any]:
-    """What a caller gives a minion: a task in words, and the agent's own input where it has a schema for it."""
-    task = {"type": "string", "minLength": 1, "description": "What to do, with all that needs to be known."}
+    """Input for a minion: a task in words, and the agent's own input if it has a schema."""
+    task = {"type": "string", "minLength": 1, "description": "The task, with all necessary information."}
     properties: dict[str, Any] = {"task": task}
     if spec.input_schema:
         properties["input"] = spec.input_schema
@@ -206,7 +216,7 @@ def minion_schema(spec: AgentSpec) -> dict[str, Any]:
 
 
 def live_definition(tool: Any) -> str:
-    """What a live agent must know of a tool: a mark that changes is a change too."""
+    """The parts of a tool that a live agent depends on."""
     if not tool.enabled:
         return "disabled"
     marks = [tool.untrusted, *tool.record_fields]
@@ -230,7 +240,7 @@ def next_number(versions: Any) -> int:
 
 
 def provider_changed(provider: Provider) -> None:
-    """Count the revision up and refresh the agents that use it."""
+    """Increase the revision and refresh the agents that use it."""
     Provider.objects.filter(pk=provider.pk).update(revision=F("revision") + 1)
     Agent.objects.filter(provider=provider).refresh_live_hashes()
 

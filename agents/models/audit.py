@@ -1,4 +1,4 @@
-"""Who did what to what, from where. Rows are only ever added."""
+"""The audit log: who did what to what, from where. Rows are only ever added."""
 
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ from django.db.models import Q
 
 class AuditQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        """What this person did, and what happened to what is theirs; everything for a superuser."""
+        """This user's actions, and changes to this user's rows; everything for a superuser."""
         return self if user.is_superuser else self.filter(Q(actor_id=user.pk) | Q(owner_id=user.pk))
 
 
@@ -23,7 +23,7 @@ class AuditEvent(models.Model):
     subject_name = models.CharField(max_length=200, blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     details = models.JSONField(default=dict, blank=True)
-    source = models.CharField(max_length=64, blank=True, help_text="Address, or the command that did it.")
+    source = models.CharField(max_length=64, blank=True, help_text="The client's address, or the command.")
 
     objects = AuditQuerySet.as_manager()
 
@@ -37,7 +37,7 @@ class AuditEvent(models.Model):
     def record(
         cls, action: str, subject: models.Model, *, actor: Any = None, source: str = "", **details: Any
     ) -> "AuditEvent":
-        """Add one line. `subject` is the row it happened to; details must hold no secret."""
+        """Add one line. `subject` is the changed row; details must not contain a secret."""
         person = actor if getattr(actor, "pk", None) else None
         return cls.objects.create(
             action=action,

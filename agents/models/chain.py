@@ -1,4 +1,4 @@
-"""Chain: a graph of steps that an author edits. ChainVersion: what publish froze."""
+"""Chain: a graph of steps that an author edits. ChainVersion: an immutable published version."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class Chain(Owned):
         default=16, validators=[MinValueValidator(1), MaxValueValidator(256)]
     )
     timeout = models.FloatField(
-        default=3600.0, validators=[MinValueValidator(0.1)], help_text="Seconds a run may take."
+        default=3600.0, validators=[MinValueValidator(0.1)], help_text="Time limit of a run in seconds."
     )
     enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
@@ -57,7 +57,9 @@ class Chain(Owned):
         return self.name
 
     def draft_spec(self) -> ChainSpec:
-        """The working rows as a spec, targets found by name for the chain's owner. Raises Invalid, naming the step."""
+        """The working rows as a spec, with targets found by name for the chain's owner. Raises
+        Invalid, naming the step.
+        """
         steps = list(self.steps.all())
         targets = Targets(self, steps)
         try:
@@ -78,14 +80,16 @@ class Chain(Owned):
             raise Invalid(f"Chain “{self.name}” is not valid.", details=[as_detail(one) for one in error.errors()])
 
     def problems(self) -> list[Problem]:
-        """All that stands between the working rows and a version; empty: publish will take them."""
+        """All problems of the working rows; empty if they can be published."""
         spec = self.draft_spec()
         steps = list(self.steps.all())
         return [*problems(spec), *Targets(self, steps).problems(spec)]
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "ChainVersion":
-        """Freeze the working rows; equal content is the same version again. Raises Invalid, a detail each problem."""
+        """Store the working rows as a version; equal content gives the same version again. Raises
+        Invalid with one detail per problem.
+        """
         locked = Chain.objects.select_for_update().get(pk=self.pk)
         if found := locked.problems():
             raise Invalid(
@@ -106,7 +110,7 @@ class Chain(Owned):
         return version
 
     def rollback(self, number: int) -> "ChainVersion":
-        """Point at an earlier version again."""
+        """Make an earlier version live again."""
         version = self.versions.filter(number=number).first()
         if version is None:
             raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
@@ -119,7 +123,7 @@ class Chain(Owned):
 
     @transaction.atomic
     def replace_steps(self, steps: list[dict[str, Any]]) -> None:
-        """Write the steps anew from dicts shaped like StepSpec; their order is their position. Raises Invalid."""
+        """Replace the steps from dicts shaped like StepSpec, in their order. Raises Invalid."""
         refuse_doubles([step.get("key") for step in steps])
         self.steps.all().delete()
         ChainStep.objects.bulk_create(
@@ -128,25 +132,25 @@ class Chain(Owned):
 
 
 class ChainStep(models.Model):
-    """One step; `spec` holds what agents.spec.StepSpec reads besides the columns."""
+    """One step; `spec` holds the fields of agents.spec.StepSpec that are not columns."""
 
     class Target(models.TextChoices):
         AGENT = "agent"
         TOOL = "tool"
         CHAIN = "chain"
-        ROUTER = "router", "whoever the router picks"
+        ROUTER = "router", "chosen by the router"
 
     chain = models.ForeignKey(Chain, on_delete=models.CASCADE, related_name="steps")
     key = models.SlugField(max_length=64, help_text="Its name inside the chain.")
     position = models.PositiveSmallIntegerField(default=0)
     target_kind = models.CharField(max_length=8, choices=Target.choices, default=Target.TOOL)
     target = models.CharField(max_length=64, blank=True, help_text="Name of the agent, tool or chain.")
-    target_version = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: what is published.")
+    target_version = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the published version.")
     needs = models.JSONField(default=list, blank=True, help_text="Keys of the steps that must end first.")
     input = models.JSONField(default=dict, blank=True, help_text='Parameter → JMESPath, or a constant as {"value": …}.')
-    when = models.CharField(max_length=2000, blank=True, help_text="JMESPath; the step is skipped where it is false.")
+    when = models.CharField(max_length=2000, blank=True, help_text="JMESPath; the step is skipped if it is false.")
     for_each = models.CharField(
-        max_length=2000, blank=True, help_text="JMESPath to a list or an object; one item a time."
+        max_length=2000, blank=True, help_text="JMESPath to a list or an object; the step runs once per item."
     )
     options = models.JSONField(
         default=dict, blank=True, help_text="retry, on_error, fallback, timeout_s, approval, policy, repeat_until, …"
@@ -160,7 +164,7 @@ class ChainStep(models.Model):
         return self.key
 
     def spec(self, target_id: int | None) -> StepSpec:
-        """This row as a spec. Raises Invalid naming the step where an option is out of range."""
+        """This row as a spec. Raises Invalid, naming the step, for an option out of range."""
         options = {name: value for name, value in self.options.items() if name in STEP_OPTIONS}
         try:
             return StepSpec(
@@ -181,7 +185,7 @@ class ChainStep(models.Model):
             raise Invalid(message, code="invalid_step", details=details)
 
     def as_written(self) -> dict[str, Any]:
-        """The columns as people write them, without what is empty; `columns_of` reads it back."""
+        """The columns in readable form, without empty values; `columns_of` reads it back."""
         is_router = self.target_kind == ChainStep.Target.ROUTER
         named = {"target_kind": "router"} if is_router else {self.target_kind: self.target}
         written = {
@@ -250,7 +254,7 @@ class Targets:
         if row is None:
             return Problem(
                 step.key, "unknown_target",
-                f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which is not there.",
+                f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which does not exist.",
                 "Check the name; the chain's owner must be able to use it.",
             )  # fmt: skip
         if step.target_kind == "tool":
@@ -269,20 +273,22 @@ class Targets:
         return None
 
     def policy_problems(self, spec: ChainSpec) -> list[Problem]:
-        """A policy that names what is not there is a slip: another tool would be kept out, or let through."""
+        """A policy with an unknown tool name is an error: it would block or allow another tool than
+        intended.
+        """
         named = {step.key: {*(step.policy.allowed or ()), *step.policy.blocked} - {"complete"} for step in spec.steps}
         wanted = set().union(*named.values())
         known = self.named(Tool.objects.all(), wanted) if wanted else {}
         return [
             Problem(
-                key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which is not there.",
+                key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which does not exist.",
                 "Check the name; the chain's owner must be able to use it.",
             )
             for key, names in named.items() for name in sorted(names - known.keys())
         ]  # fmt: skip
 
     def depth_problems(self, spec: ChainSpec) -> list[Problem]:
-        """Chains in chains: no circle, and no deeper than the chain allows."""
+        """Nested chains must not form a circle or exceed the chain's depth."""
         found = []
         for step in spec.steps:
             row = self.rows["chain"].get(step.target) if step.target_kind == "chain" else None
@@ -306,7 +312,7 @@ class Targets:
 
 
 def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None:
-    """How deep chains nest from here, 1 for a chain of its own; None where one of `above` comes again."""
+    """How deep chains nest from here, 1 for a chain without nested ones; None for a circle."""
     if chain.pk in above:
         return None
     version = chain.versions.filter(number=number).first() if number else chain.published
@@ -323,17 +329,19 @@ def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None
 
 
 def refuse_doubles(keys: list[Any]) -> None:
-    """Raises Invalid where two steps have one key."""
+    """Raises Invalid if two steps have the same key."""
     for key in keys:
         if keys.count(key) > 1:
-            detail = {"step": key, "code": "duplicate_step", "message": f"Two steps are called “{key}”."}
+            detail = {"step": key, "code": "duplicate_step", "message": f"Two steps have the key “{key}”."}
             raise Invalid(
-                f"Two steps are called “{key}”.", code="duplicate_step", hint="Keys are unique.", details=[detail]
+                f"Two steps have the key “{key}”.", code="duplicate_step", hint="Keys must be unique.", details=[detail]
             )
 
 
 def columns_of(step: dict[str, Any]) -> dict[str, Any]:
-    """A step as people write it → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` name the target too."""
+    """A step in readable form → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` set the
+    target too.
+    """
     written = dict(step)
     for kind in ("agent", "tool", "chain"):
         if kind in written:
@@ -350,7 +358,7 @@ def columns_of(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_detail(error: Any) -> dict[str, str]:
-    """One pydantic error in our words; `loc` names the step's field."""
+    """One pydantic error as an entry of details; `loc` names the step's field."""
     return {
         "step": "",
         "field": ".".join(str(part) for part in error["loc"]),

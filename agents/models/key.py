@@ -1,4 +1,4 @@
-"""API keys: a prefix to find the row, a sha256 to check the secret, scopes that narrow what it may do."""
+"""API keys: a prefix to find the row, a sha256 to check the secret, and scopes that limit it."""
 
 import hashlib
 import hmac
@@ -21,7 +21,7 @@ SCOPES = frozenset(
     {f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")}
     | {"approvals:read", DECIDE, "functions:execute"}
 )
-EVERYTHING = "*"  # every scope but DECIDE, which is only ever given by name
+EVERYTHING = "*"  # every scope except DECIDE, which must be given explicitly
 
 
 class KeyQuerySet(models.QuerySet):
@@ -35,7 +35,8 @@ class ApiKey(models.Model):
     prefix = models.CharField(max_length=12, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)
     scopes = models.JSONField(
-        default=list, help_text='Such as ["messages:write", "runs:read"]; ["*"] is all but approvals:decide.'
+        default=list,
+        help_text='For example ["messages:write", "runs:read"]; ["*"] is everything except approvals:decide.',
     )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -64,7 +65,7 @@ class ApiKey(models.Model):
         expires_at: datetime | None = None,
         made_by: "ApiKey | None" = None,
     ) -> tuple["ApiKey", str]:
-        """A new key and its secret, which is shown once and kept only as a hash."""
+        """A new key and its secret, which is shown once and stored only as a hash."""
         prefix, secret = "mk_" + secrets.token_hex(4), secrets.token_urlsafe(32)
         key = cls.objects.create(
             user=user, name=name, prefix=prefix, digest=digest_of(secret), scopes=scopes, expires_at=expires_at,
@@ -74,7 +75,7 @@ class ApiKey(models.Model):
 
     @classmethod
     def find(cls, presented: str) -> "ApiKey | None":
-        """The live key for what a caller presented, or None. The comparison takes constant time."""
+        """The live key for a presented token, or None. The comparison takes constant time."""
         prefix, _, secret = presented.partition(".")
         key = LIVE_KEY.first(prefix=prefix)
         if key is None or not hmac.compare_digest(key.digest, digest_of(secret)):
@@ -93,7 +94,7 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
 
     def mark_used(self) -> None:
-        """Once a minute is often enough; a write for each request would cost more than the request."""
+        """Written at most once a minute; a write per request would cost more than the request."""
         now = timezone.now()
         if self.last_used_at is None or now - self.last_used_at > timedelta(minutes=1):
             ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)

@@ -1,4 +1,4 @@
-"""An LLM account: where it is, its key, what it costs."""
+"""An account at a model provider: address, key, prices."""
 
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -13,7 +13,7 @@ from plumbing.addresses import url_refusal
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
-UNITS = 10**8  # in a dollar: what a budget counts in, whole numbers that add up exactly in every database
+UNITS = 10**8  # units per dollar: budgets count in whole numbers, which add up exactly in every database
 MOST_UNITS = 2**60
 
 
@@ -27,7 +27,9 @@ def dollars(number: int) -> Decimal:
 
 
 def check_model_url(value: str) -> None:
-    """Private addresses are an administrator's to allow. What cannot be resolved now is checked when it is called."""
+    """Private addresses must be allowed by an administrator. A name that cannot be resolved now is
+    checked when called.
+    """
     if why := url_refusal(value, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
         raise ValidationError(why, code="private_address")
 
@@ -50,14 +52,15 @@ class Provider(Owned):
     base_url = models.URLField(
         blank=True,
         validators=[check_model_url],
-        help_text="Empty: the provider's own. Changing it clears the key.",
+        help_text="Empty: the provider's own address. Changing it clears the key.",
     )
     api_key = EncryptedTextField(blank=True, help_text="Write-only.")
     enabled = models.BooleanField(default=True)
     tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)
     prices = models.JSONField(
         default=dict, blank=True,
-        help_text='Dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.',
+        help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is '
+            'any other model.',
     )  # fmt: skip
     revision = models.PositiveIntegerField(default=1, editable=False)
 
@@ -71,7 +74,7 @@ class Provider(Owned):
         return self.name
 
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
-        """US dollars for that many tokens; 0 where no price is set."""
+        """US dollars for that many tokens; 0 if no price is set."""
         price: dict[str, Any] = self.prices.get(model_name) or self.prices.get("*") or {}
         spent = (
             Decimal(str(price.get("input", 0))) * input_tokens + Decimal(str(price.get("output", 0))) * output_tokens

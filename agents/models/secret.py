@@ -1,4 +1,6 @@
-"""Secrets by name. A function names one; the host adds it to a request for a bound host; nobody reads it back."""
+"""Secrets by name. A function names one; the server adds it to requests to allowed hosts; it cannot
+be read back.
+"""
 
 from django.db import models
 

@@ -1,4 +1,6 @@
-"""Which starter definitions were installed, and how the row looked then: an author's edit is never overwritten."""
+"""Installed starter definitions with their original content: an author's edits are never
+overwritten.
+"""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""Teams, and what it means for a row to be somebody's."""
+"""Teams, owners and visibility of rows."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from django.db.models import Case, IntegerField, Q, When
 from agents.exceptions import Conflict, Forbidden, NotFound
 from plumbing.statements import Select
 
-# Words that are paths of the API or verbs of the product; a row with such a name could not be addressed.
+# Paths of the API and reserved words; a row with such a name could not be addressed.
 RESERVED = frozenset(
     [
         "admin",
@@ -46,7 +46,7 @@ SLUG = RegexValidator(
 
 
 def check_name(value: str) -> None:
-    """A slug that no path of the API uses."""
+    """A slug that is not a path of the API."""
     SLUG(value)
     if value in RESERVED:
         raise ValidationError(f"“{value}” is a reserved word; choose another name.", code="reserved")

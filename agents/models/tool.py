@@ -1,4 +1,4 @@
-"""The catalogue of tools, and which agent or chain may use which."""
+"""The catalogue of tools, and the grants of agents and chains."""
 
 from django.db import models
 from django.db.models import Q
@@ -12,7 +12,7 @@ class Tool(Owned):
     class Kind(models.TextChoices):
         FUNCTION = "function", "Stored function"
         CONNECTOR = "connector", "Cloud connector"
-        DEVICE = "device", "On the person's device"
+        DEVICE = "device", "On the user's device"
         AGENT = "agent", "Another agent (minion)"
         MCP = "mcp", "MCP server"
         HTTP = "http", "HTTP operation"
@@ -20,10 +20,10 @@ class Tool(Owned):
 
     class Effect(models.TextChoices):
         READ = "read", "Reads only"
-        READ_OUT = "read_out", "Reads, and what it asks for leaves (a URL, a search query)"
+        READ_OUT = "read_out", "Reads, and its arguments leave the site (a URL, a search query)"
         IDEMPOTENT = "idempotent", "Safe to repeat"
         WRITE = "write", "Changes something"
-        SENDS_OUT = "sends_out", "Sends something out"
+        SENDS_OUT = "sends_out", "Sends something"
         DESTRUCTIVE = "destructive", "Cannot be undone"
 
     name = models.CharField(max_length=64, validators=[check_name])
@@ -38,7 +38,7 @@ class Tool(Owned):
     definition_hash = models.CharField(max_length=64, editable=False, blank=True)
     enabled = models.BooleanField(default=True)
     untrusted = models.BooleanField(
-        default=False, help_text="What it returns was written by strangers (mail, web, files)."
+        default=False, help_text="Its results contain text written by others (mail, web, files)."
     )
     record_fields = models.JSONField(
         default=list,
@@ -46,7 +46,7 @@ class Tool(Owned):
         help_text="Of an untrusted result: names of fields that the service itself sets, such as ids and times. “[]” "
         "stands for the entries of a list of names.",
     )
-    deadline_s = models.FloatField(default=30.0, help_text="Seconds a call may take.")
+    deadline_s = models.FloatField(default=30.0, help_text="Time limit of a call in seconds.")
 
     objects = OwnedQuerySet.as_manager()
 
@@ -58,7 +58,7 @@ class Tool(Owned):
         return self.name
 
     def definition(self) -> dict:
-        """What a model is told and what a call is checked against."""
+        """The definition shown to a model and used to check calls."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -71,11 +71,13 @@ class Tool(Owned):
 
     @property
     def mode_when_granted(self) -> str:
-        """What cannot be undone asks a person unless the grant says otherwise."""
+        """Calls that cannot be undone need approval unless the grant says otherwise."""
         return ToolGrant.Mode.ASK if self.effect == self.Effect.DESTRUCTIVE else ToolGrant.Mode.ALLOW
 
     def freeze_hash(self) -> str:
-        """Set `definition_hash` from the definition; whoever changes a tool calls this before saving."""
+        """Set `definition_hash` from the definition; call this after changing a tool, before
+        saving.
+        """
         self.definition_hash = sha256_of(self.definition())
         return self.definition_hash
 
@@ -83,7 +85,7 @@ class Tool(Owned):
 class ToolGrant(models.Model):
     class Mode(models.TextChoices):
         ALLOW = "allow"
-        ASK = "ask", "ask a person"
+        ASK = "ask", "ask for approval"
         DENY = "deny"
 
     class Decider(models.TextChoices):
@@ -101,8 +103,10 @@ class ToolGrant(models.Model):
     chain = models.ForeignKey("agents.Chain", on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="grants")
     mode = models.CharField(max_length=5, choices=Mode.choices, default=Mode.ALLOW)
-    pinned_version = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: follow what is published.")
-    deadline_s = models.FloatField(null=True, blank=True, help_text="Seconds; empty: the tool's own.")
+    pinned_version = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Empty: follow the published version."
+    )
+    deadline_s = models.FloatField(null=True, blank=True, help_text="Seconds; empty: the tool's own time limit.")
     offline = models.CharField(max_length=4, choices=Offline.choices, default=Offline.FAIL)
     decides = models.CharField(
         max_length=7, choices=Decider.choices, default=Decider.STARTER, help_text="Who answers when this tool asks."
@@ -110,7 +114,7 @@ class ToolGrant(models.Model):
     decider_role = models.CharField(max_length=64, blank=True, help_text="Of “a role in the team”: which.")
     not_starter = models.BooleanField(default=False, help_text="The one whose run asks may not answer.")
     allow_after_untrusted = models.BooleanField(
-        default=False, help_text="Never ask because of content written by strangers."
+        default=False, help_text="Never ask because of content written by others."
     )
 
     class Meta:

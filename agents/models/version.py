@@ -1,4 +1,6 @@
-"""The pattern every published thing shares: a working row, immutable versions, a pointer that moves."""
+"""The pattern of everything that is published: a working row, immutable versions, and a pointer to
+the live one.
+"""
 
 from typing import Any
 
@@ -7,7 +9,9 @@ from django.db import models
 
 
 class Version(models.Model):
-    """An immutable snapshot. Subclasses name their parent; (parent, number) and (parent, sha256) are unique."""
+    """An immutable version. Subclasses name their parent; (parent, number) and (parent, sha256) are
+    unique.
+    """
 
     number = models.PositiveIntegerField()
     sha256 = models.CharField(max_length=64)
@@ -21,5 +25,5 @@ class Version(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if self.pk and not self._state.adding:
-            raise TypeError("A version is immutable; publish another.")
+            raise TypeError("A version cannot be changed; publish a new one.")
         super().save(*args, **kwargs)

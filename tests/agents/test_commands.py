@@ -40,9 +40,9 @@ def test_a_missing_user_is_made_without_a_password(db):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["alice", "--scope", "agents:fly"], "Unknown scope agents:fly; valid are"),
+        (["alice", "--scope", "agents:fly"], "Unknown scope agents:fly; valid scopes are"),
         (["alice", "--days", "-1"], "--days must lie"),
-        (["not a name!"], "cannot be a user name"),
+        (["not a name!"], "not a valid user name"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_nothing_is_made(db, arguments, complaint):

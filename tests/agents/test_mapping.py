@@ -22,10 +22,10 @@ def test_it_maps_paths_constants_and_defaults():
         ("steps.other.output", "nothing_there", "steps has fetch, and no “other”"),
         ("input.count.inner", "nothing_there", "input.count is a number"),
         ("input.nothing", "nothing_there", "no “nothing”"),
-        ("input.[", "invalid_expression", "is not JMESPath"),
-        ("steps.my-step.output", "invalid_expression", "is not JMESPath"),
+        ("input.[", "invalid_expression", "is not valid JMESPath"),
+        ("steps.my-step.output", "invalid_expression", "is not valid JMESPath"),
         ("length(input.count)", "invalid_expression", "length"),
-        (7, "invalid_mapping", "7 is no mapping"),
+        (7, "invalid_mapping", "7 is not a mapping"),
         ("a" * 3000, "invalid_expression", "2000 characters"),
     ],
 )

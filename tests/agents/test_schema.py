@@ -128,7 +128,7 @@ def test_it_refuses_bottomless_values():
     value = 1
     for _ in range(MAX_VALUE_DEPTH + 1):
         value = [value]
-    assert validate({}, value)[0]["message"].startswith("The value nests deeper")
+    assert validate({}, value)[0]["message"].startswith("The value is nested deeper")
 
 
 def test_equal_schemas_share_one_validator():

@@ -1,4 +1,4 @@
-"""Files to rows: shows what would change, then changes it in one transaction."""
+"""Applies definition files: shows the changes, then makes them in one transaction."""
 
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("path", type=Path, help="A YAML file, or a folder of them.")
-        parser.add_argument("--plan", action="store_true", help="Show, and change nothing.")
-        parser.add_argument("--user", help="Whose rows they become; default: the site's.")
+        parser.add_argument("--plan", action="store_true", help="Show the changes without making them.")
+        parser.add_argument("--user", help="Owner of the rows; default: the site.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["path"].exists():
-            raise CommandError(f"There is nothing at {options['path']}.")
+            raise CommandError(f"{options['path']} does not exist.")
         owner = person(options["user"])
         try:
             changes = files.plan(files.load(options["path"]), owner=owner)

@@ -14,20 +14,23 @@ from agents.models.key import EVERYTHING, SCOPES, unknown_scopes
 
 
 class Command(BaseCommand):
-    help = "Print a new API key for a user (made without a password when missing) and nothing else on stdout."
+    help = "Print a new API key for a user (created without a password if missing) and nothing else on stdout."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user")
         parser.add_argument(
-            "--scope", action="append", default=[], help="May be repeated; none means * (all but approvals:decide)."
+            "--scope",
+            action="append",
+            default=[],
+            help="May be repeated; default: * (everything except approvals:decide).",
         )
         parser.add_argument("--name", default="", help="What the key is for.")
-        parser.add_argument("--days", type=float, help="Days until it expires; none: never.")
+        parser.add_argument("--days", type=float, help="Days until it expires; default: never.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         scopes = list(dict.fromkeys(options["scope"])) or [EVERYTHING]
         if wrong := unknown_scopes(scopes):
-            raise CommandError(f"Unknown scope {', '.join(wrong)}; valid are *, {', '.join(sorted(SCOPES))}.")
+            raise CommandError(f"Unknown scope {', '.join(wrong)}; valid scopes are *, {', '.join(sorted(SCOPES))}.")
         expires_at = self.expiry(options["days"])
         user = self.find_or_make(options["user"])
         key, secret = ApiKey.make(user, scopes, name=options["name"][:100], expires_at=expires_at)
@@ -50,7 +53,7 @@ class Command(BaseCommand):
         try:
             user.full_clean(exclude=["password"])
         except ValidationError as error:
-            raise CommandError(f"“{username}” cannot be a user name: {'; '.join(error.messages)}")
+            raise CommandError(f"“{username}” is not a valid user name: {'; '.join(error.messages)}")
         user.save()
-        self.stderr.write(f"Made the user {username}, who has no password.")
+        self.stderr.write(f"Created the user {username} without a password.")
         return user

@@ -1,4 +1,4 @@
-"""Rows to files."""
+"""Writes rows to definition files."""
 
 import sys
 from pathlib import Path
@@ -11,17 +11,17 @@ from agents.definitions import files
 
 
 class Command(BaseCommand):
-    help = "Write one owner's agents, functions, tools, providers and chains as YAML. Secrets are never in it."
+    help = "Write one owner's agents, functions, tools, providers and chains as YAML. Secrets are never included."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("path", nargs="?", default="-", help="A file, or - for standard output.")
-        parser.add_argument("--user", help="Whose rows; default: the site's.")
+        parser.add_argument("--user", help="Owner; default: the site.")
         parser.add_argument("--kind", help="Only this kind.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = person(options["user"])
         if options["kind"] and options["kind"] not in files.kinds():
-            raise CommandError(f"“{options['kind']}” is no kind; there are {', '.join(files.kinds())}.")
+            raise CommandError(f"“{options['kind']}” is not a kind; kinds are {', '.join(files.kinds())}.")
         text = files.dump(files.export(owner, only=options["kind"]))
         if options["path"] == "-":
             sys.stdout.write(text)
@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
 
 def person(name: str | None) -> Any:
-    """The user of that name; None is the site."""
+    """The user with that name; None is the site."""
     if name is None:
         return None
     user = get_user_model().objects.filter(username=name).first()

@@ -1,4 +1,6 @@
-"""Make a database ready: migrations, roles, a provider, the starter definitions. Safe to run again at any time."""
+"""Prepares a database: migrations, roles, providers, starter definitions. Safe to run again at any
+time.
+"""
 
 import os
 from pathlib import Path
@@ -18,7 +20,7 @@ KEYS = {"OPENAI_API_KEY": "openai", "ANTHROPIC_API_KEY": "anthropic", "GOOGLE_AP
 
 
 class Command(BaseCommand):
-    help = "Migrate, make the roles, offer a model provider, install what is new among the starters. Idempotent."
+    help = "Run migrations, create roles and providers, and install new starters. Safe to run again."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--no-starters", action="store_true", help="Only migrations, roles and providers.")
@@ -39,7 +41,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(done)} starter definitions installed" if done else "nothing new")
 
     def offer_providers(self) -> list[Provider]:
-        """A model account for each key in the environment, and the offline one that needs none."""
+        """A provider for each key in the environment, and the offline one."""
         wanted = [(kind, kind, os.environ[name], "") for name, kind in KEYS.items() if os.environ.get(name)]
         if url := os.environ.get("OPENAI_BASE_URL") or os.environ.get("MUSTER_LOCAL_MODEL"):
             wanted.append(("local", "openai-compatible", os.environ.get("OPENAI_API_KEY", "none"), url))

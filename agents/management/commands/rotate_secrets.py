@@ -1,4 +1,6 @@
-"""Re-encrypt every stored secret under the newest of MUSTER_FIELD_KEYS, so that older keys can be taken away."""
+"""Re-encrypts every stored secret with the newest of MUSTER_FIELD_KEYS, so that older keys can be
+removed.
+"""
 
 from typing import Any
 
@@ -13,11 +15,11 @@ BATCH = 200
 
 
 class Command(BaseCommand):
-    help = "Re-encrypt all secrets under the first of MUSTER_FIELD_KEYS."
+    help = "Re-encrypt all secrets with the first of MUSTER_FIELD_KEYS."
 
     def handle(self, *args: Any, **options: Any) -> None:
         total = sum(rotate(model, names) for model, names in encrypted_columns())
-        self.stdout.write(f"{total} rows are encrypted under the newest key.")
+        self.stdout.write(f"{total} rows are encrypted with the newest key.")
 
 
 def encrypted_columns() -> list[tuple[type[Model], list[str]]]:
@@ -30,7 +32,7 @@ def encrypted_columns() -> list[tuple[type[Model], list[str]]]:
 
 
 def rotate(model: type[Model], names: list[str]) -> int:
-    """Reading decrypts under any key, writing encrypts under the newest; rows are locked a batch at a time."""
+    """Reading decrypts with any key, writing encrypts with the newest; rows are locked in batches."""
     keys = list(model._default_manager.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(keys), BATCH):
         with transaction.atomic():

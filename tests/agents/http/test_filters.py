@@ -22,7 +22,7 @@ def two(alice, offline):
 
 def test_a_misspelt_filter_is_told_with_the_one_that_was_meant(alice_api, two):
     assert faults(alice_api.get(f"{V1}/agents/?enable=false&limit=1")) == {
-        "enable": "There is no such parameter here; did you mean “enabled”?"
+        "enable": "There is no parameter with this name; did you mean “enabled”?"
     }
     assert alice_api.get(f"{V1}/agents/?page=2").status_code == 200
     assert [row["name"] for row in alice_api.get(f"{V1}/agents/?name=two").json()["results"]] == ["two"]

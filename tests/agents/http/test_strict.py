@@ -26,7 +26,7 @@ def faults(answer):
 
 
 def test_a_misspelt_field_is_told_with_the_one_that_was_meant(alice_api, offline):
-    said = "There is no such field here; did you mean “max_steps”?"
+    said = "There is no field with this name; did you mean “max_steps”?"
     assert faults(alice_api.post(f"{V1}/agents/", {**NEW, "max_stepps": 3})) == [("max_stepps", "unknown_field", said)]
     assert alice_api.get(f"{V1}/agents/").json()["results"] == []
     alice_api.post(f"{V1}/agents/", NEW)
