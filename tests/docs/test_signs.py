@@ -18,7 +18,7 @@ PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # tells of what
 PROSE = [page for page in PAGES if page.parent.name != "adr"]  # a decision names what was refused, too
 # Of other people's programs and of the kernel; Muster's code does not contain them.
 FOREIGN = {"ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "packaging", "wss"}
-EXAMPLES = {"shop_get_item", "weather_forecast"}
+EXAMPLES = {"P1DT2H", "shop_get_item", "weather_forecast"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -118,7 +118,7 @@ def test_a_name_of_what_is_not_there_is_noticed():
 
     assert not signs.path_exists("runs/intake.py", page)
     assert not signs.path_exists("runs/rules/politics.py", page)
-    assert not signs.dotted_exists("runs.rules.policy")
+    assert not signs.dotted_exists("runs.rules.politics")
     assert not signs.dotted_exists("Agent.dead_hash")
     assert not signs.call_exists("run", "finish")
     assert not signs.url_exists("/api/v1/agents/{name}/unpublish")
