@@ -165,6 +165,7 @@ class Desk:
 
     def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
         """Write down what the model asked for, each with its verdict, and the events that tell of it."""
+        self._told = None
         records = [self.judged_record(call, turn) for call in requested]
         insert(*records)
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
@@ -212,7 +213,7 @@ class Desk:
             findings=record.details.pop("findings", []),
             arguments=record.arguments,
             expires_at=until,
-            default=settings.APPROVAL_DEFAULT,
+            default=Approval.Default.DENY if self.run.has_untrusted else settings.APPROVAL_DEFAULT,
             **deciders.of(self.run, self.grants.get(self.tools[record.name].id)),
         )
 

@@ -20,9 +20,18 @@ MOST = 2000  # answered calls that are looked at; beyond that, records are no lo
 
 
 def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
+    """What was said until now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
+    told = read_rows(run, tools, Told())
+    if told.marked:
+        return told
+    told = Told()
+    told.mark("", "text that this run was started with")
+    return read_rows(run, tools, told)
+
+
+def read_rows(run: Run, tools: Mapping[str, ToolSpec], told: Told) -> Told:
     """The person's words, the instructions, then every answered call of the run's tree and sessions, in order."""
     line = lineage(run)
-    told = Told()
     say(told, line)
     instruct(told, line)
     tell_files(told, line[-1])
@@ -68,6 +77,8 @@ def instruct(told: Told, line: list[Run]) -> None:
 def tell_files(told: Told, root: Run) -> None:
     """Attached files, as far as a model is shown them."""
     messages = list(messages_of(root))
+    if any(part.get("type") == "image" for message in messages for part in message.content):
+        told.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():
         text = bytes(row.content).decode("utf-8", "replace")
         told.mark(text, f"the file “{row.name}”") if row.untrusted else told.say(text)

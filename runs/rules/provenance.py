@@ -179,7 +179,9 @@ def of_target(path: str, value: Any, told: Told, *, in_order: bool = True) -> Fi
 
 
 def of_prose(path: str, text: str, told: Told) -> Finding:
-    """What is said may be the model's own; the addresses in it may not be a stranger's."""
+    """What is said may be the model's own; the addresses in it may not be a stranger's. A single word may be a name."""
+    if len(text.split()) == 1 and (origin := told.origin_of(text)):
+        return Finding(path, text, STRANGER, origin)
     for handle in handles_in(text):
         if told.said.holds(handle) or told.looked_up.holds(handle):
             continue

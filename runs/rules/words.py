@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import cached_property
 from typing import Any
 
 from .dates import Day, dates_in, moment, without_dates
@@ -54,11 +55,23 @@ class Marked:
     """A stranger's text. Spaces, punctuation, case and look-alike letters do not hide a value in it."""
 
     def __init__(self, value: Any) -> None:
-        text = "\n".join(texts_in(value))
-        self.squeezed = squeezed(text)
-        self.alone = set(re.findall(r"[^\W_]+", folded(text)))
-        self.numbers = {number(found) for found in NUMBER.findall(text)}
-        self.days = dates_in(text)
+        self.text = "\n".join(texts_in(value))
+
+    @cached_property
+    def squeezed(self) -> str:
+        return squeezed(self.text)
+
+    @cached_property
+    def alone(self) -> set[str]:
+        return set(re.findall(r"[^\W_]+", folded(self.text)))
+
+    @cached_property
+    def numbers(self) -> set[str]:
+        return {number(found) for found in NUMBER.findall(self.text)}
+
+    @cached_property
+    def days(self) -> set[Day]:
+        return dates_in(self.text)
 
     def holds(self, value: Any) -> bool:
         if isinstance(value, int | float):
