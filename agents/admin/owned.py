@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
 from django.db.models import Count, Field, Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -23,8 +24,10 @@ class VisibleChoices:
         return [field.name for field in fields if self.is_searched(field.related_model, request)]
 
     def is_searched(self, model: type[Model], request: HttpRequest) -> bool:
-        known = self.admin_site._registry.get(model)  # type: ignore[attr-defined]
-        return bool(model._meta.label_lower in SEARCHED and known and known.has_view_permission(request))
+        site: AdminSite = self.admin_site  # type: ignore[attr-defined]
+        if model._meta.label_lower not in SEARCHED or not site.is_registered(model):
+            return False
+        return site.get_model_admin(model).has_view_permission(request)
 
     def formfield_for_foreignkey(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
         if "queryset" not in kwargs:

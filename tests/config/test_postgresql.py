@@ -1,9 +1,12 @@
 """The pool of connections hands out the one that was used last, and none twice."""
 
 import threading
+from importlib.metadata import version
 
 import pytest
 from django.db import connection
+
+from config.postgresql.base import Stack
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -34,6 +37,12 @@ def in_threads(number, work):
     for thread in threads:
         thread.join()
     return found
+
+
+def test_the_private_parts_of_the_pool_are_as_they_were_checked():
+    """After an upgrade, read config/postgresql/base.py beside psycopg_pool's source, then change this."""
+    assert version("psycopg-pool") == "3.3.3", "check config/postgresql/base.py against this version"
+    assert isinstance(connection.pool._pool, Stack) and hasattr(connection.pool._lock, "acquire")
 
 
 def test_what_was_given_back_last_is_handed_out_first():

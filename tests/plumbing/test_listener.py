@@ -3,9 +3,12 @@
 import asyncio
 import os
 import queue
+import socket
 import threading
 
 import pytest
+import redis
+from django.conf import settings
 
 from plumbing import broadcast
 from plumbing.announcements import Announcements, line_of
@@ -32,6 +35,15 @@ def heard(listener):
 
 def subscribers(channel):
     return broadcast.line().ask(("PUBSUB", "NUMSUB", channel))[0][1]
+
+
+def test_the_private_part_of_redis_py_is_as_it_was_checked():
+    """After an upgrade, read `Listener.listen` beside redis/connection.py, then change this."""
+    assert redis.__version__.split(".")[:2] == ["7", "4"], "check plumbing/listener.py against this version of redis-py"
+    connection = redis.ConnectionPool.from_url(settings.CHANNEL_URL).make_connection()
+    connection.connect()
+    assert isinstance(connection._sock, socket.socket)
+    connection.disconnect()
 
 
 def test_a_message_reaches_every_subscriber_of_its_channel(listener, heard):

@@ -2,11 +2,15 @@
 
 import asyncio
 import random
+from importlib.metadata import version
 
 import pytest
+from autobahn.twisted.websocket import WebSocketServerProtocol
 from daphne import server as daphne_server  # installs Twisted's reactor before anything else asks for one
 from daphne.ws_protocol import WebSocketFactory
+from twisted.internet.abstract import FileDescriptor
 from twisted.internet.testing import StringTransport
+from twisted.web import http
 from websockets.frames import Frame, Opcode
 
 from supervisor import frames
@@ -16,6 +20,16 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 SIZES = [0, 1, 2, 124, 125, 126, 127, 1000, 65_534, 65_535, 65_536, 70_000]
+
+
+def test_the_private_parts_of_the_web_server_are_as_they_were_checked():
+    """After an upgrade, read supervisor/frames.py and pace.py beside the new sources, then change this."""
+    checked = {"daphne": "4.2.3", "autobahn": "26.10.2", "twisted": "26.10.0"}
+    assert {name: version(name) for name in checked} == checked
+    assert callable(http._parseContentType)
+    for name in ("_dataReceived", "_cancelAutoPingTimeoutCall"):
+        assert callable(getattr(WebSocketServerProtocol, name))
+    assert {"dataBuffer", "_tempDataBuffer"} <= set(dir(FileDescriptor()))
 
 
 class Transport(StringTransport):

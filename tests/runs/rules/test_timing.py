@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from celery.schedules import crontab_parser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.rules.timing import Interval, Once, TimingError, come_due, next_due, read_line, upcoming
+from runs.rules.timing import Interval, Once, TimingError, come_due, field, next_due, read_line, upcoming
 
 
 def local(text, zone):
@@ -69,6 +70,26 @@ def test_the_thirtieth_of_february_never_comes():
 def test_an_impossible_crontab_or_zone_is_named(line, zone, word):
     with pytest.raises(TimingError, match=word):
         read_line(line, zone)
+
+
+PARTS = st.one_of(
+    st.sampled_from(["*", "*/7", "*/20"]),
+    st.integers(1, 6).map(str),
+    st.builds("{}-{}".format, st.integers(1, 6), st.integers(1, 6)),
+    st.builds("{}-{}/{}".format, st.integers(1, 6), st.integers(1, 6), st.integers(1, 5)),
+)
+
+
+@pytest.mark.parametrize(("size", "lowest"), [(60, 0), (24, 0), (31, 1), (12, 1), (7, 0)])
+@given(st.lists(PARTS, min_size=1, max_size=4).map(",".join))
+@settings(max_examples=100, deadline=None)
+def test_a_field_means_what_celery_reads_in_its_own_rows(size, lowest, text):
+    assert field("minute", text, size, lowest) == set(crontab_parser(size, lowest).parse(text))
+
+
+@pytest.mark.parametrize("text", ["fri-mon", "Mon", "sunday,saturday", "mon-fri/2"])
+def test_days_of_the_week_have_names(text):
+    assert field("day of week", text, 7) == set(crontab_parser(7).parse(text))
 
 
 def test_an_interval_counts_real_seconds_from_its_anchor():
