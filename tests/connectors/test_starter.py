@@ -9,7 +9,7 @@ from agents.models import Agent, Chain, Provider
 from runs.models import Run, ToolCallRecord
 from tests.fakes import calls, fails, says
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 @pytest.fixture

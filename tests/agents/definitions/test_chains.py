@@ -62,6 +62,7 @@ def test_a_broken_chain_is_refused_whole(alice, make_tool, tmp_path):
     assert Chain.objects.count() == 0
 
 
+@pytest.mark.slow
 def test_the_starter_chains_are_published(db):
     call_command("init_db", verbosity=0)
     published = Chain.objects.filter(owner=None, published__isnull=False)

@@ -33,6 +33,7 @@ def outcomes(request, constants):
     pool.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_it_is_contained(group, outcomes, constants):
     cases = [case for case in HOSTILE if case.group == group]

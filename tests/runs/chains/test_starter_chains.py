@@ -7,7 +7,7 @@ from agents.models import Chain
 from runs.pages import pictures
 from tests.chains import step_rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ def send_many(person, agent, number=PARALLEL):
         intake.accept_message(user=person, text=f"Message {text}", agent=Agent.objects.get(pk=agent.pk))
 
 
+@pytest.mark.slow
 def test_messages_at_the_same_time_spend_no_more_than_the_budget(workers, alice, priced, stub):
     Budget.objects.create(user=alice, period="day", max_cost="10.00")
     stub.otherwise = lambda body: says("hi")
@@ -98,6 +99,7 @@ def test_messages_at_the_same_time_spend_no_more_than_the_budget(workers, alice,
     assert Tally.objects.get().cost == Run.objects.filter(turns=1).count() * 18 * 10**6
 
 
+@pytest.mark.slow
 def test_what_costs_more_than_the_whole_budget_is_not_begun(workers, alice, priced, stub):
     Budget.objects.create(user=alice, period="day", max_cost="1.00")
     send_many(alice, priced, 50)
@@ -105,6 +107,7 @@ def test_what_costs_more_than_the_whole_budget_is_not_begun(workers, alice, pric
     assert (spent(), stub.requests) == (0, [])
 
 
+@pytest.mark.slow
 def test_exactly_as_many_runs_are_admitted_as_the_budget_says(workers, alice, priced, stub):
     Budget.objects.create(user=alice, period="day", max_runs=5)
     stub.otherwise = lambda body: says("hi")
@@ -114,6 +117,7 @@ def test_exactly_as_many_runs_are_admitted_as_the_budget_says(workers, alice, pr
     assert Run.objects.filter(error__code="budget_exhausted").count() == 45
 
 
+@pytest.mark.slow
 def test_children_at_the_same_time_share_the_budget_of_their_root(
     workers, alice, make_agent, make_tool, stub_provider, stub
 ):
@@ -272,6 +276,7 @@ class Spending(RuleBasedStateMachine):
         assert nothing_is_held()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_no_order_of_calls_and_crashes_spends_more_than_a_budget(alice, agent, time_machine):
     time_machine.move_to(timezone.now().replace(day=15))
