@@ -296,6 +296,9 @@ DEFINITION_KINDS = [
 MAX_FUNCTION_TIMEOUT_S = env.float("MUSTER_MAX_FUNCTION_TIMEOUT", default=120.0)
 MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
+# libraries that functions may require; `manage.py install_libraries` installs them into LIBRARIES_DIR
+LIBRARIES = env.list("MUSTER_LIBRARIES", default=[])
+LIBRARIES_DIR = env.str("MUSTER_LIBRARIES_DIR", default=str(DATA_DIR / "libraries"))
 # withdraw a function version that attacks the sandbox
 WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)
 # patterns of hosts that ctx.http may be allowed to reach

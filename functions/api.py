@@ -314,9 +314,10 @@ def described(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[
     """What the source says, as far as it can be read."""
     try:
         signature = checks.read(function.source, function.entry)
-        derived = {"output_schema": signature.output_schema, "imports": list(signature.imports)}
+        derived = {"output_schema": signature.output_schema, "imports": list(signature.imports),
+                   "requires": list(signature.requires)}  # fmt: skip
     except checks.SourceProblem:
-        derived = {"output_schema": None, "imports": []}
+        derived = {"output_schema": None, "imports": [], "requires": []}
     return {
         "valid": not refusals,
         "refusals": refusals,

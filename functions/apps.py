@@ -1,8 +1,13 @@
+from pathlib import Path
+
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.checks import register
 
+from functions import sandbox
 from functions.readiness import check_sandbox
 from functions.reading import read_apart
+from functions.sandbox.libraries import offered_in
 from plumbing import apart
 
 
@@ -13,3 +18,4 @@ class FunctionsConfig(AppConfig):
     def ready(self) -> None:
         register(check_sandbox)
         apart.use(read_apart)
+        sandbox.offer(offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES))

@@ -80,6 +80,7 @@ def fill_in(function: StoredFunction, signature: Signature) -> None:
     function.entry = signature.entry
     function.is_async = signature.is_async
     function.requires_context = signature.requires_context
+    function.requires = list(signature.requires)
     function.description = function.description or signature.description
     function.input_schema = function.input_schema or signature.input_schema
 

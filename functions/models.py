@@ -41,6 +41,9 @@ class StoredFunction(Owned):
         default=0, validators=[MaxValueValidator(1000)], help_text="Calls at once; 0: no limit."
     )
     allowed_imports = models.JSONField(default=list, blank=True)
+    requires = models.JSONField(
+        default=list, blank=True, editable=False, help_text="Libraries that the source's header names."
+    )
     allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts ctx.http may reach.")
     secrets = models.JSONField(default=list, blank=True, help_text="Names of secrets ctx.http may send.")
     reuse = models.CharField(max_length=5, choices=Reuse.choices, default=Reuse.NEVER)

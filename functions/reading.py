@@ -55,5 +55,5 @@ def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, i
     except apart.TooMuch:
         hint = "Split long expressions into several lines, and write the docstring in plain lines."
         raise SourceProblem("too_complex", "Reading the source takes more than 1 s of work or 256 MB.", hint) from None
-    tuples = {name: tuple(facts[name]) for name in ("imports", "functions")}
+    tuples = {name: tuple(facts[name]) for name in ("imports", "functions", "requires")}
     return Signature(**{**facts, **tuples}), weight + 8 * len(str(facts))

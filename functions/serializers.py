@@ -29,7 +29,7 @@ BODY = [
     "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "max_concurrency", "reuse",
     "min_isolation", "input_schema", "output_schema",
 ]  # fmt: skip
-TOLD = ["is_deprecated", "published_version", "refusals", "draft_sha256"]
+TOLD = ["requires", "is_deprecated", "published_version", "refusals", "draft_sha256"]
 
 
 class RefusalSerializer(serializers.Serializer):
@@ -67,6 +67,9 @@ class FunctionSerializer(OwnedSerializer):
         write_only=True, required=False, allow_blank=True, max_length=64,
         help_text="The draft_sha256 you have seen: 409 when somebody changed it since.",
     )  # fmt: skip
+    requires = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Libraries that the header of the source names."
+    )
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
     refusals = serializers.SerializerMethodField(help_text="Empty: what is refused is not stored.")
     draft_sha256 = serializers.SerializerMethodField(
@@ -151,6 +154,7 @@ class ValidatedSerializer(serializers.Serializer):
     input_schema = ObjectField()
     output_schema = OptionalSchemaField(help_text="What the return annotation claims; a proposal.")
     imports = serializers.ListField(child=serializers.CharField(), help_text="Modules that the source imports.")
+    requires = serializers.ListField(child=serializers.CharField(), help_text="Libraries that its header names.")
 
 
 class ExecuteSerializer(StrictSerializer):

@@ -5,12 +5,13 @@ Types come from annotations, else from the docstring (Google, NumPy or reST styl
 
 import ast
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import docstring_parser
 
-from functions.annotations import Annotations, Schema
+from functions.annotations import Annotations, Schema, last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 CONTEXT = "ctx"
@@ -22,7 +23,7 @@ class Signature:
     """What a source says about its entry.
 
     `output_schema` is what the return annotation claims (None: nothing); it is a proposal, not enforced by itself.
-    `imports` are the modules the source imports, dotted as written.
+    `imports` are the modules the source imports, dotted as written, `requires` the libraries its header names.
     """
 
     entry: str
@@ -34,6 +35,7 @@ class Signature:
     input_schema: Schema
     output_schema: Schema | None
     imports: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -68,6 +70,7 @@ def read(source: str, entry: str = "") -> Signature:
         input_schema=parameters.schema(),
         output_schema=returns if returns and returns != {"type": "null"} else None,
         imports=imports_of(module),
+        requires=requires_of(module),
         functions=tuple(functions),
         defaults=parameters.defaults(),
     )
@@ -116,6 +119,16 @@ def described(doc: docstring_parser.Docstring | None) -> str:
     if doc.returns and doc.returns.description:
         parts.append(f"Returns: {one_line(doc.returns.description)}")
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def requires_of(module: ast.Module) -> tuple[str, ...]:
+    """The libraries of `requires = ["pandas"]` in the header, as package indexes spell them."""
+    for node in module.body:
+        if isinstance(node, ast.Assign) and [last_name(target) for target in node.targets] == ["requires"]:
+            names = json_value(node.value)[0] if json_value(node.value) else []
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                return tuple(sorted({re.sub(r"[-_.]+", "-", name.strip()).lower() for name in names}))
+    return ()
 
 
 def imports_of(module: ast.Module) -> tuple[str, ...]:

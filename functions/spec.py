@@ -11,8 +11,8 @@ from functions import sandbox
 
 COLUMNS = (
     "description", "entry", "is_async", "requires_context", "safe_mode", "is_pure", "cache_ttl", "effect", "timeout",
-    "memory_limit", "max_concurrency", "allowed_imports", "allowed_hosts", "secrets", "reuse", "min_isolation",
-    "input_schema", "output_schema",
+    "memory_limit", "max_concurrency", "allowed_imports", "requires", "allowed_hosts", "secrets", "reuse",
+    "min_isolation", "input_schema", "output_schema",
 )  # fmt: skip
 
 
@@ -35,6 +35,7 @@ class FunctionSpec(Frozen):
     memory_limit: int = Field(512, ge=1)
     max_concurrency: int = Field(0, ge=0)
     allowed_imports: list[str] = []
+    requires: list[str] = []
     allowed_hosts: list[str] = []
     secrets: list[str] = []
     reuse: Literal["never", "run"] = "never"
@@ -47,7 +48,7 @@ class FunctionSpec(Frozen):
     def of(cls, function: Any) -> "FunctionSpec":
         """The working row as a spec; order and repetition of the lists carry no meaning."""
         values = {name: getattr(function, name) for name in COLUMNS}
-        for name in ("allowed_imports", "allowed_hosts", "secrets"):
+        for name in ("allowed_imports", "requires", "allowed_hosts", "secrets"):
             values[name] = sorted(set(values[name]))
         return cls(name=function.name, **values)
 

@@ -15,21 +15,24 @@ from typing import Any
 from . import selftest
 from .cancellation import Cancellation
 from .forkserver import NoChild, SandboxUnavailable
+from .inside import modules, requirements
 from .inside.modules import EXPORTS as IMPORTABLE
-from .inside.modules import hint_for as import_hint
+from .libraries import NONE, Libraries
 from .limits import POLICY_VERSION, Limits
 from .orders import BadArguments
 from .outcome import FunctionError, Outcome, Refusal
 from .pool import Pool
 
 __all__ = [
-    "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Limits", "NoChild", "Outcome",
-    "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "read", "release",
+    "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
+    "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "offer", "read",
+    "release",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
 _lock = threading.Lock()
 _pool: Pool | None = None
+_libraries = NONE
 
 
 def check(source: str, allowed_imports: Any = (), entry: str = "main", **expectations: Any) -> list[Refusal]:
@@ -62,11 +65,22 @@ def close() -> None:
         pool.close()
 
 
+def import_hint(name: str) -> str:
+    """What to write instead of allowing a module that is not one of the table."""
+    return requirements.hint_for(name, _libraries.offered) or modules.hint_for(name)
+
+
+def offer(libraries: Libraries) -> None:
+    """Which libraries functions may require, in the shared pool. Before its first use, or after close()."""
+    global _libraries
+    _libraries = libraries
+
+
 def _shared() -> Pool:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = Pool()
+            _pool = Pool(libraries=_libraries)
             _examine_soon(_pool)
         return _pool
 

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from .codecache import Compiled
+from .libraries import NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import encoded
 from .outcome import Refusal
@@ -33,16 +34,20 @@ def unreadable(why: str) -> Compiled:
     return Compiled(refusals=(_whole("syntax", f"cannot be read: {why}", "Send the source as text."),))
 
 
-def compiled(reply: Any, question: dict[str, Any]) -> Compiled:
+def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) -> Compiled:
     """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
     try:
         refusals = tuple(_refusal(row) for row in reply["refusals"])
         if refusals:
             return Compiled(refusals=refusals)
         bytecode = base64.b64decode(reply["bytecode"], validate=True)
+        required = [str(name) for name in reply["requires"]]
+        packages = libraries.modules_of(required)
     except (TypeError, ValueError, LookupError):
         return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer was not one", "Simplify the source."),))
     profile = "extended" if reply.get("profile") == "extended" else "core"
+    if required:
+        profile, question = profile_of(required), question | {"imports": [*question["imports"], *packages]}
     learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
     order = encoded(question | learnt | {"operation": "run"})[1:-1]
     return Compiled((), bytecode, profile, order)

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .libraries import ENVIRONMENT, NONE, Libraries, required_by
+
 _HERE = Path(__file__).parent
 _START_S = 20.0
 _ANCILLARY_BYTES = socket.CMSG_SPACE(array.array("i", [0, 0, 0]).itemsize * 3)
@@ -72,15 +74,15 @@ class Child:
 class ForkServer:
     """One zygote process of one profile. Any thread may take children from it."""
 
-    def __init__(self, profile: str, *, without: frozenset[str] = frozenset()) -> None:
+    def __init__(self, profile: str, *, without: frozenset[str] = frozenset(), libraries: Libraries = NONE) -> None:
         self.profile = profile
-        self.started_at = time.monotonic()
+        self.started_at = self.used_at = time.monotonic()
         self.taken = 0
         self.running = 0
         self._ordered = 0  # children asked for and not yet taken
         self._lock = threading.Lock()
         self._retired = self.is_closed = self._is_stuck = False
-        self._control, self._process = _started(profile, without)
+        self._control, self._process = _started(profile, without, libraries)
         self.layers, self.isolation = self._greeting()
 
     def _greeting(self) -> tuple[tuple[str, ...], str]:
@@ -118,6 +120,7 @@ class ForkServer:
             if self._ordered < 0:
                 self._send_order(b"S")
             self.taken += 1
+            self.used_at = time.monotonic()
         deadline = time.monotonic() + timeout_s
         while (child := self._receive()) is None:  # another thread may have been faster
             if (control := self._control.fileno()) < 0:
@@ -217,18 +220,22 @@ def _select(descriptor: int, event: int, timeout_s: float) -> bool:
     return bool(poller.poll(max(timeout_s, 0) * 1000))
 
 
-def _started(profile: str, without: frozenset[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _started(
+    profile: str, without: frozenset[str], libraries: Libraries
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     if sys.platform != "linux":
         raise SandboxUnavailable("the sandbox needs Linux")
     try:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            return ours, _launch(theirs, profile, without)
+            return ours, _launch(theirs, profile, without, libraries)
     except OSError as error:  # no process, no memory or no descriptor left
         raise SandboxUnavailable(f"the {profile} fork server did not start: {error}") from error
 
 
-def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> subprocess.Popen[bytes]:
+def _launch(
+    control: socket.socket, profile: str, without: frozenset[str], libraries: Libraries
+) -> subprocess.Popen[bytes]:
     paths = [str(_HERE)]
     if profile in ("compiler", "reader"):
         import RestrictedPython  # only to learn where it is
@@ -236,11 +243,15 @@ def _launch(control: socket.socket, profile: str, without: frozenset[str]) -> su
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
     if profile == "reader":
         paths.append(str(_HERE.parent.parent))  # it uses the application's own plain modules
+    required = required_by(profile)
+    packages = libraries.modules_of(required)
+    if required:
+        paths.append(libraries.directory)
     program = _START.format(paths=paths)
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program]
-    arguments += [str(control.fileno()), profile, ",".join(sorted(without))]
+    arguments += [str(control.fileno()), profile, ",".join(sorted(without)), ",".join(packages)]
     # LD_BIND_NOW: else each new child would look up the same C functions once more.
-    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"}
+    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1", **(ENVIRONMENT if required else {})}
     # Its own session: Ctrl-C reaches the host alone, which then drains.
     return subprocess.Popen(
         arguments, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

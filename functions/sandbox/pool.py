@@ -16,6 +16,7 @@ from .conversation import Conversation
 from .ending import Ending
 from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
+from .libraries import NONE, Libraries
 from .limits import Limits
 from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
@@ -44,10 +45,11 @@ class Pool:
         queue_s: float = 10.0,
         without_layers: Iterable[str] = (),
         run_regardless: bool = False,
+        libraries: Libraries = NONE,
     ) -> None:
         self._at_once, self._queue_s = at_once, queue_s
         self._run_regardless = run_regardless
-        self._servers = ForkServers(spares, queue_s, without_layers)
+        self._servers = ForkServers(spares, queue_s, without_layers, libraries)
         self._cache = CodeCache()
         self._start_afresh()
         _pools.add(self)
@@ -133,7 +135,8 @@ class Pool:
         known = self._cache.get(key)
         if known is None:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
-            known = self._compile_in_child(question, {"source": source, "expect": expect}, owner)
+            more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
+            known = self._compile_in_child(question, more, owner)
             if not is_too_much(known):  # a busy machine may be to blame
                 self._cache.put(key, known)
         return known
@@ -143,7 +146,11 @@ class Pool:
             outcome = self._ask(COMPILER, question | more, COMPILE_LIMITS, owner)
         except BadArguments as error:
             return unreadable(str(error))
-        return compiled(outcome.result, question) if outcome.ok else too_much(outcome.status)
+        if not outcome.ok:
+            return too_much(outcome.status)
+        answer = compiled(outcome.result, question, self._servers.libraries)
+        self._servers.warm(answer.profile)
+        return answer
 
     def read(self, task: str, parts: Iterable[Any], owner: str | None = None) -> Any:
         """Do one of the tasks of inside/reader.py in a limited child: {"value": …} or {"refused": …}.

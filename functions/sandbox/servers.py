@@ -7,20 +7,25 @@ import time
 from collections.abc import Iterable
 
 from .forkserver import Child, ForkServer, LateChild, NoChild, SandboxUnavailable
+from .libraries import NONE, Libraries, required_by
 
 SPARES_MAX = 16
 _FEW_SPARES = {"compiler": 1, "reader": 1}
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
+_WITHOUT_LIBRARIES, _MOST_WITH_LIBRARIES, _IDLE_S = 4, 4, 15 * 60
 _STUCK_S = 3.0  # a fork takes milliseconds; a server that takes so long is stopped, and another one is started
 
 
 class ForkServers:
     """Takes children from the profile's server, and starts another server where that one does not answer."""
 
-    def __init__(self, spares: int, patience_s: float, without_layers: Iterable[str]) -> None:
+    def __init__(
+        self, spares: int, patience_s: float, without_layers: Iterable[str], libraries: Libraries = NONE
+    ) -> None:
         self.spares = min(max(spares, 0), SPARES_MAX)
         self._patience_s = patience_s
         self._without = frozenset(without_layers)
+        self.libraries = libraries
         self._refusal = ""
         self.start_afresh()
 
@@ -56,7 +61,10 @@ class ForkServers:
             server = self._server(profile)
             server.enter()
             try:
-                return server, server.take(patience_s)
+                child = server.take(patience_s)
+                if len(self.by_profile) > _WITHOUT_LIBRARIES:
+                    self._forget_idle()
+                return server, child
             except (LateChild, SandboxUnavailable) as error:
                 if isinstance(error, LateChild):
                     server.give_up()
@@ -82,7 +90,7 @@ class ForkServers:
         if time.monotonic() < not_before:
             raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
         try:
-            server = self.by_profile[profile] = ForkServer(profile, without=self._without)
+            server = self.by_profile[profile] = ForkServer(profile, without=self._without, libraries=self.libraries)
         except SandboxUnavailable:
             self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
             raise
@@ -99,9 +107,47 @@ class ForkServers:
     def refill(self, server: ForkServer) -> None:
         """After the answer is there, not before: making spares competes with the caller."""
         if server.taken >= _ROTATE_CALLS or time.monotonic() - server.started_at > _ROTATE_S:
-            self.drop(server)  # one zygote is one hash seed and one address layout
+            self._rotate(server)
             return
         try:
             server.order(_FEW_SPARES.get(server.profile, self.spares))
         except SandboxUnavailable:
             self.drop(server)
+
+    def _rotate(self, server: ForkServer) -> None:
+        """One zygote is one hash seed and one address layout. One with libraries is replaced before it goes: loading
+        them takes a second, and it has been in use."""
+        if required_by(server.profile):
+            threading.Thread(target=self._replace, args=(server,), daemon=True).start()
+        else:
+            self.drop(server)
+
+    def _replace(self, server: ForkServer) -> None:
+        with self._lock:
+            if self.by_profile.get(server.profile) is not server:
+                return
+            try:
+                self._started(server.profile)
+            except SandboxUnavailable:
+                return  # the old one goes on
+        server.retire()
+
+    def warm(self, profile: str) -> None:
+        """Start the server of a profile with libraries in the background, so that the first call finds it ready."""
+        if required_by(profile) and profile not in self.by_profile:
+            threading.Thread(target=self._warm, args=(profile,), daemon=True).start()
+
+    def _warm(self, profile: str) -> None:
+        try:
+            self.refill(self._server(profile))
+        except SandboxUnavailable:
+            return  # the call that needs it will say so
+
+    def _forget_idle(self) -> None:
+        """A server with libraries weighs tens of megabytes: the ones that were not used for long end, and all but the
+        few that were used last."""
+        with_libraries = [server for profile, server in list(self.by_profile.items()) if required_by(profile)]
+        with_libraries.sort(key=lambda server: -server.used_at)
+        for place, server in enumerate(with_libraries):
+            if place >= _MOST_WITH_LIBRARIES or time.monotonic() - server.used_at > _IDLE_S:
+                self.drop(server)

@@ -3,6 +3,7 @@ import pytest
 from agents.models import AuditEvent, Membership, Tool, ToolGrant
 from functions import sandbox
 from functions.models import Execution, StoredFunction
+from functions.spec import FunctionSpec
 from tests.functions.library import ADD, make, publish
 
 V1 = "/api/v1/functions"
@@ -300,3 +301,17 @@ def test_who_compiles_in_a_loop_waits_for_himself(alice, alice_api, monkeypatch)
         pool._readers.take(1, str(alice.pk))  # what alice compiles already
     refused = alice_api.post(f"{V1}/validate", {"name": "add", "source": ADD})
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+
+
+def test_a_required_library_that_is_not_there_is_refused_with_the_operators_sentence(alice_api):
+    body = {"name": "table", "source": 'requires = ["Some_Library"]\ndef table(a: int) -> int:\n    return a\n'}
+    checked = alice_api.post(f"{V1}/validate", body).json()
+    assert (checked["valid"], checked["requires"]) == (False, ["some-library"])
+    assert "add some-library to MUSTER_LIBRARIES" in checked["refusals"][0]["hint"]
+    assert alice_api.post(f"{V1}/", body).status_code == 422
+
+
+def test_a_version_records_the_libraries_that_its_source_requires(alice):
+    function = make(alice, "requires = []\ndef add(a: int) -> int:\n    return a\n", name="add")
+    function.requires = ["pandas"]
+    assert FunctionSpec.of(function).requires == ["pandas"]

@@ -20,7 +20,7 @@ _most_bytes = _most_cpu_s = sys.maxsize  # the hard limits that the host itself 
 _REHEARSALS = 20
 
 
-def preload(profile: str) -> None:
+def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
     """In the zygote, before the lock-down: load all that a child of this profile will ever have."""
     global _program
     runtime.set_alarm_handlers()
@@ -28,7 +28,8 @@ def preload(profile: str) -> None:
         _program = importlib.import_module(f"{__package__}.{profile}")  # megabytes that no other profile needs
         _program.warm_up()
         return
-    facades.preload(profile)
+    profile = profile.partition("+")[0]
+    facades.preload(profile, packages)
     if profile == modules.EXTENDED:
         from . import extended  # asyncio and what else must be touched before nothing can be loaded
 

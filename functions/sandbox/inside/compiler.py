@@ -9,7 +9,7 @@ import marshal
 import unicodedata  # noqa: F401 - the parser loads it late, for \N{…} and for names beyond ASCII
 from typing import Any
 
-from . import modules, policy, unknown
+from . import modules, policy, requirements, unknown
 from .refusals import Refusals
 
 FILENAME = "<function>"
@@ -31,8 +31,10 @@ def answer(order: dict[str, Any]) -> bytes:
     try:
         facts = _facts(tree, order, refusals)
         _refuse_unknown(tree, source, order, refusals, _bound_in(guards))
+        required = requirements.read(tree, order["libraries"], refusals)
+        facts["requires"] = required
         if order["safe_mode"]:
-            tree = policy.apply(tree, frozenset(order["imports"]), refusals)
+            tree = policy.apply(tree, frozenset(order["imports"]), order["libraries"], required, refusals)
         return _finish(tree, facts, refusals)
     except RecursionError:
         refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
@@ -66,7 +68,16 @@ async def main(a, *, b=2):
 def warm_up() -> None:
     """Compile one of everything that matters, so that the first real compile finds all of it loaded."""
     for safe in (True, False):
-        answer({"source": _EVERYTHING, "entry": "main", "imports": ["re"], "safe_mode": safe, "expect": {}})
+        answer(
+            {
+                "source": _EVERYTHING,
+                "entry": "main",
+                "imports": ["re"],
+                "safe_mode": safe,
+                "expect": {},
+                "libraries": {},
+            }
+        )
 
 
 def _parse(source: str, refusals: Refusals) -> ast.Module | None:

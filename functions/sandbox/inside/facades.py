@@ -11,6 +11,7 @@ from typing import Any
 from . import conversions, modules, patched, wrapped
 
 _facades: dict[str, types.ModuleType] = {}
+_libraries: set[str] = set()
 
 # C code imports through the `__import__` of the running frame (datetime.strftime asks for time) and is known by its
 # *list* fromlist; source always passes a tuple or None.
@@ -22,9 +23,9 @@ _ASKED_BY_C_CODE = frozenset({"time", "_strptime", "datetime", "collections.abc"
 _LOADED_LATE = ("_strptime", "weakref", "copy", "unicodedata")
 
 
-def preload(profile: str) -> None:
+def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
     """Load every module of the profile and make its copy; after the lock-down nothing can be loaded."""
-    patched.apply()
+    patched.apply(with_libraries=bool(libraries))
     for name in _LOADED_LATE:
         importlib.import_module(name)
     replaced = wrapped.REPLACED
@@ -35,6 +36,11 @@ def preload(profile: str) -> None:
         replaced = replaced | wrapped_extended.REPLACED
     for name in modules.offered(profile):
         _facades[name] = _copy_of(name, replaced.get(name, {}))
+    if libraries:
+        from . import packages
+
+        _facades.update(packages.load(libraries))
+        _libraries.update(libraries)
     conversions.learn()
 
 
@@ -71,7 +77,7 @@ def importer(allowed: frozenset[str]) -> Callable[..., Any]:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
-        if type(fromlist) is list and name in _ASKED_BY_C_CODE:
+        if type(fromlist) is list and (name in _ASKED_BY_C_CODE or name.partition(".")[0] in _libraries):
             return importlib.import_module(name)
         within = [f"{name}.{one}" for one in fromlist or () if f"{name}.{one}" in _facades]
         if level or not (is_offered(name) or (within and len(within) == len(fromlist))):

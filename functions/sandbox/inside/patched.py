@@ -19,11 +19,12 @@ from .names import attribute_refusal
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
 
-def apply() -> None:
-    """Replace them. Safe to call twice."""
+def apply(*, with_libraries: bool = False) -> None:
+    """Replace them. Libraries (pydantic) have more in their own annotations than names."""
     collections.namedtuple = _namedtuple
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
-    typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
+    if not with_libraries:
+        typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
 
 
 def apply_to_extended() -> None:

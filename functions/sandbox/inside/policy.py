@@ -11,7 +11,7 @@ from typing import Any
 
 from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
 
-from . import modules
+from . import modules, requirements
 from .names import (
     ABSTRACT_HOOK,
     HOOK,
@@ -25,12 +25,18 @@ from .names import (
 )
 from .refusals import Refusals
 
+Libraries = dict[str, list[str]]
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def apply(tree: ast.Module, allowed_imports: frozenset[str], refusals: Refusals) -> ast.Module:
+def apply(
+    tree: ast.Module, allowed_imports: frozenset[str], libraries: Libraries, required: list[str], refusals: Refusals
+) -> ast.Module:
     """The tree with its risky attribute reads guarded; whatever is not allowed goes into refusals."""
-    module: ast.Module = Policy(allowed_imports, refusals).visit(tree)
+    policy = Policy(allowed_imports, refusals)
+    policy.libraries = libraries
+    policy.packages = frozenset(package for name in required for package in libraries.get(name, ()))
+    module: ast.Module = policy.visit(tree)
     return ast.fix_missing_locations(module)
 
 
@@ -43,6 +49,8 @@ class Policy(RestrictingNodeTransformer):
         self._refusals = refusals
         self._in_class = False
         self._kept = 0  # classes of patterns
+        self.libraries: Libraries = {}
+        self.packages: frozenset[str] = frozenset()  # that may be imported from the libraries it requires
 
     # Reporting
 
@@ -293,9 +301,12 @@ class Policy(RestrictingNodeTransformer):
         return node
 
     def _check_import(self, node: ast.AST, name: str) -> bool:
+        if name.partition(".")[0] in self.packages:
+            return True
         if name not in modules.EXPORTS:
             message = f"{name} cannot be imported in a function"
-            self._refusals.add(node, "import-unknown", message, modules.hint_for(name))
+            hint = requirements.hint_for(name, self.libraries) or modules.hint_for(name)
+            self._refusals.add(node, "import-unknown", message, hint)
             return False
         if not modules.allows(self._allowed, name):
             self._refusals.add(node, "import-not-allowed", f"{name} is not in this function's allowed imports",
@@ -306,7 +317,11 @@ class Policy(RestrictingNodeTransformer):
     def _check_export(self, node: ast.AST, module: str, name: str) -> None:
         if name == "*":
             self._refusals.add(node, "import-star", "star imports are not allowed", "Name what you import.")
-        elif name not in modules.EXPORTS[module] and f"{module}.{name}" not in modules.EXPORTS:
+        elif (
+            module.partition(".")[0] not in self.packages
+            and name not in modules.EXPORTS[module]
+            and f"{module}.{name}" not in modules.EXPORTS
+        ):
             message = f"{module}.{name} is not available in a function"
             self._refusals.add(node, "import-name", message, modules.hint_for_name(module, name))
 

@@ -121,6 +121,13 @@ def catch_warnings(*, record: bool = False, action: Any = None, **filters: Any) 
         yield caught
 
 
+def available_timezones() -> set[str]:
+    """zoneinfo.available_timezones, from what was read before the files went away."""
+    from .extended import zones
+
+    return set(zones)
+
+
 REPLACED: dict[str, dict[str, Any]] = {
     "gzip": {"decompress": gunzip},
     "pathlib": {"Path": Path, "PosixPath": Path},
@@ -134,5 +141,6 @@ REPLACED: dict[str, dict[str, Any]] = {
         "print_exception": print_exception,
     },
     "warnings": {"catch_warnings": catch_warnings},
+    "zoneinfo": {"available_timezones": available_timezones},
     "zlib": {"decompress": decompress},
 }

@@ -1,6 +1,6 @@
 """The fork server: a clean process that loads what functions may use, locks itself down, and forks children on demand.
 
-    python -I -S … zygote <control descriptor> <profile> [layers to leave out]
+    python -I -S … zygote <control descriptor> <profile> <layers to leave out> <packages to load>
 
 On the control socket (SEQPACKET) the host sends `S` for each child it wants now, `L` for one that is to be a spare:
 that one is made a moment later, not while a caller waits for the report on the last. The answer is one message with
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
     """Start, or say in one message why not."""
     control = _socket.socket(fileno=int(arguments[0]))
     try:
-        _start(control, arguments[1], frozenset(filter(None, arguments[2].split(","))))
+        _start(control, arguments[1], *(tuple(filter(None, listed.split(","))) for listed in arguments[2:4]))
     except Exception as error:  # whatever went wrong, the host must hear of it
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         os._exit(1)
@@ -44,13 +44,14 @@ _NICENESS = 5
 _OUR_OWN = ("compiler", "reader")
 
 
-def _start(control: _socket.socket, profile: str, without: frozenset[str]) -> None:
+def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], packages: tuple[str, ...]) -> None:
+    without = frozenset(left_out)
     _forget_inherited_signals()
     if profile in _OUR_OWN:
         os.nice(_NICENESS)  # a source or a schema that takes long makes others wait less
     from . import child  # loads everything that the profile offers; nothing can be loaded later
 
-    child.preload(profile)
+    child.preload(profile, packages)
     child.note_size()
     zygote_filter = kernel.Filter(seccomp.zygote_filter(kernel.MACHINE))
     child_filter = None if "seccomp" in without else kernel.Filter(seccomp.child_filter(kernel.MACHINE))

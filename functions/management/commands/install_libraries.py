@@ -1,0 +1,75 @@
+"""manage.py install_libraries: install what functions may require, beside the application."""
+
+import json
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from functions.sandbox.libraries import MANIFEST, normalized
+
+
+class Command(BaseCommand):
+    help = "Install the libraries that functions may require into a read-only directory of their own."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        default = settings.BASE_DIR / "requirements-libraries.txt"
+        parser.add_argument("--requirements", type=Path, default=default, help="Pinned versions with hashes.")
+
+    def handle(self, *args: Any, requirements: Path, **options: Any) -> None:
+        target = Path(settings.LIBRARIES_DIR)
+        fresh = target.with_name(f"{target.name}.new")
+        remove(fresh)
+        install(requirements, fresh)
+        manifest = modules_by_distribution(fresh)
+        (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        make_read_only(fresh)
+        remove(target)
+        fresh.rename(target)
+        self.stdout.write(f"Installed in {target}: {', '.join(sorted(manifest))}.")
+        missing = sorted({normalized(name) for name in settings.LIBRARIES} - manifest.keys())
+        if missing:
+            raise CommandError(f"Not in {requirements.name}, but in MUSTER_LIBRARIES: {', '.join(missing)}.")
+        allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
+        self.stdout.write(f"Functions may require: {allowed}. Restart the servers and workers.")
+
+
+def install(requirements: Path, target: Path) -> None:
+    """With pip, wheels only and each with a known hash, so that no code runs meanwhile."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--require-hashes", "--only-binary=:all:", "--target", str(target), "-r", str(requirements)]
+    if subprocess.run(command).returncode:  # noqa: S603 - our own arguments
+        raise CommandError("pip could not install the libraries. See its message above.")
+
+
+def modules_by_distribution(directory: Path) -> dict[str, list[str]]:
+    """What can be imported from each distribution: the packages and modules at its top."""
+    found: dict[str, list[str]] = {}
+    for distribution in distributions(path=[str(directory)]):
+        tops = {Path(str(file)).parts[0].partition(".")[0] for file in distribution.files or []}
+        names = {top for top in tops if top.isidentifier() and not top.startswith("_") and is_module(directory, top)}
+        found[normalized(distribution.metadata["Name"])] = sorted(names)
+    return found
+
+
+def is_module(directory: Path, name: str) -> bool:
+    return (directory / name).is_dir() or any(directory.glob(f"{name}.*py")) or any(directory.glob(f"{name}.*so"))
+
+
+def make_read_only(directory: Path) -> None:
+    for path in (directory, *directory.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def remove(directory: Path) -> None:
+    if directory.exists():
+        for path in (directory, *(path for path in directory.rglob("*") if path.is_dir())):
+            path.chmod(0o755)
+        shutil.rmtree(directory)

@@ -1,0 +1,88 @@
+"""Libraries in a fork server: loaded whole before the lock-down, and shown as copies without what they import."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+import types
+import warnings
+from collections.abc import Iterable, Iterator
+
+_LEFT_OUT = frozenset(
+    {"tests", "testing", "conftest", "__main__", "f2py", "distutils", "setup", "mypy", "_pyinstaller"}
+)
+
+
+def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
+    """Copies of all their modules by name. Nothing can be loaded later, so everything that can be is loaded now."""
+    chosen = tuple(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in chosen:
+            for module in _modules_of(name):
+                _try(module)
+    if "numpy" in chosen:
+        os.register_at_fork(after_in_child=sys.modules["numpy"].random.seed)  # else all children draw the same numbers
+    _warm_up(chosen)
+    return _copies(chosen)
+
+
+def _modules_of(name: str) -> Iterator[str]:
+    package = importlib.import_module(name)
+    yield name
+    for found in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}.", onerror=lambda name: None):
+        if not _LEFT_OUT.intersection(found.name.split(".")):
+            yield found.name
+
+
+def _try(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except BaseException:  # noqa: BLE001 - what needs another library, or another system, is not there
+        sys.modules.pop(name, None)
+
+
+def _copies(chosen: tuple[str, ...]) -> dict[str, types.ModuleType]:
+    mine = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in chosen}
+    copies = {name: types.ModuleType(name) for name in mine}
+    for name, module in mine.items():
+        for key in {*vars(module), *_public(module)}:
+            value = getattr(module, key, None)
+            if isinstance(value, types.ModuleType):
+                if value.__name__ in copies and not key.startswith("_"):
+                    vars(copies[name])[key] = copies[value.__name__]
+            elif not key.startswith("_") or key == "__version__":
+                vars(copies[name])[key] = value
+    return copies
+
+
+def _public(module: types.ModuleType) -> list[str]:
+    """Some packages make what they promise only when it is asked for."""
+    names = vars(module).get("__all__", ())
+    return [name for name in names if _has(module, name)]
+
+
+def _has(module: types.ModuleType, name: str) -> bool:
+    try:
+        return hasattr(module, name)
+    except BaseException:  # noqa: BLE001 - it would need another library
+        return False
+
+
+def _warm_up(chosen: tuple[str, ...]) -> None:
+    """What a library makes when it is first used, every child would make again."""
+    if "pandas" in chosen:
+        import io
+
+        import pandas  # type: ignore[import-untyped, unused-ignore]
+
+        frame = pandas.read_csv(io.StringIO("a,b,c\n1,x,2024-01-01\n2,y,2024-01-02\n"), parse_dates=["c"])
+        frame.groupby("b")["a"].agg(["sum", "mean"]).reset_index().merge(frame, on="b").sort_values("a").describe()
+        frame.to_json(orient="records")
+        repr(frame)
+    elif "numpy" in chosen:
+        import numpy
+
+        repr(numpy.linalg.inv(numpy.eye(2)) @ numpy.arange(2))

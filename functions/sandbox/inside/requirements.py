@@ -1,0 +1,60 @@
+"""`requires = ["pandas"]` in a function's header: libraries from the operator's list."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+
+from .refusals import Refusals
+
+# Which library a module belongs to, for those that authors ask for most.
+_LIBRARY_OF = {
+    "bs4": "beautifulsoup4",
+    "dateutil": "python-dateutil",
+    "jinja2": "jinja2",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pydantic": "pydantic",
+    "yaml": "pyyaml",
+}
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+def read(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Refusals) -> list[str]:
+    """The libraries that the source requires, as the operator's list spells them. A missing one is refused."""
+    found: list[str] = []
+    for node in tree.body:
+        for item, given in _listed(node):
+            name = _SEPARATORS.sub("-", given.strip()).lower()
+            if name in offered:
+                found.append(name)
+            else:
+                refusals.add(item, "library-missing", f"the library {given} is not installed for functions",
+                             how_to_add(name))  # fmt: skip
+    return sorted(set(found))
+
+
+def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:
+    """The texts of `requires = ["a", "b"]`; a variable of that name that holds anything else is none of ours."""
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple)):
+        return []
+    if [target.id for target in node.targets if isinstance(target, ast.Name)] != ["requires"]:
+        return []
+    constants = [item for item in node.value.elts if isinstance(item, ast.Constant)]
+    items = [(item, item.value) for item in constants if isinstance(item.value, str)]
+    return items if len(items) == len(node.value.elts) else []
+
+
+def hint_for(module: str, offered: Mapping[str, Collection[str]]) -> str:
+    """What to write for a module of a library, or how it comes to be offered; empty for any other module."""
+    top = module.partition(".")[0]
+    for name, packages in offered.items():
+        if top in packages:
+            return f'Write requires = ["{name}"] at the top of the source.'
+    return how_to_add(_LIBRARY_OF[top]) if top in _LIBRARY_OF else ""
+
+
+def how_to_add(name: str) -> str:
+    """The sentence for the operator."""
+    return f"Ask the operator to add {name} to MUSTER_LIBRARIES and to run `manage.py install_libraries`."
