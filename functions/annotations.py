@@ -29,13 +29,28 @@ PLAIN: dict[str, Schema] = {
     "UUID": {"type": "string", "format": "uuid"},
     "Path": {"type": "string"},
 }
+# How the sandbox turns them into JSON (functions/sandbox/inside/conversions.py), where a function returns them.
+RESULTS: dict[str, Schema] = {
+    "Decimal": {"type": "string", "description": "a decimal number"},
+    "Fraction": {"type": "string", "description": "a fraction, such as 1/3"},
+    "complex": {},
+    "bytearray": {"type": "string", "contentEncoding": "base64"},
+    "PurePath": {"type": "string"},
+    "PurePosixPath": {"type": "string"},
+    "DataFrame": {"type": "array", "items": {"type": "object"}, "description": "one object for each row"},
+    "Series": {"type": "array"},
+    "ndarray": {"type": "array"},
+    "range": {"type": "array", "items": {"type": "integer"}},
+    "SimpleNamespace": {"type": "object"},
+}
 LISTS = frozenset(
     ("list", "List", "set", "Set", "frozenset", "FrozenSet", "Sequence", "MutableSequence", "Iterable", "Iterator")
     + ("Collection", "deque", "Deque", "AbstractSet", "MutableSet", "Generator")
 )
 DICTS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict", "Counter"])
 WRAPPERS = frozenset(["Annotated", "Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "Awaitable"])
-RECORDS = frozenset(["TypedDict", "NamedTuple"])
+SETS = frozenset(["set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"])
+RECORDS = frozenset(["TypedDict", "NamedTuple", "BaseModel"])
 ENUMS = frozenset(["Enum", "IntEnum", "StrEnum"])
 MAX_DEPTH = 12
 MAX_PARTS = 1_000  # of one source: classes that hold each other would otherwise multiply
@@ -44,7 +59,9 @@ MAX_PARTS = 1_000  # of one source: classes that hold each other would otherwise
 class Annotations:
     """Reads annotations of one module; knows its classes and type aliases by name."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, *, of_results: bool = False) -> None:
+        self.plain = PLAIN | RESULTS if of_results else PLAIN
+        self.of_results = of_results
         self.classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
         self.budget = MAX_PARTS
         self.inside: list[str] = []
@@ -78,8 +95,10 @@ class Annotations:
             return self.of_class(self.classes[name], depth)
         if name in self.aliases:
             return self.schema(self.aliases[name], depth + 1)
-        if name in PLAIN:
-            return dict(PLAIN[name])
+        if name in self.plain:
+            return dict(self.plain[name])
+        if self.of_results and name in SETS:
+            return {"type": "array", "uniqueItems": True}
         if name in LISTS or name in ("tuple", "Tuple"):
             return {"type": "array"}
         return {"type": "object"} if name in DICTS else {}
@@ -98,7 +117,8 @@ class Annotations:
             return self.of_tuple(inner, depth)
         if name in LISTS:
             items = self.schema(inner[0], depth + 1)
-            return {"type": "array", "items": items} if items else {"type": "array"}
+            unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
+            return {"type": "array", **({"items": items} if items else {}), **unique}
         if name in DICTS:
             values = self.schema(inner[-1], depth + 1) if len(inner) > 1 else {}
             return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
@@ -123,7 +143,7 @@ class Annotations:
         self.inside.append(node.name)
         schema = self.of_record(node, depth)
         self.inside.pop()
-        return schema
+        return as_array(schema) if self.of_results and "NamedTuple" in bases else schema
 
     def of_record(self, node: ast.ClassDef, depth: int) -> Schema:
         is_total = not any(word.arg == "total" and is_false(word.value) for word in node.keywords)
@@ -138,6 +158,12 @@ class Annotations:
                 required.append(field.target.id)
         schema: Schema = {"type": "object", "properties": properties}
         return {**schema, "required": required} if required else schema
+
+
+def as_array(record: Schema) -> Schema:
+    """A named tuple is a tuple, and JSON has arrays."""
+    fields = list(record["properties"].values())
+    return {"type": "array", "prefixItems": fields, "minItems": len(fields), "maxItems": len(fields)}
 
 
 def alias_in(node: ast.stmt) -> tuple[str, ast.expr] | None:

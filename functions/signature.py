@@ -59,7 +59,7 @@ def read(source: str, entry: str = "") -> Signature:
     node = entry_of(functions, entry)
     doc = documentation(node)
     parameters = Parameters(node, module, doc)
-    returns = Annotations(module).schema(node.returns)
+    returns = Annotations(module, of_results=True).schema(node.returns)
     return Signature(
         entry=node.name,
         line=node.lineno,

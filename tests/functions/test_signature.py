@@ -176,3 +176,27 @@ def test_it_says_why_a_source_has_no_signature(source, entry, code, line):
     refusal = caught.value.as_refusal()
     assert (refusal["code"], refusal["line"]) == (code, line)
     assert refusal["hint"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        ("Decimal", {"type": "string", "description": "a decimal number"}),
+        ("set[int]", {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
+        ("list[date]", {"type": "array", "items": {"type": "string", "format": "date"}}),
+        ("Color", {"type": "string", "enum": ["red"]}),
+        ("Item", {"type": "object", "properties": {"price": {"type": "string", "description": "a decimal number"}},
+                  "required": ["price"]}),
+        ("Pair", {"type": "array", "prefixItems": [{"type": "integer"}], "minItems": 1, "maxItems": 1}),
+        ("bytes", {"type": "string", "contentEncoding": "base64"}),
+        ("pd.DataFrame", {"type": "array", "items": {"type": "object"}, "description": "one object for each row"}),
+    ],
+)  # fmt: skip
+def test_the_output_schema_describes_what_results_are_converted_to(annotation, schema):
+    source = (
+        "class Color(Enum):\n    RED = 'red'\n"
+        "@dataclass\nclass Item:\n    price: Decimal\n"
+        "class Pair(NamedTuple):\n    a: int\n"
+        f"def main() -> {annotation}: ...\n"
+    )
+    assert read(source).output_schema == schema
