@@ -6,11 +6,14 @@ AUTHORED = ("agent", "storedfunction", "functiontest", "chain", "chainstep", "to
 OPERATED = ("run", "session", "approval", "schedule", "trigger", "device", "connection", "budget", "apikey")
 
 
+SITE = ("auth", "admin", "contenttypes", "sessions")  # superusers alone
+
+
 def make_roles() -> None:
     """Viewers read, operators keep things running, authors create, administrators do everything.
     Safe to run again.
     """
-    everything = list(Permission.objects.select_related("content_type"))
+    everything = [one for one in Permission.objects.select_related("content_type") if not is_way_up(one)]
     sees = [permission for permission in everything if permission.codename.startswith("view_")]
     operates = [permission for permission in everything if permission.content_type.model in OPERATED]
     makes = [
@@ -23,8 +26,9 @@ def make_roles() -> None:
         ("administrator", everything),
     ):
         group, _ = Group.objects.get_or_create(name=name)
-        missing = set(permissions) - set(group.permissions.all())
-        group.permissions.add(*missing)
+        held = set(group.permissions.all())
+        group.permissions.add(*(set(permissions) - held))
+        group.permissions.remove(*filter(is_way_up, held))
 
 
 def is_plain(permission: Permission) -> bool:
@@ -32,3 +36,9 @@ def is_plain(permission: Permission) -> bool:
     administrator.
     """
     return permission.codename.split("_")[0] in ("add", "change", "delete", "view")
+
+
+def is_way_up(permission: Permission) -> bool:
+    """Changing people or permissions, or having Celery run any task, would make a role a superuser."""
+    kind = permission.content_type
+    return kind.app_label in SITE or kind.model.startswith("periodictask")

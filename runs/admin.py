@@ -9,6 +9,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
+from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin
@@ -194,6 +196,13 @@ class BudgetAdmin(OwnedAdmin):
         ("Limits", {"fields": ["period", "max_tokens", "max_cost", "max_runs", "enabled"]}),
     ]
 
+    def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
+        """Only a superuser limits everyone: others limit themselves, their agents and the teams they administer."""
+        is_theirs = (obj.team and obj.team.may_edit(request.user)) or (obj.agent and obj.agent.may_edit(request.user))
+        if not request.user.is_superuser and not is_theirs:
+            obj.team, obj.user_id = None, request.user.pk
+        super().save_model(request, obj, form, change)
+
 
 class ScheduleForm(forms.ModelForm):
     """One target, one timing, and a time zone that there is."""
@@ -216,6 +225,22 @@ class ScheduleForm(forms.ModelForm):
             if len(given) != 1 and not any(name in self.errors for name in fields):
                 self.add_error(fields[0], f"Choose {words}." if not given else f"Choose only {words}.")
         return cleaned
+
+
+class TimingAdmin(ModelAdmin):
+    """Timings are shared by everybody's schedules: anyone may add one, only a superuser changes or deletes one."""
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and request.user.is_superuser
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and request.user.is_superuser
+
+
+for model in [model for model in admin.site._registry if model._meta.app_label == "django_celery_beat"]:
+    admin.site.unregister(model)  # a periodic task would run any code of this site
+for model in (CrontabSchedule, IntervalSchedule, ClockedSchedule):
+    admin.site.register(model, TimingAdmin)
 
 
 @admin.register(Schedule)

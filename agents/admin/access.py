@@ -15,9 +15,15 @@ from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from agents.models import ApiKey, AuditEvent, Membership, Secret, Team
+from agents.exceptions import MusterError
+from agents.membership import change_role, end, invite, person_named
+from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
 
 from .authored import OWNER_FILTERS, SHARING
@@ -29,21 +35,67 @@ admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
+class SuperusersOnly:
+    """No permission lets anyone else see people and their addresses, or give permissions."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.is_active and request.user.is_superuser
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_module_permission(request)
+
+    has_add_permission = has_change_permission = has_delete_permission = has_view_permission
+
+
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):
+class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(SuperusersOnly, DjangoGroupAdmin, ModelAdmin):
     """Roles: groups of model permissions."""
 
 
 class MembershipInline(VisibleChoices, TabularInline):
+    """Roles are changed and people removed here; they come in by accepting an invitation."""
+
     model = Membership
-    extra = 1
+    extra = 0
+    readonly_fields = ["user"]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class InvitationForm(forms.ModelForm):
+    """Asks a person by the exact user name; there is no list of people to choose from."""
+
+    person = forms.CharField(max_length=150, label="User name", widget=UnfoldAdminTextInputWidget)
+
+    class Meta:
+        model = Invitation
+        fields = ["role"]
+
+    def clean_person(self) -> str:
+        try:
+            self.instance.user = person_named(self.cleaned_data["person"])
+        except MusterError as error:
+            raise forms.ValidationError(str(error))
+        return self.cleaned_data["person"]
+
+
+class InvitationInline(TabularInline):
+    model = Invitation
+    form = InvitationForm
+    fields = ["person", "role"]
+    extra = 0
+    verbose_name = "invitation"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).none()  # the open ones are listed in the API and on the page Teams
 
 
 @admin.register(Team)
@@ -51,10 +103,35 @@ class TeamAdmin(OwnedAdmin):
     owner_field = ""
     list_display = ["name", "member_count", "created_at"]
     search_fields = ["name"]
-    inlines = [MembershipInline]
+    inlines = [MembershipInline, InvitationInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(member_total=counted(Membership, "team"))
+
+    def save_model(self, request: HttpRequest, obj: Team, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            Membership.objects.create(team=obj, user=request.user, role=Membership.Role.ADMINISTRATOR)
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        """Through the same doors as the API: who goes, or may no longer share, takes back what was shared."""
+        rows = formset.save(commit=False)
+        for row in rows:
+            if isinstance(row, Invitation):
+                self.invite(request, row)
+            else:
+                change_role(row, row.role)
+        for row in formset.deleted_objects:
+            end(row)
+        formset.save_m2m()
+
+    def invite(self, request: HttpRequest, row: Invitation) -> None:
+        try:
+            invite(row.team, row.user.get_username(), row.role, by=request.user)
+        except MusterError as error:
+            messages.error(request, str(error))
+        else:
+            self.audit(request, "invited", row.team, user=row.user.get_username(), role=row.role)
 
     @display(description="Members", ordering="member_total")
     def member_count(self, team: Any) -> int:
@@ -123,11 +200,15 @@ class SecretForm(forms.ModelForm):
         model = Secret
         fields = ["name", "value", "hosts", "header", "template", "owner", "team"]
 
-    def clean_value(self) -> str:
-        value = self.cleaned_data["value"] or self.instance.value
-        if not value:
-            raise forms.ValidationError("Enter the secret.")
-        return value
+    def clean(self) -> dict[str, Any]:
+        """The stored value stays where the field is left empty, but not with other hosts or another header."""
+        cleaned = super().clean() or {}
+        sending = {name: cleaned.get(name) or getattr(self.instance, name) for name in ("header", "template")}
+        if not cleaned.get("value") and not self.instance.needs_value(cleaned.get("hosts") or [], **sending):
+            cleaned["value"] = self.instance.value
+        if not cleaned.get("value"):
+            self.add_error("value", "Enter the secret. Other hosts, header or template need it anew.")
+        return cleaned
 
 
 @admin.register(Secret)

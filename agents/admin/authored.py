@@ -278,7 +278,9 @@ class ToolAdmin(OwnedAdmin):
     list_display = ["name", "kind", "effect", "short_description", "enabled", "untrusted", "grant_count", "owner"]
     list_filter = ["kind", "effect", "enabled", "untrusted", *OWNER_FILTERS]
     search_fields = ["name", "description"]
-    readonly_fields = ["name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash"]
+    readonly_fields = [
+        "name", "kind", "description", "input_schema", "output_schema", "source", "definition_hash", "owner", "team",
+    ]  # fmt: skip
     fieldsets = [
         (None, {"fields": ["name", "kind", "description"]}),
         ("How it may be used", {"fields": ["enabled", "untrusted", "record_fields", "deadline_s"]}),

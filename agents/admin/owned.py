@@ -9,7 +9,10 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
+from agents.exceptions import MusterError
 from agents.models import AuditEvent
+from agents.models.team import Owned
+from agents.sharing import carry, check_share
 
 # a select with ten thousand options is unusable
 SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
@@ -91,10 +94,17 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         initial = super().get_changeform_initial_data(request)
         return {self.owner_field: request.user.pk, **initial} if self.owner_field else initial
 
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """The form also refuses what may not be shared."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return sharing_form(form, request.user) if issubclass(self.model, Owned) else form
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change and self.owner_field and not request.user.is_superuser:
             setattr(obj, self.owner_field, request.user)
         super().save_model(request, obj, form, change)
+        if isinstance(obj, Owned):
+            carry(obj)
         self.audit(request, "changed" if change else "created", obj, fields=sorted(form.changed_data))
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
@@ -111,6 +121,25 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         """One line in the audit log; `details` must not contain a secret."""
         action = f"{row._meta.model_name}.{verb}"
         AuditEvent.record(action, row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""), **details)
+
+
+def sharing_form(form: type, user: Any) -> type:
+    """The same form, asking `check_share` at the end: it needs to know who saves."""
+
+    class Sharing(form):  # type: ignore[misc,valid-type]
+        def clean(self) -> Any:
+            cleaned = super().clean() or {}
+            row = self.instance
+            before = row if row.pk is None else type(row)._default_manager.get(pk=row.pk)
+            if before.pk is None:
+                before.owner = cleaned.get("owner") if user.is_superuser else user
+            try:
+                check_share(before, user, cleaned.get("team", before.team), cleaned.get("name", before.name))
+            except MusterError as error:
+                self.add_error("team" if "team" in self.fields else None, f"{error} {error.hint}")
+            return cleaned
+
+    return Sharing
 
 
 def counted(model: type[Model], column: str) -> Any:

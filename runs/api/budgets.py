@@ -98,8 +98,9 @@ class BudgetViewSet(viewsets.ModelViewSet):
         budget.delete()
 
     def require_owner(self, budget: Budget) -> None:
-        if budget.owner_id != self.request.user.pk:
-            raise Forbidden("Only who set this budget may change it.")
+        """A team's budget is its administrators' to change, any other its owner's."""
+        if not Budget.objects.editable_by(self.request.user).filter(pk=budget.pk).exists():
+            raise Forbidden("Only the person who set this budget, or a team's administrator, may change it.")
 
 
 UsageRow = inline_serializer(

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from agents.exceptions import Invalid, MusterError, NotFound, RateLimited
 from agents.http import parsers, throttles
+from agents.http.standing import Standing
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from plumbing.threads import in_thread
@@ -34,6 +35,7 @@ class Authenticated(AsyncJsonWebsocketConsumer):
     key: ApiKey | None = None
     is_admitted = False
     is_counted = False
+    guard: asyncio.Task | None = None
 
     async def connect(self) -> None:
         """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
@@ -43,6 +45,13 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         self.is_admitted = not code
         if code:
             await self.turn_away(code, reason)
+        else:
+            self.guard = asyncio.create_task(self.end_with_credential())
+
+    async def end_with_credential(self) -> None:
+        """A key that is revoked or expires, and a login that is logged out, take their sockets with them."""
+        await Standing.of(self.key, self.scope.get("session")).ends()
+        await self.turn_away(UNKNOWN, "Your key or your login is no longer valid.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         """What was on its way when somebody was turned away is nobody's."""
@@ -89,8 +98,9 @@ class Authenticated(AsyncJsonWebsocketConsumer):
         if self.is_counted:
             STREAMS.leave(self.user.pk)
             self.is_counted = False
-        for follower in self.followers:
-            follower.cancel()
+        for task in (*self.followers, self.guard):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
 
     def follow(self, run: Run, *, after: int = 0) -> None:
         self.followers = [follower for follower in self.followers if not follower.done()]

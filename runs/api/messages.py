@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.pagination import Cursor
+from agents.http.standing import Standing, while_good
 from agents.http.viewsets import kept, read
 from agents.models import ApiKey
 from agents.models.key import DECIDE
@@ -216,7 +217,7 @@ def cursor_of(request: Any) -> int:
 
 
 def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
-    response = event_stream(taken.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0)
+    response = event_stream(taken.run, cursor_of(request) if request.headers.get("Last-Event-ID") else 0, request)
     response["Muster-Run"] = str(taken.run.pk)
     response["Muster-Session"] = str(taken.session.pk)
     return response
@@ -239,9 +240,13 @@ def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], Streamin
             close()
 
 
-def event_stream(run: Run, after: int) -> StreamingHttpResponse:
-    """SSE that proxies do not hold back. A reader that goes away does not stop the run."""
-    content = stream.as_sse(stream.in_batches(run, after=after))
+def event_stream(run: Run, after: int, request: Any) -> StreamingHttpResponse:
+    """SSE that proxies do not hold back. A reader that goes away does not stop the run.
+
+    It ends with the key or the login session that opened it.
+    """
+    standing = Standing.of(request.auth, getattr(request, "session", None))
+    content = while_good(stream.as_sse(stream.in_batches(run, after=after)), standing)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
@@ -289,7 +294,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         if run.finished_at and after >= run.last_event:
             return Response(status=204)
         with stream_for(request.user) as respond:
-            return respond(event_stream(run, after))
+            return respond(event_stream(run, after, request))
 
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
     def cancel(self, request: Any, pk: Any = None) -> Response:

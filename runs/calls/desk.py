@@ -16,6 +16,7 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.models import ToolGrant
+from agents.models.team import is_open
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -76,7 +77,8 @@ COMPLETE = ToolSpec(
 )
 
 
-GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted", "decides", "decider_role", "not_starter")
+GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted", "decides", "decider_role", "not_starter",
+         "tool__owner_id", "tool__team_id")  # fmt: skip
 AGENT_GRANTS = Select(lambda at: ToolGrant.objects.filter(agent_id=at.agent).values_list(*GRANT), agent=IntegerField())
 CHAIN_GRANTS = Select(
     lambda at: ToolGrant.objects.filter(chain__versions=at.version).values_list(*GRANT), version=IntegerField()
@@ -93,6 +95,12 @@ class Grant:
     decides: str = ToolGrant.Decider.STARTER
     decider_role: str = ""
     not_starter: bool = False
+    owner: int | None = None
+    team: int | None = None
+
+    def is_open_to(self, user_id: int) -> bool:
+        """May this person use the tool now? Asks the database about a team's tools only."""
+        return is_open(self.owner, self.team, user_id)
 
 
 class Desk:
@@ -104,6 +112,7 @@ class Desk:
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.grants: dict[int, Grant] = {}
+        self.unshared: set[int] = set()  # tools that the run's person may use no longer
         self.deadlines: dict[UUID, datetime] = {}  # of calls made here
         self._told: Told | None = None
 
@@ -119,6 +128,7 @@ class Desk:
             else CHAIN_GRANTS.all(version=self.run.chain_version_id)
         )
         self.grants = {tool: Grant(*values) for tool, *values in rows}
+        self.unshared = {one for one, grant in self.grants.items() if not grant.is_open_to(self.run.principal_id)}
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """Whose each argument is; None where the run has read nothing of strangers."""
@@ -138,6 +148,8 @@ class Desk:
     ) -> policy.Decision:
         if tool is None:
             return policy.Decision(policy.DENY, f"there is no tool “{name}” here")
+        if tool.id in self.unshared:
+            return policy.Decision(policy.DENY, f"“{name}” is not shared with the person this run works for")
         grant = self.grants.get(tool.id)
         step = self.run.policy
         return policy.decide(

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum
 from django.utils import timezone
 
+from agents.models import Agent
 from agents.models.provider import dollars, units
-from agents.models.team import Membership
 from plumbing.statements import Select
 from registry.llm.bids import Bid
 from runs.exceptions import RunEnded, RunWaits
@@ -213,7 +213,7 @@ def release(hold: Hold) -> bool:
 
 
 def covering(run: Run) -> list[Budget]:
-    """Budgets of the principal, the agent, their teams, and of everyone; in a child run also what its root may use."""
+    """Budgets of the principal, the agent, its team, and of everyone; in a child run also what its root may use."""
     found = COVERING.all(user=run.principal_id, agent=run.agent_id)
     if run._state.adding:  # a dry run of the router
         return [budget for budget in found if budget.period != Budget.Period.RUN]
@@ -226,20 +226,22 @@ def covering(run: Run) -> list[Budget]:
     return sorted(found + tree, key=lambda budget: budget.pk)
 
 
-def of_work(user: Any, agent: Any, *, member: Any) -> QuerySet:
-    """Enabled budgets of what this user does with this agent; `member` is the user as a query within it names them.
+def of_work(user: Any, agent: Any, *, shared: Any) -> QuerySet:
+    """Enabled budgets of what this user does with this agent; `shared` is the agent as a query within it names it.
+
+    A team's budget limits runs of the agents that are shared with this team, and nothing else of its members.
 
     One that names several (a user and an agent, say) limits only what is both.
     """
     return Budget.objects.filter(
         Q(user=None) | Q(user_id=user),
         Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
-        Q(team=None) | Q(team_id__in=Membership.objects.filter(user_id=member).values("team_id")),
+        Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
         enabled=True,
     ).order_by("pk")  # in which they are locked
 
 
-COVERING = Select(lambda at: of_work(at.user, at.agent, member=at.user), user=IntegerField(), agent=IntegerField())
+COVERING = Select(lambda at: of_work(at.user, at.agent, shared=at.agent), user=IntegerField(), agent=IntegerField())
 
 
 def open_tally(budget: Budget, run: Run) -> Tally:
@@ -301,8 +303,7 @@ def in_scope(budget: Budget) -> QuerySet[Run]:
     if budget.user_id:
         runs = runs.filter(principal_id=budget.user_id)
     if budget.team_id:
-        members = Membership.objects.filter(team_id=budget.team_id).values("user_id")
-        runs = runs.filter(principal_id__in=members)
+        runs = runs.filter(agent__team_id=budget.team_id)
     return runs
 
 

@@ -70,7 +70,7 @@ TAKEN = Select(
         Run.objects.select_related("agent", "session")
         .annotate(
             is_heard=outbox.listeners(PRINCIPAL),
-            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, member=OuterRef(PRINCIPAL))),
+            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, shared=OuterRef(AGENT))),
             is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
         )
         .filter(pk=at.run)

@@ -17,7 +17,15 @@ from .run import Run
 class BudgetQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
-        return self.filter(Q(user_id=user.pk) | Q(owner_id=user.pk) | Q(team_id__in=teams))
+        own = Q(user_id=user.pk) | Q(owner_id=user.pk)
+        return self.filter(Q(team_id__in=teams) | Q(own, team=None))
+
+    def editable_by(self, user: Any) -> Self:
+        """A team's budget is its administrators' to change, any other its owner's."""
+        if user.is_superuser:
+            return self
+        teams = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR).values("team_id")
+        return self.filter(Q(team_id__in=teams) | Q(team=None, owner_id=user.pk))
 
 
 class Budget(models.Model):

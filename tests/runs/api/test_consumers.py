@@ -31,7 +31,11 @@ def session(alice, agent):
 
 
 async def opened(session, secret):
-    headers = [(b"authorization", f"Bearer {secret}".encode()), (b"origin", b"http://localhost")]
+    headers = [
+        (b"authorization", f"Bearer {secret}".encode()),
+        (b"host", b"localhost"),
+        (b"origin", b"http://localhost"),
+    ]
     socket = WebsocketCommunicator(application, f"/ws/sessions/{session.pk}/", headers=headers)
     await socket.connect(timeout=60)
     return socket
@@ -84,7 +88,9 @@ def test_a_path_that_is_no_socket_is_closed_as_not_found(alice, path):
     _, secret = ApiKey.make(alice, ["*"])
 
     async def knock(*headers):
-        socket = WebsocketCommunicator(application, path, headers=[(b"origin", b"http://localhost"), *headers])
+        socket = WebsocketCommunicator(
+            application, path, headers=[(b"host", b"localhost"), (b"origin", b"http://localhost"), *headers]
+        )
         await socket.connect(timeout=60)
         return (await all_frames(socket))[-1]["code"]
 
@@ -254,7 +260,11 @@ def test_a_run_s_socket_takes_any_cursor(alice, secret, after):
     run = Run.objects.create(principal=alice, status="succeeded", finished_at=timezone.now())
 
     async def watch():
-        headers = [(b"authorization", f"Bearer {secret}".encode()), (b"origin", b"http://localhost")]
+        headers = [
+            (b"authorization", f"Bearer {secret}".encode()),
+            (b"host", b"localhost"),
+            (b"origin", b"http://localhost"),
+        ]
         socket = WebsocketCommunicator(application, quote(f"/ws/runs/{run.pk}/?after={after}", "/?=%"), headers=headers)
         await socket.connect(timeout=60)
         return await all_frames(socket)

@@ -67,9 +67,15 @@ def test_a_disabled_budget_limits_nobody(alice, ended):
     assert ended(alice) == ""
 
 
-def test_a_team_s_budget_is_used_by_all_its_members_and_by_nobody_else(alice, bob, charlie, team, of_site, ended):
+def test_a_team_s_budget_limits_runs_of_its_agents_and_nothing_else_of_its_members(
+    alice, bob, team, of_site, ended, make_agent, stub_provider
+):
     Budget.objects.create(team=team, period="day", max_runs=1)
-    assert [ended(alice), ended(bob), ended(charlie)] == ["", "budget_exhausted", ""]
+    shared = make_agent("ours", provider=stub_provider)
+    Agent.objects.filter(pk=shared.pk).update(team=team)
+    shared.refresh_from_db()
+    assert [ended(alice, shared), ended(bob, shared)] == ["", "budget_exhausted"]
+    assert [ended(alice), ended(bob), ended(bob)] == ["", "", ""]
 
 
 def test_an_agent_s_budget_is_used_by_whoever_runs_it(alice, charlie, of_site, ended, make_agent, stub_provider):
@@ -88,10 +94,10 @@ def test_one_s_own_limit_on_an_agent_limits_neither_others_nor_other_agents(
     assert [ended(alice), ended(charlie), ended(charlie, other)] == ["", "budget_exhausted", ""]
 
 
-def test_a_team_s_limit_on_an_agent_limits_that_team_alone(api, alice, bob, charlie, team, of_site, ended):
+def test_a_team_s_limit_does_not_reach_an_agent_of_the_site(api, alice, bob, charlie, team, of_site, ended):
     body = {"agent": "helper", "team": team.name, "period": "day", "max_runs": 0}
     assert api(alice).post("/api/v1/budgets/", body).status_code == 201
-    assert [ended(bob), ended(charlie)] == ["budget_exhausted", ""]
+    assert [ended(bob), ended(charlie)] == ["", ""]
 
 
 def test_a_limit_for_everyone_is_not_turned_upon_an_agent_of_others(alice_api, alice, charlie, make_agent, of_site):

@@ -1,0 +1,76 @@
+"""Is the credential that opened a long connection still good? Asked while the connection lasts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.db import DatabaseError
+from django.utils import timezone
+
+from agents.models import ApiKey
+from plumbing.threads import in_thread
+
+EVERY_S = 2.0  # a revoked key, or a session that was logged out, ends its sockets and streams within 5 seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An API key, or a browser's login session."""
+
+    key_id: int | None = None
+    session_key: str | None = None
+
+    @classmethod
+    def of(cls, key: Any, session: Any) -> "Standing":
+        return cls(key.pk) if isinstance(key, ApiKey) else cls(session_key=getattr(session, "session_key", None))
+
+    def is_good(self) -> bool:
+        if self.key_id is not None:
+            key = ApiKey.objects.select_related("user").filter(pk=self.key_id, revoked_at=None).first()
+            return bool(key and key.user.is_active and (key.expires_at is None or key.expires_at > timezone.now()))
+        store = import_module(settings.SESSION_ENGINE).SessionStore
+        caller: Any = SimpleNamespace(session=store(self.session_key))
+        return bool(self.session_key) and get_user(caller).is_active
+
+    async def ends(self) -> None:
+        """Returns once it is good no longer. While the database is away nobody can tell, and nothing is read."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            with suppress(DatabaseError):
+                if not await in_thread(self.is_good):
+                    return
+
+
+async def while_good(source: AsyncIterator[bytes], standing: Standing) -> AsyncIterator[bytes]:
+    """What comes from the source, until it ends or the credential does."""
+    end = asyncio.ensure_future(standing.ends())
+    following: Any = None
+    try:
+        while True:
+            following = asyncio.ensure_future(anext(source))
+            await asyncio.wait({following, end}, return_when=asyncio.FIRST_COMPLETED)
+            if end.done():
+                return
+            try:
+                piece = following.result()
+            except StopAsyncIteration:
+                return
+            yield piece
+    finally:
+        await put_down(source, end, following)
+
+
+async def put_down(source: AsyncIterator[bytes], *tasks: Any) -> None:
+    for task in tasks:
+        if task is not None and not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration):
+                await task
+    with suppress(RuntimeError):
+        await source.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,66 @@
+"""Unsharing works at once: what a run uses is asked of its person at each call."""
+
+import pytest
+
+from agents.models import Agent, Membership, Provider, Tool
+from agents.tools import ToolResult
+from tests.fakes import calls, says
+
+
+@pytest.fixture
+def shared(make_agent, make_tool, stub_provider, team, bob):
+    """Alice's agent with a tool, both shared with Bob."""
+    tool = make_tool("lookup", input_schema={"type": "object"})
+    agent = make_agent("helper", tools=[tool], provider=stub_provider)
+    Tool.objects.update(team=team)
+    Agent.objects.update(team=team)
+    Provider.objects.filter(pk=stub_provider.pk).update(team=team)
+    return Agent.objects.get(pk=agent.pk)
+
+
+def test_what_is_shared_can_be_used(worker, bob, shared, stub, functions):
+    stub.script(calls(("lookup", {})), says("done"))
+    assert worker.send_message(bob, "look", shared).status == "succeeded"
+    assert len(functions.asked) == 1
+
+
+def test_a_tool_that_is_unshared_is_denied_to_others_and_not_to_its_owner(worker, alice, bob, shared, stub, functions):
+    Tool.objects.update(team=None)
+    stub.script(calls(("lookup", {})), says("done"))
+    run = worker.send_message(bob, "look", shared)
+    assert (run.status, functions.asked) == ("succeeded", [])
+    assert run.tool_calls.get().outcome == "denied"
+    stub.script(calls(("lookup", {})), says("done"))
+    worker.send_message(alice, "look", shared)
+    assert len(functions.asked) == 1
+
+
+@pytest.mark.parametrize("what", [Agent, Provider])
+def test_a_run_ends_before_its_next_model_call(worker, bob, shared, stub, functions, what):
+    def unshare(call, context):
+        what.objects.update(team=None)
+
+        return ToolResult(ok=True, value=1)
+
+    functions.answers.append(unshare)
+    stub.script(calls(("lookup", {})), says("never said"))
+    run = worker.send_message(bob, "look", shared)
+    assert (run.status, run.error["code"], len(stub.requests)) == ("failed", "not_shared", 1)
+
+
+def test_who_is_made_a_viewer_or_removed_uses_it_no_more(worker, bob, shared, stub, functions):
+    def demote(call, context):
+        Membership.objects.filter(user=bob).update(role="viewer")
+
+        return ToolResult(ok=True, value=1)
+
+    functions.answers.append(demote)
+    stub.script(calls(("lookup", {})), says("never said"))
+    assert worker.send_message(bob, "look", shared).error["code"] == "not_shared"
+
+
+def test_a_mate_s_private_provider_is_not_lent_with_the_agent(worker, bob, shared, stub):
+    Provider.objects.update(team=None)
+    stub.script(says("never said"))
+    run = worker.send_message(bob, "look", shared)
+    assert (run.error["code"], stub.requests) == ("not_shared", [])
