@@ -31,3 +31,20 @@ def test_the_tour_visits_the_door_the_loop_and_the_sandbox():
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "adr").glob("0*.md")), ids=lambda path: path.name)
 def test_a_decision_is_told_in_four_hundred_words(page):
     assert len(page.read_text().split()) <= 400
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        if page.parent.name != "reference" and page.name != "CHANGELOG.md"
+    ],
+    ids=lambda page: page.name,
+)
+def test_prose_wraps_at_a_hundred_characters(page):
+    """Tables, headings, code, HTML and what cannot be broken (a link) may be longer."""
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    prose = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "#", "<", "    "))]
+
+    assert [line for line in prose if len(line) > 100 and " " in line.strip()[:90]] == []
