@@ -90,11 +90,11 @@ def endpoints() -> list[tuple[str, str, str]]:
 
     schema = SchemaGenerator().get_schema(request=None, public=True)
     rows = [
-        ("/healthz", "GET", "This process answers."),
-        ("/readyz", "GET", "Database, broker and sandbox work; 503 says which does not."),
-        ("/metrics", "GET", "Prometheus figures, from this machine or with a superuser's key."),
+        ("/healthz", "GET", "Answers 200 if this process works."),
+        ("/readyz", "GET", "Answers 200 if database, broker and sandbox work, or 503 with what does not."),
+        ("/metrics", "GET", "Metrics for Prometheus; for requests from this machine, or with a superuser's key."),
         ("/api/schema/", "GET", "OpenAPI 3.1."),
-        ("/api/docs/", "GET", "The same, to read and try."),
+        ("/api/docs/", "GET", "The API documentation, to read and to try."),
         *websockets(),
     ]
     for path, operations in sorted(schema["paths"].items()):
@@ -201,34 +201,37 @@ def pages() -> dict[str, str]:
     return {
         "settings.md": table(
             "Settings",
-            "Every variable that Muster reads from the environment, once, at its start (`config/settings.py`).",
+            "Muster reads these environment variables when it starts (`config/settings.py`).",
             ("variable", "type", "default", "meaning"),
             [(name, kind, f"`{default}`" if default else "", text) for name, kind, default, text in settings()],
         ),
         "commands.md": table(
             "Commands",
-            "`.venv/bin/python manage.py COMMAND --help` shows what each takes.",
+            "`.venv/bin/python manage.py COMMAND --help` shows the options of a command.",
             ("command", "meaning"),
             commands(),
         ),
         "endpoints.md": table(
             "Endpoints",
-            "Bodies, parameters and errors of each stand in `/api/schema/` and, to try out, in `/api/docs/`. "
-            "A misspelt field is refused (422, `unknown_field`), and a misspelt parameter of a list (`unknown_parameter`); what a GET answered may be sent back as it is.",
+            "On a running server, `/api/docs/` shows the fields, parameters and errors of every endpoint, to read and to "
+            "try; `/api/schema/` has the same as OpenAPI 3.1. Unknown fields (`unknown_field`) and unknown parameters of "
+            "a list (`unknown_parameter`) get 422. You may send back a row as a GET request returned it.",
             ("path", "methods", "meaning"),
             endpoints(),
         ),
         "errors.md": table(
             "Error codes",
-            'What `code` may be in `{"error": {"code", "message", "hint", "details", "request_id"}}`, in one of the '
-            "details, or in the error of a run.",
-            ("code", "status", "for example"),
+            'An error answer is `{"error": {"code", "message", "hint", "details", "request_id"}}`. These are the values of '
+            "`code`, in the error itself, in one of its details, or in the error of a run.",
+            ("code", "status", "example of a message"),
             codes(),
         ),
-        "files.md": table("Files", "What each module is for, in its own words.", ("file", "it says"), files()),
+        "files.md": table(
+            "Source files", "Every source file with the first line of its docstring.", ("file", "purpose"), files()
+        ),
         "events.md": table(
             "Run events",
-            "What happens in a run, as `/api/v1/runs/{id}/events`, its stream and its socket tell it.",
+            "Muster sends these events at `/api/v1/runs/{id}/events`, in the run's event stream and on its WebSocket.",
             ("type", "meaning"),
             events(),
         ),
