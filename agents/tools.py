@@ -39,7 +39,11 @@ class ToolSpec:
 
         A stored function that reads out may do more than read: what it sends to its hosts is its own affair.
         """
-        return self.effect in ("read", "idempotent") or (self.effect == "read_out" and self.kind != "function")
+        return may_repeat(self.effect, self.kind)
+
+
+def may_repeat(effect: str, kind: str) -> bool:
+    return effect in ("read", "idempotent") or (effect == "read_out" and kind != "function")
 
 
 @dataclass(frozen=True, slots=True)

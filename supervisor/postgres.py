@@ -12,6 +12,7 @@ import shutil
 import socket
 import stat
 import subprocess  # noqa: S404  (initdb, with fixed arguments)
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,11 +49,11 @@ def home(data_dir: Path) -> Path:
     limited to 107 bytes.
     """
     inside = data_dir / "postgres"
-    fits = len(os.fsencode(inside / "run" / ".s.PGSQL.5432")) <= 107
-    if fits and (os.geteuid() != 0 or anyone_reaches(data_dir)):
-        return inside
     name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
-    return Path("/var/tmp") / f"muster-postgres-{os.geteuid()}-{name}"  # noqa: S108  (made 0700 and checked below)
+    outside = Path("/var/tmp") / f"muster-postgres-{os.geteuid()}-{name}"  # noqa: S108  (made 0700 and checked below)
+    fits = len(os.fsencode(inside / "run" / ".s.PGSQL.5432")) <= 107
+    can_be_inside = os.geteuid() != 0 or (anyone_reaches(data_dir.parent) and not (outside / "data").exists())
+    return inside if fits and can_be_inside else outside
 
 
 def prepare(data_dir: Path, **options: str) -> Cluster:
@@ -61,9 +62,24 @@ def prepare(data_dir: Path, **options: str) -> Cluster:
     make_private(root)
     cluster = Cluster(root / "data", root / "run", programs(root), options)
     make_private(cluster.sockets)
+    wait_for_earlier(cluster)
     if not (cluster.data / "PG_VERSION").exists():
         initialise(cluster)
     return cluster
+
+
+def wait_for_earlier(cluster: Cluster) -> None:
+    """Processes of an earlier PostgreSQL that was killed need a moment to end; a new one refuses to start before."""
+    until = time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < until and any(works_in(process, cluster.data) for process in Path("/proc").glob("[0-9]*")):
+        time.sleep(0.05)
+
+
+def works_in(process: Path, directory: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == directory
+    except OSError:  # it has ended, or belongs to another user
+        return False
 
 
 def programs(root: Path) -> Path:
@@ -78,6 +94,7 @@ def programs(root: Path) -> Path:
     if not copy.exists():
         shutil.copytree(package.parent / f"{package.name}.libs", root / f"{package.name}.libs", dirs_exist_ok=True)
         shutil.copytree(package / "pginstall", copy.with_suffix(".new") / "pginstall", dirs_exist_ok=True)
+        copy.with_suffix(".new").chmod(0o755)  # whatever our umask is
         copy.with_suffix(".new").rename(copy)
     return copy / "pginstall" / "bin"
 

@@ -4,6 +4,7 @@ import fcntl
 import ipaddress
 import os
 import platform
+import resource
 import shutil
 import socket
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 BACKLOG = 1024
 NEEDED_MB = 100
+DESCRIPTORS = 65_536
 REAL_SETTINGS = ("SECRET_KEY", "MUSTER_FIELD_KEYS", "ALLOWED_HOSTS")
 
 
@@ -44,11 +46,12 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def check_data_dir(directory: Path) -> None:
+def check_data_dir(directory: Path, *, for_nobody: bool = False) -> None:
+    """`for_nobody`: PostgreSQL runs as that user and must be able to enter its own directory in this one."""
     os.umask(0o077)  # of everything that is served from here, and of what its children write
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        close_to_others(directory)
+        close_to_others(directory, 0o711 if for_nobody else 0o700)
     except OSError as error:
         raise Refusal(
             f"The data directory {directory} cannot be created ({error.strerror}): choose another with --data-dir."
@@ -59,17 +62,22 @@ def check_data_dir(directory: Path) -> None:
         raise Refusal(f"The disk with {directory} has less than {NEEDED_MB} MB free: make room and start again.")
 
 
-def close_to_others(directory: Path) -> None:
-    """Database, logs and secrets are their owner's, also those that an earlier version left readable.
-
-    Where Muster runs as root, PostgreSQL runs as `nobody` and must be able to enter its own directory in this one.
-    """
+def close_to_others(directory: Path, mode: int) -> None:
+    """Database, logs and secrets are their owner's, also those that an earlier version left readable."""
     if directory.stat().st_uid != os.geteuid():
         return
-    directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    directory.chmod(mode)
     for path in [*directory.iterdir(), *(directory / "logs").glob("*")]:
         if path.is_file() and not path.is_symlink():
             path.chmod(0o600)
+
+
+def raise_descriptor_limit() -> None:
+    """Each caller, run and sandboxed process takes some; the usual soft limit of 1,024 is soon reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def lock(directory: Path, address: str) -> int:

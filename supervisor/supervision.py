@@ -16,7 +16,10 @@ from .logs import Log, say
 
 GOOD_LIFE = 30.0  # seconds after which a child that falls is restarted at once again
 LONGEST_PAUSE = 30.0
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 600.0  # a slow machine is not a failed start; what ends is noticed at once
+PATIENCE_S = 30.0  # after which a start that goes on says so
+STARTS = 4  # attempts of a child that is killed while it starts
+KILLED = (-signal.SIGKILL, -signal.SIGTERM)  # by somebody else: no fault of its own
 Notify = Callable[[], None]
 
 
@@ -44,6 +47,8 @@ class Child:
     ready: bool = False
     started: float = 0.0
     falls: int = 0
+    starts: int = 0
+    code: int = 0
     log: Log | None = field(default=None, repr=False)
 
 
@@ -65,16 +70,27 @@ class Supervision:
         for child in children:
             self.children.append(child)
             self.launch(child)
-        until = time.monotonic() + STARTS_WITHIN
+        until, next_word = time.monotonic() + STARTS_WITHIN, time.monotonic() + PATIENCE_S
         while not self.stopping and (waiting := [child for child in children if not child.ready]):
             self.turn(0.005 if any(child.answers for child in waiting) else 0.5)
             for child in waiting:
                 if child.answers and child.pid:
                     child.ready = child.answers()
-            if fallen := [child for child in waiting if not child.pid]:
-                raise StartFailed(last_words(fallen[0], "ended during start-up"))
+            for child in [child for child in waiting if not child.pid]:
+                self.start_again(child)
+            if time.monotonic() > next_word:
+                next_word += PATIENCE_S
+                say(f"muster: still waiting for {', '.join(child.name for child in waiting)} to start")
             if time.monotonic() > until:
                 raise StartFailed(last_words(waiting[0], f"was not ready within {STARTS_WITHIN:.0f} s"))
+
+    def start_again(self, child: Child) -> None:
+        """One that was killed before it was ready; one that ended by itself would do so again. Raises StartFailed."""
+        child.starts += 1
+        if child.code not in KILLED or child.starts >= STARTS:
+            raise StartFailed(last_words(child, "ended during start-up"))
+        say(f"muster: {child.name} {describe(child.code)} while it started; starting it again")
+        self.launch(child)
 
     def do(self, work: Callable[[], None]) -> int:
         """Run work in a child that shares the terminal; returns its exit code."""
@@ -172,13 +188,22 @@ class Supervision:
         if child is None:
             self.exits[pid] = code
             return
-        was_ready, child.pid, child.ready = child.ready, 0, False
+        was_ready, child.pid, child.ready, child.code = child.ready, 0, False, code
         if self.stopping or not was_ready and child.falls == 0:
             return
-        child.falls = 1 if time.monotonic() - child.started > GOOD_LIFE else child.falls + 1
-        pause = 0.0 if child.falls == 1 else min(LONGEST_PAUSE, 0.5 * 2 ** (child.falls - 2))
+        pause = self.pause_after(child, code)
         self.pauses[child.name] = time.monotonic() + pause
         say(f"muster: {child.name} {describe(code)}; restarting it" + (f" in {pause:.1f} s" if pause else ""))
+
+    def pause_after(self, child: Child, code: int) -> float:
+        """Seconds until it is started again: more for each fall in a row, unless somebody killed it."""
+        lived = time.monotonic() - child.started
+        child.falls = max(child.falls, 1) if code in KILLED else child.falls + 1
+        if lived > GOOD_LIFE:
+            child.falls = 1
+        if code in KILLED:
+            return 0.0 if lived > 1 else 0.5
+        return 0.0 if child.falls == 1 else min(LONGEST_PAUSE, 0.5 * 2 ** (child.falls - 2))
 
     # Stopping
 

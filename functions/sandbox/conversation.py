@@ -226,7 +226,7 @@ class Conversation:
             return "crash", FunctionError(
                 "Crash", f"the interpreter crashed ({name_of(number)}), as endless recursion in C code does"
             )
-        if number == signal.SIGKILL:
+        if number == signal.SIGKILL and usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
             return "memory", FunctionError("OutOfMemory", "the system ran out of memory and ended the function")
         return "crash", FunctionError("Signal", f"the function's process was ended by {name_of(number)}")
 

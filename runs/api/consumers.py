@@ -1,6 +1,7 @@
 """Watch a run, or talk in a session, over a WebSocket. One method a frame; nothing here waits."""
 
 import asyncio
+import logging
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -14,6 +15,7 @@ from agents.http import parsers, throttles
 from agents.http.standing import Standing
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from plumbing.sockets import RESTART, ClosesWhenBroken
 from plumbing.threads import in_thread
 from runs.calls import approvals
 from runs.events import stream
@@ -24,10 +26,10 @@ from runs.lifecycle import endings
 from runs.models import Approval, Run, Session
 
 UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
-RESTART = 1012  # come again, with the number of the last event you had
+log = logging.getLogger(__name__)
 
 
-class Authenticated(AsyncJsonWebsocketConsumer):
+class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     """Knows who calls: an API key in the handshake's Authorization header, or the browser's login session."""
 
     needs = "runs:read"
@@ -114,6 +116,9 @@ class Authenticated(AsyncJsonWebsocketConsumer):
                     await self.send(text_data=frame.as_message)
         except FeedBroken as error:
             await self.close(code=RESTART, reason=str(error))
+        except Exception:  # nobody awaits this task: without a word the socket would be mute
+            log.exception("The events of run %s cannot be sent", run.pk)
+            await self.close_broken()
         else:
             await self.has_ended()
 

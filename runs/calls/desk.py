@@ -26,12 +26,13 @@ from agents.tools import (
     ToolFailed,
     ToolResult,
     ToolSpec,
+    may_repeat,
 )
-from plumbing.statements import Select, insert
+from plumbing.statements import Select, insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events
-from runs.exceptions import DATABASE_GONE
+from runs.exceptions import DATABASE_GONE, LeaseLost
 from runs.intake import children
 from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, ToolCallRecord
@@ -57,6 +58,7 @@ from .values import RunValues
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
+CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
 CALLBACK_LIMIT = 200  # recorded callbacks of one function call
 
 COMPLETE = ToolSpec(
@@ -113,6 +115,8 @@ class Desk:
         self.agent = agent
         self.grants: dict[int, Grant] = {}
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
+        self.called_back: set[UUID] = set()  # calls whose function has called tools
+        self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
         self.deadlines: dict[UUID, datetime] = {}  # of calls made here
         self._told: Told | None = None
 
@@ -263,14 +267,24 @@ class Desk:
             return ToolResult(ok=True, value=record.arguments.get("result"))
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return toolsets.call(tool, call, self.context(tool, record))
-        except (CallPending, *DATABASE_GONE):
+            return self.in_doubt(tool, record, toolsets.call(tool, call, self.context(tool, record)))
+        except (CallPending, LeaseLost, *DATABASE_GONE):
             raise
         except ToolError as error:
             return replace(failure(error), untrusted=tool.untrusted)  # it may quote what the tool read
         except Exception:  # a toolset's own fault must not take the run with it
             log.exception("Tool %s broke", record.name)
             return ToolResult.failed("tool_broken", "the tool itself failed; the server's log has the reason")
+
+    def in_doubt(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
+        """A function that was cut short may have done what must not be done twice."""
+        code = (result.error or {}).get("code")
+        if result.ok or tool.kind != "function" or code not in CUT_SHORT:
+            return result
+        if tool.is_repeatable and record.pk not in self.wrote:
+            return result
+        message = f"the function was cut short ({code}); nobody knows what it had done by then"
+        return replace(result, error={**(result.error or {}), "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run
@@ -293,7 +307,7 @@ class Desk:
                 run, agent, text=text, input=input, call=record, **more
             ),
             delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
-            emit=lambda type, data: events.record(run, type, {"id": str(record.pk), **data}),
+            emit=lambda type, data: self.tell(type, {"id": str(record.pk), **data}),
             values=RunValues(run, record),
         )
 
@@ -314,10 +328,22 @@ class Desk:
             "reference": pending.reference,
             "until": events.rfc3339(pending.until) if pending.until else None,
         }
-        record.save(update_fields=["waiting_for", "details"])
+        update_each([record], ("waiting_for", "details"), where=results.still_open(record))
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
-        results.settle(self.run, record, result)
+        if record.pk in self.called_back:
+            results.close_callbacks(record)
+        results.settle(self.run, record, result, where=self.fence())
+
+    def fence(self) -> dict[str, Any]:
+        """What holds of the run's row while this desk may write to it."""
+        return self.lease.conditions() if isinstance(self.lease, Lease) else {"status": Run.LIVE}
+
+    @transaction.atomic
+    def tell(self, type: str, data: dict[str, Any]) -> None:
+        """Raises LeaseLost where another worker has the run."""
+        if events.record_with(self.run, [(type, data)], where=self.fence()) is None:
+            raise LeaseLost(str(self.run.pk))
 
     # -- after a wait or a crash ----------------------------------------------------------------------------------
 
@@ -336,7 +362,8 @@ class Desk:
         """It was started and nobody heard of it again."""
         if record.name in self.tools and toolsets.is_durable(record.kind):
             return  # asked again under its old id, which finds what became of it
-        if record.name in self.tools and self.tools[record.name].is_repeatable:
+        results.close_callbacks(record)
+        if record.name in self.tools and self.tools[record.name].is_repeatable and not has_written(record):
             record.attempt += 1
             record.save(update_fields=["attempt"])
             return
@@ -366,7 +393,7 @@ class Desk:
         elif problems := schema.validate(tool.input_schema, record.arguments):
             close(record, Outcome.FAILED, error=invalid_arguments(problems))
             record.save()
-            events.record(self.run, "tool.finished", finished_data(record))
+            self.tell("tool.finished", finished_data(record))
         else:
             record.waiting_for = ""
             start(record)
@@ -375,7 +402,7 @@ class Desk:
     def deny(self, record: ToolCallRecord, code: str, message: str) -> None:
         close(record, Outcome.DENIED, error={"code": code, "message": message})
         record.save()
-        events.record(self.run, "tool.denied", denied_data(record))
+        self.tell("tool.denied", denied_data(record))
 
     # -- a function's callback ------------------------------------------------------------------------------------
 
@@ -399,8 +426,11 @@ class Desk:
         )  # fmt: skip
         start(record)
         with transaction.atomic():
+            self.tell("tool.called", called_data(record))
             insert(record)
-            events.record(self.run, "tool.called", called_data(record))
+        self.called_back.add(parent.pk)
+        if not tool.is_repeatable:
+            self.wrote.add(parent.pk)
         try:
             result = self.answer(tool, record)
         except CallPending as pending:
@@ -412,3 +442,9 @@ class Desk:
             error = result.error or {}
             raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
         return result.value
+
+
+def has_written(record: ToolCallRecord) -> bool:
+    """Has the function of this call begun anything that must not be done twice?"""
+    callbacks = ToolCallRecord.objects.filter(parent_call=record).exclude(outcome__in=[Outcome.DENIED, Outcome.FAILED])
+    return not all(may_repeat(effect, kind) for effect, kind in callbacks.values_list("effect", "kind"))

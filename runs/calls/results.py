@@ -1,50 +1,98 @@
 """A tool's result: written in one transaction with the toolset's own record, its event, the run's counts and mark."""
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
+from django.utils import timezone
 
 from agents.http.parsers import MAX_DEPTH
 from agents.schema import depth_of
 from agents.tools import ToolResult
-from plumbing.statements import write
+from plumbing.statements import update_each
 from runs.events import record as events
+from runs.exceptions import LeaseLost
 from runs.models import Run, Session, ToolCallRecord
 
 from .rows import answer, finished_data
 
 log = logging.getLogger(__name__)
 TOO_DEEP = {"code": "too_deep", "message": f"the result is nested deeper than {MAX_DEPTH} levels"}
+LATE_BYTES = 100_000
 SETTLED = ("outcome", "waiting_for", "finished_at", "wall_ms", "result", "error", "printed", "untrusted", "details")
 
 
-def settle(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
-    """Write the result and tell of it; counts and the untrusted mark go to the run."""
+class Late(Exception):
+    """This call was settled already, or is made again by another worker."""
+
+
+def settle(run: Run, record: ToolCallRecord, result: ToolResult, *, where: dict[str, Any]) -> None:
+    """Write the result and tell of it; counts and the untrusted mark go to the run.
+
+    `where` says what must hold of the run's row, such as the lease. A result that comes too late is kept aside.
+    Raises LeaseLost.
+    """
     if depth_of(result.value, MAX_DEPTH) > MAX_DEPTH:
         result = replace(result, ok=False, value=None, error=TOO_DEEP)
     answer(record, result)
     try:
-        write_result(run, record, result)
+        write_result(run, record, result, where)
+    except Late:
+        keep_aside(record, result)
+        return
+    except LeaseLost:
+        keep_aside(record, result)
+        raise
     except (DataError, IntegrityError):
         if result.keep is None:
             raise
-        write_result(run, record, replace(result, keep=None))
+        write_result(run, record, replace(result, keep=None), where)
         keep_alone(record, result.keep)
     note(run, record, result)
 
 
 @transaction.atomic
-def write_result(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
+def write_result(run: Run, record: ToolCallRecord, result: ToolResult, where: dict[str, Any]) -> None:
+    """The run's row first, as everybody locks it before its calls."""
+    mark = {"has_untrusted": True} if record.untrusted else {}
+    if events.record_with(run, [("tool.finished", finished_data(record))], where=where, values=mark) is None:
+        raise LeaseLost(str(run.pk))
     if result.keep is not None:
         result.keep()
-    write(record, SETTLED)
+    if not update_each([record], SETTLED, where=still_open(record)):
+        raise Late
     add_counts(run, result)
-    mark = {"has_untrusted": True} if record.untrusted else {}
-    events.record_with(run, [("tool.finished", finished_data(record))], values=mark)
     mark_session(run, record)
+
+
+def still_open(record: ToolCallRecord) -> dict[str, Any]:
+    """The call has no outcome yet, and nobody makes it a second time."""
+    return {"outcome": "", "attempt": record.attempt}
+
+
+def keep_aside(record: ToolCallRecord, result: ToolResult) -> None:
+    """What a call gave after it was settled as unknown; a person may look it up."""
+    log.warning("The result of %s %s came too late", record.name, record.pk)
+    late = {"ok": result.ok, "value": result.value, "error": result.error}
+    if len(json.dumps(late, default=str)) > LATE_BYTES:
+        late = {"ok": result.ok, "value": None, "error": result.error}
+    rows = ToolCallRecord.objects.filter(pk=record.pk, outcome=ToolCallRecord.Outcome.UNKNOWN)
+    for details in rows.values_list("details", flat=True):
+        rows.update(details={**details, "late": late})
+
+
+def close_callbacks(record: ToolCallRecord) -> None:
+    """Calls that a function made and that had no answer when its own call ended."""
+    message = "the call that made it ended first; nobody knows whether it was done"
+    ToolCallRecord.objects.filter(parent_call=record, outcome="").update(
+        outcome=ToolCallRecord.Outcome.UNKNOWN,
+        error={"code": "outcome_unknown", "message": message},
+        finished_at=timezone.now(),
+    )
 
 
 def mark_session(run: Run, record: ToolCallRecord) -> None:

@@ -68,6 +68,8 @@ class HeldDesk(Desk):
         if record.parent_call_id is not None:
             super().settle(record, result)  # a function's callback stands for itself
             return
+        if record.pk in self.called_back:
+            results.close_callbacks(record)
         rows.answer(record, result)
         self.results.append(record)
         if result.keep is not None:
@@ -77,11 +79,18 @@ class HeldDesk(Desk):
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
-        update_each(self.results, results.SETTLED)
+        settled = self.results
+        if update_each(settled, results.SETTLED, where={"outcome": ""}) != len(settled):
+            settled = [record for record in settled if is_stored(record)]  # the others came too late
         if any(record.untrusted for record in self.results):
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
-        return [("tool.finished", rows.finished_data(record)) for record in self.results]
+        return [("tool.finished", rows.finished_data(record)) for record in settled]
+
+
+def is_stored(record: ToolCallRecord) -> bool:
+    """Is this the result that its row has?"""
+    return ToolCallRecord.objects.filter(pk=record.pk, finished_at=record.finished_at).exists()
 
 
 class AlreadyTaken(Exception):

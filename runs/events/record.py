@@ -76,11 +76,11 @@ def record(run: Run, type: str, data: dict[str, Any] | None = None) -> None:
 
 
 def record_many(run: Run, entries: Iterable[Entry]) -> None:
-    """Several events in order: one number range, one insert, one publish."""
+    """Several events in order: one number range, one insert, one publish. None after the run has ended."""
     entries = list(entries)
     if entries:
         with transaction.atomic(savepoint=False):
-            record_with(run, entries)
+            record_with(run, entries, where={"status": Run.LIVE})
 
 
 def record_with(

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import transaction
 from django.db.models import F, Q, UUIDField
@@ -21,12 +21,18 @@ from .leases import Lease, tell_cancelled
 Status = Run.Status
 
 
+class Claimed(Protocol):
+    """A worker's lease, or the claim of an outside executor."""
+
+    def conditions(self) -> dict[str, Any]: ...
+
+
 @transaction.atomic(savepoint=False)
 def finish(
     run: Run,
     status: str,
     *,
-    lease: Lease | None = None,
+    lease: Claimed | None = None,
     reply: str | None = None,
     output: Any = None,
     error: dict[str, Any] | None = None,

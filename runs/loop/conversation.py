@@ -211,7 +211,11 @@ class Conversation:
         if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
             raise LeaseLost(str(self.run.pk))
 
+    @transaction.atomic
     def write_failure(self, error: ModelFailed, turn: int) -> None:
+        told = {"turn": turn, "code": error.code, "message": str(error)}
+        if events.record_with(self.run, [("model.failed", told)], where=self.lease.conditions()) is None:
+            raise LeaseLost(str(self.run.pk))
         ModelCall.objects.create(
             run=self.run,
             turn=turn,
@@ -221,7 +225,6 @@ class Conversation:
             attempts=error.attempts,
             error={"code": error.code, "message": str(error)},
         )
-        events.record(self.run, "model.failed", {"turn": turn, "code": error.code, "message": str(error)})
 
     def make_calls(self, reply: ModelReply, requested: tuple[ModelToolCall, ...]) -> None:
         """Write the turn in one transaction, make its calls; then wait, end, or show the model what came back."""

@@ -1,10 +1,13 @@
 """A running summary of a long session, written by the agent's own model when older messages no longer fit."""
 
+from django.db import transaction
+
 from agents.spec import AgentSpec
 from registry.agents import LiveAgent
 from registry.exceptions import ModelCancelled, ModelFailed
 from runs.calls import shown
 from runs.events import record as events
+from runs.exceptions import LeaseLost
 from runs.lifecycle import budgets
 from runs.lifecycle.leases import Lease
 from runs.models import Message, Run, Session
@@ -44,8 +47,11 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not reply.text.strip():
         return  # an empty summary would forget everything
     session.summary, session.summarised_to = reply.text, older[-1].seq
-    session.save(update_fields=["summary", "summarised_to"])
-    events.record(run, "session.summarised", {"to": session.summarised_to})
+    told = ("session.summarised", {"to": session.summarised_to})
+    with transaction.atomic():
+        if events.record_with(run, [told], where=lease.conditions()) is None:
+            raise LeaseLost(str(run.pk))
+        session.save(update_fields=["summary", "summarised_to"])
 
 
 def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:

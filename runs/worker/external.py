@@ -17,7 +17,7 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.spec import AgentSpec
 from runs.events import record as events
-from runs.exceptions import RunEnded, RunFinished
+from runs.exceptions import LeaseLost, RunEnded, RunFinished
 from runs.lifecycle import budgets, endings
 from runs.models import Run
 
@@ -44,6 +44,17 @@ class Claim:
 
     run: Run
     token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What holds of the run's row as long as this claim has it."""
+
+    run: Run
+    token: str
+
+    def conditions(self) -> dict[str, Any]:
+        return {"lease_owner": owner_of(self.token), "attempt": self.run.attempt, "status": Status.RUNNING}
 
 
 def set_deadline(run: Run, seconds: float | None = None) -> None:
@@ -135,7 +146,10 @@ def finish(
     if status in (Status.FAILED, Status.CANCELLED) and error is None:
         silent = {"code": "executor_failed", "message": "the executor gave no reason"}
         error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
-    endings.finish(run, status, reply=reply, output=output, error=error)
+    try:
+        endings.finish(run, status, lease=Holder(run, token), reply=reply, output=output, error=error)
+    except LeaseLost:
+        raise lost(run)
     budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))
     return run
 

@@ -13,7 +13,7 @@ from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.claims import claim
-from runs.lifecycle.leases import Lease, hold
+from runs.lifecycle.leases import KEEPER, Lease, hold
 from runs.loop.conversation import Conversation, check_alive
 from runs.models import Run, ToolCallRecord
 
@@ -23,7 +23,9 @@ SUSPECTS = threading.Lock()  # whose turn it is among those that may be what mak
 
 
 def execute(run_id: str) -> None:
-    """Take a run and work on it until it ends or waits. Nothing happens when another worker has it."""
+    """Take a run and work on it until it ends or waits. Nothing happens when another worker has it, or this one."""
+    if KEEPER.is_at_work_on(run_id):
+        return
     run = claim(run_id)
     if run is None:
         return

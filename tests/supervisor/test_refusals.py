@@ -24,5 +24,10 @@ def test_the_data_directory_and_its_files_are_their_owner_s_alone(tmp_path):
     directory.chmod(0o755)
     refusals.check_data_dir(directory)
     (directory / "later").write_text("x")
-    assert directory.stat().st_mode & 0o777 == (0o711 if os.geteuid() == 0 else 0o700)  # entered, not listed
+    assert directory.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in [*files, directory / "later"]} == {0o600}
+
+
+def test_postgresql_that_runs_as_another_user_may_enter_the_data_directory_and_not_list_it(tmp_path):
+    refusals.check_data_dir(tmp_path / "var", for_nobody=True)
+    assert (tmp_path / "var").stat().st_mode & 0o777 == 0o711

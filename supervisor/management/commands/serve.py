@@ -29,7 +29,9 @@ class Command(BaseCommand):
         try:
             refusals.check_machine()
             refusals.check_host(settings.HOST)
-            refusals.check_data_dir(settings.DATA_DIR)
+            runs_as_nobody = settings.EMBEDDED_POSTGRES and os.geteuid() == 0
+            refusals.check_data_dir(settings.DATA_DIR, for_nobody=runs_as_nobody)
+            refusals.raise_descriptor_limit()
             address = f"http://{settings.HOST}:{settings.PORT}"
             lock = refusals.lock(settings.DATA_DIR, address)
             line = refusals.listen(settings.HOST, settings.PORT)

@@ -1,0 +1,81 @@
+"""The supervisor's judgement of children that end: killed by somebody, or by a fault of their own."""
+
+import os
+import resource
+import signal
+import time
+
+import pytest
+
+from supervisor import postgres, refusals
+from supervisor.supervision import Child, StartFailed, Supervision
+
+
+@pytest.fixture
+def supervision(tmp_path):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    made = Supervision(tmp_path / "logs")
+    yield made
+    made.stop()
+    signal.set_wakeup_fd(-1)
+    for number, handler in {**before, signal.SIGCHLD: signal.SIG_DFL}.items():
+        signal.signal(number, handler)
+
+
+def test_a_child_that_is_killed_while_it_starts_is_started_again(supervision, tmp_path):
+    mark = tmp_path / "began"
+
+    def work(notify):
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        notify()
+        time.sleep(60)
+
+    supervision.start(Child("web", work))
+    assert supervision.children[0].ready
+
+
+def test_a_child_that_ends_by_itself_while_it_starts_ends_the_start(supervision):
+    def work(notify):
+        raise SystemExit(3)
+
+    with pytest.raises(StartFailed):
+        supervision.start(Child("web", work))
+
+
+def test_a_child_that_others_kill_often_is_not_slowed_for_a_fault_of_its_own(supervision):
+    child = Child("web", lambda notify: None, started=time.monotonic() - 5)
+    pauses = [supervision.pause_after(child, -signal.SIGKILL) for _ in range(20)]
+    assert set(pauses) == {0.0}
+    assert supervision.pause_after(child, 1) <= 0.5
+
+
+def test_a_child_that_falls_by_itself_again_and_again_is_slowed(supervision):
+    child = Child("web", lambda notify: None, started=time.monotonic() - 5)
+    pauses = [supervision.pause_after(child, 1) for _ in range(9)]
+    assert pauses[0] == 0.0 and pauses[-1] == 30.0
+
+
+def test_the_limit_of_descriptors_is_raised():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        refusals.raise_descriptor_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, refusals.DESCRIPTORS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_start_waits_for_the_processes_of_a_postgresql_that_was_killed(tmp_path):
+    pid = os.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        time.sleep(0.5)
+        os._exit(0)
+    while not postgres.works_in(postgres.Path(f"/proc/{pid}"), tmp_path):
+        time.sleep(0.01)
+    began = time.monotonic()
+    postgres.wait_for_earlier(postgres.Cluster(tmp_path, tmp_path, tmp_path))
+    os.waitpid(pid, 0)
+    assert 0.1 < time.monotonic() - began < postgres.STARTS_WITHIN
