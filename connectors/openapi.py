@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from agents.exceptions import Invalid
+from agents.schema import MAX_SCHEMA_BYTES
 from connectors.content import clean
 from plumbing import apart
 from plumbing.formats import yaml_value
@@ -21,7 +22,7 @@ EFFECTS = {
 }  # fmt: skip
 MAX_TEXT = 2 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
-MAX_SCHEMAS = 8 * MAX_TEXT  # characters of all schemas; each operation has its own copy of what it refers to
+MAX_SCHEMAS = 2 * MAX_TEXT  # characters of all schemas; each operation has its own copy of what it refers to
 # Headers that identify the caller or frame the message: set by us, never by a model.
 OWN_HEADERS = frozenset(
     ["authorization", "cookie", "host", "content-type", "content-length", "transfer-encoding", "connection", "accept",
@@ -88,9 +89,9 @@ def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iter
             code="too_many",
             hint=f"Select at most {MAX_OPERATIONS} by name.",
         )
-    left = MAX_SCHEMAS
+    left, definitions = MAX_SCHEMAS, Definitions(document)
     for path, method, item in chosen:
-        one = offered(document, path, method, item)
+        one = offered(document, definitions, path, method, item)
         left -= len(json.dumps(one.input_schema, default=str))
         if left < 0:
             message = f"The schemas of its operations have more than {MAX_SCHEMAS} characters in all."
@@ -102,7 +103,9 @@ def name_of(path: str, method: str, operation: dict[str, JSON]) -> str:
     return str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
 
 
-def offered(document: dict[str, JSON], path: str, method: str, item: dict[str, JSON]) -> Offered:
+def offered(
+    document: dict[str, JSON], definitions: "Definitions", path: str, method: str, item: dict[str, JSON]
+) -> Offered:
     operation = item[method]
     parameters = parameters_of(document, item, operation)
     body = body_of(document, operation)
@@ -110,7 +113,7 @@ def offered(document: dict[str, JSON], path: str, method: str, item: dict[str, J
     return Offered(
         name=name_of(path, method, operation),
         description=clean("\n".join(str(word) for word in words if word)) or f"{method.upper()} {path}",
-        input_schema=input_schema(document, parameters, body),
+        input_schema=input_schema(definitions, parameters, body),
         output_schema=None,
         effect=EFFECTS[method],
         details={
@@ -155,7 +158,7 @@ def body_of(document: dict[str, JSON], operation: dict[str, JSON]) -> dict[str, 
 
 
 def input_schema(
-    document: dict[str, JSON], parameters: list[dict[str, JSON]], body: dict[str, JSON] | None
+    definitions: "Definitions", parameters: list[dict[str, JSON]], body: dict[str, JSON] | None
 ) -> dict[str, JSON]:
     """One object: each parameter by name, the body under `body`; referenced schemas are copied into
     $defs.
@@ -171,21 +174,37 @@ def input_schema(
         properties["body"] = deepcopy(body["schema"])
         required += ["body"] if body["required"] else []
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return with_definitions(document, schema)
+    return definitions.added_to(schema)
 
 
-def with_definitions(document: dict[str, JSON], schema: dict[str, JSON]) -> dict[str, JSON]:
-    """References into components become $defs of the schema itself, as far as they are used."""
-    defined = (document.get("components") or {}).get("schemas") or {}
-    wanted: list[str] = []
-    plain = translated(schema, wanted)
-    definitions: dict[str, JSON] = {}
-    while wanted:
-        name = wanted.pop()
-        if name not in definitions and name in defined:
-            definitions[name] = None
-            definitions[name] = translated(defined[name], wanted)
-    return {**plain, "$defs": definitions} if definitions else plain
+class Definitions:
+    """The schemas among a document's components, each translated once."""
+
+    def __init__(self, document: dict[str, JSON]) -> None:
+        self.defined = (document.get("components") or {}).get("schemas") or {}
+        self.known: dict[str, tuple[JSON, list[str], int]] = {}
+
+    def added_to(self, schema: dict[str, JSON]) -> dict[str, JSON]:
+        """References into components become $defs of the schema itself, as far as they are used."""
+        wanted: list[str] = []
+        plain = translated(schema, wanted)
+        found: dict[str, JSON] = {}
+        left = 2 * MAX_SCHEMA_BYTES  # a schema that is larger is refused whatever else belongs to it
+        while wanted and left > 0:
+            name = wanted.pop()
+            if name not in found and name in self.defined:
+                found[name], more, size = self.translated(name)
+                wanted += more
+                left -= size
+        return {**plain, "$defs": found} if found else plain
+
+    def translated(self, name: str) -> tuple[JSON, list[str], int]:
+        """The schema, the names that it refers to, and its size as JSON."""
+        if name not in self.known:
+            more: list[str] = []
+            schema = translated(self.defined[name], more)
+            self.known[name] = schema, more, len(json.dumps(schema, default=str))
+        return self.known[name]
 
 
 REFERENCE = "#/components/schemas/"

@@ -127,6 +127,7 @@ class ObjectField(serializers.JSONField):
 
 
 REQUIRED = "This field is required."
+LOOKED_AT = 100  # unknown names of a body; comparing each with every field takes longer than reading it
 ALIKE = 0.85  # “desciption” resembles “description”, but “mode” does not resemble “model”
 
 
@@ -171,9 +172,9 @@ class KnownFields:
 
 
 def misspelt(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """The names that resemble known ones, at most twenty, with the probable match."""
+    """Those of the first hundred names that resemble known ones, at most twenty, with the probable match."""
     known = list(known)
-    near = {name: get_close_matches(name[:100], known, n=1, cutoff=ALIKE) for name in names}
+    near = {name: get_close_matches(name[:100], known, n=1, cutoff=ALIKE) for name in islice(names, LOOKED_AT)}
     return dict(islice(((name, found[0]) for name, found in near.items() if found), 20))
 
 

@@ -38,7 +38,7 @@ class Slots:
     def take(self, timeout_s: float, owner: str | None = None) -> None:
         """Hold a slot until give_back(owner). Raises NoChild when none is free in time."""
         with self._lock:
-            if self._may_start(owner) and not any(self._may_start(one.owner) for one in self._waiting):
+            if self._may_start(owner) and not (self._waiting and self._ready()):
                 self._start(owner)
                 return
             self._refuse_long_queue(owner)
@@ -76,11 +76,14 @@ class Slots:
 
     def _wake(self) -> None:
         """Start as many as may start, the owner with the fewest at work first."""
-        while ready := [one for one in self._waiting if self._may_start(one.owner)]:
+        while ready := self._ready():
             chosen = min(ready, key=lambda one: self._owners[one.owner])  # the first of equals
             self._waiting.remove(chosen)
             self._start(chosen.owner)
             chosen.turn.set()
+
+    def _ready(self) -> list[_Waiting]:
+        return [one for one in self._waiting if self._may_start(one.owner)]
 
     def _may_start(self, owner: str | None) -> bool:
         return self._free > 0 and (owner is None or self._owners[owner] < self.share)
