@@ -30,7 +30,9 @@ WHOSE = {
 @signed_in
 def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
     """Open questions first. `failed` is what somebody typed that could not be taken: (approval, text, complaint)."""
-    mine = Approval.objects.visible_to(request.user).select_related("run__agent", "run__chain_version__chain")
+    mine = Approval.objects.visible_to(request.user).select_related(
+        "run__agent", "run__chain_version__chain", "run__principal"
+    )
     waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:

@@ -9,13 +9,25 @@ LATIN = dict(
         strict=True,
     )
 )
-TABLE = str.maketrans({**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss"})
+ODD = {**LATIN, "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss"}
+HIDDEN = ("Mn", "Cf", "Cc")  # categories of characters that do not show
+
+
+class Table(dict[int, str]):
+    """For str.translate; what it is asked for is looked up once."""
+
+    def __missing__(self, code: int) -> str:
+        one = chr(code)
+        is_hidden = unicodedata.category(one) in HIDDEN and one not in "\n\t "
+        self[code] = "" if is_hidden else ODD.get(one, one)
+        return self[code]
+
+
+TABLE = Table()
 
 
 def folded(text: str) -> str:
     """Case, accents, widths, look-alikes and characters that do not show are gone."""
     if text.isascii():
         return text.lower()
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    shown = (one for one in plain if unicodedata.category(one) not in ("Mn", "Cf", "Cc") or one in "\n\t ")
-    return "".join(shown).translate(TABLE)
+    return unicodedata.normalize("NFKD", text).casefold().translate(TABLE)

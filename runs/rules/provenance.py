@@ -92,7 +92,7 @@ class Told:
 
     def record(self, call: "Call", result: Any) -> None:
         """A call that was answered. What was asked for with a stranger's words is theirs, whoever answers."""
-        findings = self.examine(call)
+        findings = self.examine(call, explain=False)
         is_foreign = bool(self.marked) and any(found.is_foreign for found in findings)
         if is_foreign:  # before the first stranger's text nothing can be theirs
             self.mark(result, f"the result of “{call.name}”")
@@ -106,11 +106,12 @@ class Told:
         records.add([value for path, value in pairs if call.vouches_for(path, value)])
         self.mark([value for path, value in pairs if not call.vouches_for(path, value)], f"the result of “{call.name}”")
 
-    def examine(self, call: "Call") -> list[Finding]:
-        """One finding for each value of the call's arguments."""
+    def examine(self, call: "Call", *, explain: bool = True) -> list[Finding]:
+        """One finding for each value of the call's arguments. To `explain` where a value was read takes time."""
         choices = choices_of(call.schema)
         pairs = leaves(call.arguments, names=names_of(call.schema))
-        return [judge(path, value, self, call.effect, choices) for path, value in pairs]
+        found = [judge(path, value, self, call.effect, choices) for path, value in pairs]
+        return [explained(one, self) if explain and one.source == UNKNOWN else one for one in found]
 
     def distrust(self) -> None:
         """More was said than could be looked at: only the person's own words count now."""
@@ -165,17 +166,22 @@ def judge(path: str, value: Any, told: Told, effect: str, choices: Collection[An
     if field_of(path) in CONTENT and effect in LENIENT:
         return of_prose(path, str(value), told)
     found = of_target(path, value, told, in_order=in_order)
-    if found.source == UNKNOWN and effect in LENIENT and moment(value):
+    if found.source == UNKNOWN and effect in LENIENT and moment(value) and not told.origin_of(value):
         return Finding(path, value, NEUTRAL)
     return found
 
 
 def of_target(path: str, value: Any, told: Told, *, in_order: bool = True) -> Finding:
-    if origin := told.origin_of(value):
-        return Finding(path, value, STRANGER, origin)
-    if told.trusted.holds(value, in_order=in_order) or told.looked_up.holds(value, in_order=in_order):
-        return Finding(path, value, TRUSTED)
-    return Finding(path, value, UNKNOWN)
+    if not (told.trusted.holds(value, in_order=in_order) or told.looked_up.holds(value, in_order=in_order)):
+        return Finding(path, value, UNKNOWN)
+    origin = told.origin_of(value)
+    return Finding(path, value, STRANGER if origin else TRUSTED, origin)
+
+
+def explained(found: Finding, told: Told) -> Finding:
+    """Unknown, but for what stands in a stranger's text."""
+    origin = next(filter(None, map(told.origin_of, [found.value, *handles_in(str(found.value))])), "")
+    return Finding(found.path, found.value, STRANGER, origin) if origin else found
 
 
 def of_prose(path: str, text: str, told: Told) -> Finding:

@@ -10,8 +10,8 @@ from agents.tools import ToolFailed
 from devices.models import Device
 from devices.protocol import RunRequest
 from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled
+from runs.intake import checks, children
 from runs.intake import messages as intake
-from runs.intake.messages import checks, children
 from runs.models import Run, ToolCallRecord, Trigger, TriggerFiring
 from runs.schedules import device_runs, triggers
 
