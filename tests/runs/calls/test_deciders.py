@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.models import Membership
+from agents.models import Membership, Tool
 from runs.lifecycle import endings
 from runs.models import Approval, Run
 from runs.worker import recovery
@@ -128,7 +128,7 @@ def test_the_question_shows_the_effect_and_whose_each_argument_is(ask, alice_api
     assert (shown["effect"], shown["decides"], shown["not_starter"]) == ("sends_out", "starter", False)
     assert shown["findings"][0]["origin"] == "the result of “read_mail”"
     page = signed_in(alice).get("/approvals/").content.decode()
-    assert "Sends something out" in page and "the result of “read_mail”" in page
+    assert Tool.Effect.SENDS_OUT.label in page and "the result of “read_mail”" in page
     assert "strangers’ text" in page and "your own words" in page
 
 
