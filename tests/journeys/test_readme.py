@@ -18,11 +18,16 @@ def block(language):
     return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
 
 
+def named(text, language):
+    """The three share one Muster, so each has a function and an agent of its own name."""
+    return text.replace("shipping_cost", f"shipping_cost_{language}").replace("parcels", f"parcels-{language}")
+
+
 @pytest.fixture
-def at_home(own_live):
+def at_home(live):
     """Run a program as somebody who started this Muster with `make run` does."""
     kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BROKER_URL")}
-    environment = kept | own_live.environment | {"MUSTER_DATA_DIR": str(own_live.data_dir)}
+    environment = kept | live.environment | {"MUSTER_DATA_DIR": str(live.data_dir)}
 
     def run(*command, stdin=None):
         done = subprocess.run(
@@ -34,24 +39,26 @@ def at_home(own_live):
     return run
 
 
-def test_the_agent_in_curl_answers(own_live, at_home):
-    commands = block("bash").replace("http://127.0.0.1:8000", own_live.url).replace("var/", f"{own_live.data_dir}/")
+def test_the_agent_in_curl_answers(live, at_home):
+    commands = named(block("bash"), "curl").replace("http://127.0.0.1:8000", live.url)
 
-    assert REPLY in at_home("bash", "-eu", stdin=commands)
+    assert REPLY in at_home("bash", "-eu", stdin=commands.replace("var/", f"{live.data_dir}/"))
 
 
 def test_the_agent_in_python_answers(at_home):
-    assert REPLY in at_home(sys.executable, "manage.py", "shell", "--verbosity", "0", stdin=block("python"))
+    program = named(block("python"), "python")
+
+    assert REPLY in at_home(sys.executable, "manage.py", "shell", "--verbosity", "0", stdin=program)
 
 
 def test_the_agent_in_yaml_answers(at_home, tmp_path):
-    (tmp_path / "parcels.yaml").write_text(block("yaml"))
-    apply, chat = re.findall(r"^    \.venv/bin/python (manage\.py (?:apply|chat).*)$", README, re.MULTILINE)
-    apply = apply.replace("parcels.yaml", str(tmp_path / "parcels.yaml"))
+    (tmp_path / "parcels-yaml.yaml").write_text(named(block("yaml"), "yaml"))
+    lines = re.findall(r"^    \.venv/bin/python (manage\.py (?:apply|chat).*)$", README, re.MULTILINE)
+    apply, chat = [f"{sys.executable} {named(line, 'yaml')}" for line in lines]
 
-    at_home("bash", "-c", f"{sys.executable} {apply}")
+    at_home("bash", "-c", apply.replace("parcels-yaml.yaml", str(tmp_path / "parcels-yaml.yaml")))
 
-    assert REPLY in at_home("bash", "-c", f"{sys.executable} {chat}")
+    assert REPLY in at_home("bash", "-c", chat)
 
 
 @pytest.mark.parametrize("language", ["bash", "python", "yaml"])
