@@ -30,6 +30,7 @@ from agents.serializers import (
     TeamSerializer,
     ToolSerializer,
 )
+from agents.sharing import let_go
 
 
 class ProviderViewSet(NamedViewSet):
@@ -85,6 +86,7 @@ class AgentViewSet(GrantedViewSet):
         """Delete an agent that has no runs, with its versions; one with runs answers 409."""
         with refusals("agent"):
             self.audit("deleted", agent)
+            let_go(agent)
             agent.delete_unused()
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from django.apps import apps
 
 from agents.exceptions import Conflict, Forbidden
-from agents.models import Membership, Team, Tool
+from agents.models import Agent, Membership, Provider, Team, Tool, ToolGrant
 from agents.models.agent import tool_changed
-from agents.models.team import Owned
+from agents.models.team import Owned, is_open
 
 
 def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
@@ -71,3 +71,44 @@ def take_back(user: Any, team: Team) -> None:
 
 def shared_models() -> list[Any]:
     return [model for model in apps.get_models() if issubclass(model, Owned)]
+
+
+def let_go(row: Owned) -> None:
+    """Rows of people who may no longer use this one do not keep it from being deleted.
+
+    Their grants of its tool are removed. Their agents that used the provider get one of their own that is switched
+    off, so that a message is refused with `provider_disabled`.
+    """
+    follows = {"pk": row.pk} if isinstance(row, Tool) else row.listed_as()
+    if follows:
+        release_grants(Tool.objects.filter(**follows))
+    if isinstance(row, Provider):
+        release_agents(row)
+
+
+def release_grants(tools: Any) -> None:
+    for grant in ToolGrant.objects.filter(tool__in=tools).select_related("tool", "agent", "chain"):
+        subject = grant.agent or grant.chain
+        if lost(grant.tool, subject):
+            grant.delete()
+            Agent.objects.filter(pk=grant.agent_id).refresh_live_hashes()
+
+
+def release_agents(provider: Provider) -> None:
+    for agent in provider.agents.select_related("owner"):
+        if lost(provider, agent):
+            agent.provider = stand_in(provider, agent.owner)
+            agent.save(update_fields=["provider", "updated_at"])
+            agent.set_live_hash()
+            agent.save(update_fields=["live_hash"])
+
+
+def lost(row: Owned, dependent: Any) -> bool:
+    """May the owner of the dependent row use this one no longer?"""
+    return dependent.owner_id is not None and not is_open(row.owner_id, row.team_id, dependent.owner_id)
+
+
+def stand_in(provider: Provider, owner: Any) -> Provider:
+    name = f"{provider.name[:50]}-gone-{provider.pk}"[-64:].lstrip("-_")
+    fields = {"kind": provider.kind, "enabled": False}
+    return Provider.objects.get_or_create(owner=owner, name=name, defaults=fields)[0]

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http.viewsets import Audited, refusals
+from agents.sharing import let_go
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS
 from connectors.logins.providers import SERVICES, service_of
@@ -95,6 +96,7 @@ class ConnectionViewSet(
         with refusals("connection"):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
+            let_go(row)
             if row.uses_oauth and row.is_linked:
                 transaction.on_commit(lambda: oauth.tell_revoked(row))
             row.delete()

@@ -8,6 +8,7 @@ from django.utils import timezone
 from agents.exceptions import Conflict, Forbidden, Invalid
 from agents.models import AuditEvent
 from agents.models.agent import next_number
+from agents.sharing import let_go
 from functions import catalogue, checks, testing
 from functions.execution import Ready
 from functions.models import Execution, FunctionVersion, StoredFunction
@@ -207,6 +208,7 @@ def version_of(function: StoredFunction, number: int) -> FunctionVersion:
 def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
     """Remove a function that nothing uses. Its executions stay, with its name. Raises Conflict while in use."""
     require_edit(function, user)
+    let_go(function)
     users = catalogue.used_by(function)
     if users:
         names = ", ".join(f"{one['kind']} {one['name']}" for one in users[:5])

@@ -12,7 +12,7 @@ from unfold.admin import ModelAdmin
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
 from agents.models.team import Owned
-from agents.sharing import carry, check_share
+from agents.sharing import carry, check_share, let_go
 
 # a select with ten thousand options is unusable
 SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
@@ -109,6 +109,8 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
         self.audit(request, "deleted", obj)
+        if isinstance(obj, Owned):
+            let_go(obj)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:

@@ -12,7 +12,8 @@ from rest_framework import viewsets
 
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
-from agents.models.team import SLUG, the_one
+from agents.models.team import SLUG, Owned, the_one
+from agents.sharing import let_go
 
 from .throttles import address_of
 
@@ -83,6 +84,8 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
     def perform_destroy(self, row: Any) -> None:
         with refusals(self.model._meta.verbose_name):
             self.audit("deleted", row)
+            if isinstance(row, Owned):
+                let_go(row)
             row.delete()
 
 

@@ -47,7 +47,7 @@ from .serializers import (
 
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)  # a thread is held while a request waits; there are only so many
-RUN_JOINS = ("agent", "version", "chain_version__chain")
+RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
 )

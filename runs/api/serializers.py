@@ -85,6 +85,7 @@ class RunUrlsSerializer(serializers.Serializer):
 class RunSerializer(serializers.ModelSerializer):
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
+    agent_owner = serializers.SerializerMethodField(help_text="Whose agent it is; null: the site's.")
     agent_version = serializers.IntegerField(source="version.number", default=None, allow_null=True)
     chain = serializers.CharField(source="chain_version.chain.name", default=None, allow_null=True)
     session = serializers.UUIDField(source="session_id", allow_null=True)
@@ -100,10 +101,18 @@ class RunSerializer(serializers.ModelSerializer):
     class Meta:
         model = Run
         fields = [
-            "id", "status", "waiting_for", "agent", "agent_version", "chain", "session", "parent", "root", "depth",
-            "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "output", "error", "turns",
+            "id", "status", "waiting_for", "agent", "agent_owner", "agent_version", "chain", "session", "parent",
+            "root", "depth", "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "output",
+            "error", "turns",
             "usage", "counts", "metadata", "urls",
         ]  # fmt: skip
+
+    def get_agent_owner(self, run: Run) -> str | None:
+        """Without a query for one's own agents in the answer to a message."""
+        if run.agent is None or run.agent.owner_id is None:
+            return None
+        is_own = run.agent.owner_id == run.principal_id and Run.principal.is_cached(run)
+        return run.principal.get_username() if is_own else run.agent.owner.get_username()
 
     def get_usage(self, run: Run) -> UsageSerializer:
         return endings.usage_of(run)  # type: ignore[return-value]

@@ -28,7 +28,7 @@ NAVIGATION = [
         ("Devices", "devices", "devices"),
         ("Connections", "connections", "connections"),
     ],
-    [("Audit", "audit", "audit"), ("First steps", "start", "start")],
+    [("Teams", "teams", "teams"), ("Audit", "audit", "audit"), ("First steps", "start", "start")],
 ]
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50

@@ -17,6 +17,7 @@ from . import (
     schedules,
     sessions,
     start,
+    teams,
     workbench,
 )
 
@@ -56,5 +57,9 @@ urlpatterns = [
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),
     path("functions/<str:name>/", workbench.function_page, name="function"),
+    path("teams/", teams.team_list, name="teams"),
+    path("teams/<str:name>/leave", teams.leave, name="team-leave"),
+    path("invitations/<int:pk>/accept", teams.answer, {"verb": "accept"}, name="invitation-accept"),
+    path("invitations/<int:pk>/decline", teams.answer, {"verb": "decline"}, name="invitation-decline"),
     path("audit/", audit.audit, name="audit"),
 ]
