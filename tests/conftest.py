@@ -15,6 +15,7 @@ from typing import Any
 
 import django
 import pytest
+from django.conf import settings
 from django.db import connection, connections
 
 from supervisor import postgres, processes, valkey
@@ -117,7 +118,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if starts_workers(config):
         return
     logging.disable()  # threads that renew leases live on, and would report that the servers are gone
-    for one in connections.all(initialized_only=True):
+    for one in connections.all(initialized_only=True) if settings.configured else ():
         one.close()
         if one.vendor == "postgresql":
             one.close_pool()  # it would try to reach the server that is stopped now

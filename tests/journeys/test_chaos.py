@@ -17,7 +17,7 @@ from tests.connectors.loopback import Loopback
 from tests.fakes import StubOpenAI, calls, says
 from tests.live import Live, data_directory, database_of, wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.live(database="postgres")
 RUNS = int(os.environ.get("MUSTER_CHAOS_RUNS", "40"))
 SEED = 7
 
