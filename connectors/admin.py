@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 
 from agents.admin.authored import OWNER_FILTERS, SHARING
-from agents.admin.owned import OwnedAdmin
+from agents.admin.owned import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from connectors.toolsets.mcp import drop_all
 
@@ -83,21 +83,8 @@ class ConnectionAdmin(OwnedAdmin):
                 self.audit(request, "revoked", row, told_service=oauth.revoke(row))
 
 
-class ReadOnly(OwnedAdmin):
-    owner_field = ""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
 @admin.register(RemoteTool)
-class RemoteToolAdmin(ReadOnly):
+class RemoteToolAdmin(ReadOnlyAdmin):
     list_display = ["remote_name", "connection", "state", "calls", "failures", "mean_ms", "seen_at"]
     list_filter = ["is_offered", "connection__provider"]
     list_select_related = ["connection", "tool"]
@@ -127,7 +114,7 @@ class RemoteToolAdmin(ReadOnly):
 
 
 @admin.register(DeliveredItem)
-class DeliveredItemAdmin(ReadOnly):
+class DeliveredItemAdmin(ReadOnlyAdmin):
     list_display = ["external_id", "connection", "state", "attempts", "found_at", "error"]
     list_filter = ["state", "connection__provider"]
     list_select_related = ["connection"]

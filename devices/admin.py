@@ -1,31 +1,19 @@
 """Devices, their calls, the tools they offer, and the records kept on the server."""
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import action, display
 
-from agents.admin import OwnedAdmin
+from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
 
 
-class ReadOnly(OwnedAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
 @admin.register(Device)
-class DeviceAdmin(ReadOnly):
+class DeviceAdmin(ReadOnlyAdmin):
+    owner_field = "owner"
     list_display = ["name", "owner", "state", "platform", "client_version", "last_seen"]
     list_filter = [("owner", admin.RelatedOnlyFieldListFilter)]
     search_fields = ["name"]
@@ -45,7 +33,8 @@ class DeviceAdmin(ReadOnly):
 
 
 @admin.register(DeviceCall)
-class DeviceCallAdmin(ReadOnly):
+class DeviceCallAdmin(ReadOnlyAdmin):
+    owner_field = "owner"
     list_display = ["tool", "device", "state_word", "attempt", "late", "created_at", "finished_at"]
     list_filter = ["state", "late"]
     list_select_related = ["device"]
@@ -60,8 +49,7 @@ class DeviceCallAdmin(ReadOnly):
 
 
 @admin.register(OfferedTool)
-class OfferedToolAdmin(ReadOnly):
-    owner_field = ""
+class OfferedToolAdmin(ReadOnlyAdmin):
     list_display = ["name", "device", "status", "is_offered", "short_hash", "decided_at"]
     list_filter = ["status", "is_offered"]
     list_select_related = ["device"]

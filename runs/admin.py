@@ -13,7 +13,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
-from agents.admin import OwnedAdmin
+from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from runs.models import (
     Approval,
@@ -50,23 +50,8 @@ STATES = {
 }
 
 
-class FactAdmin(OwnedAdmin):
-    """Facts: listed, searched and read."""
-
-    owner_field = ""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
 @admin.register(Run)
-class RunAdmin(FactAdmin):
+class RunAdmin(ReadOnlyAdmin):
     list_display = ["shown_id", "state", "agent", "trigger", "principal", "created_at", "cost", "turns"]
     list_filter = ["status", "trigger"]
     search_fields = ["=id", "agent__name"]
@@ -93,7 +78,7 @@ class RunAdmin(FactAdmin):
 
 
 @admin.register(RouteDecision)
-class RouteDecisionAdmin(FactAdmin):
+class RouteDecisionAdmin(ReadOnlyAdmin):
     """Why a message without an agent's name went where it went."""
 
     list_display = ["shown_run", "agent", "method", "reason", "created_at"]
@@ -115,7 +100,7 @@ class RouteDecisionAdmin(FactAdmin):
 
 
 @admin.register(Worker)
-class WorkerAdmin(FactAdmin):
+class WorkerAdmin(ReadOnlyAdmin):
     """The worker processes seen within the hour. Of what they hold a person sees the agents they may see."""
 
     list_display = ["name", "is_alive", "runs", "held", "seen_at", "started_at"]
@@ -167,7 +152,7 @@ def table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
 
 
 @admin.register(Session)
-class SessionAdmin(FactAdmin):
+class SessionAdmin(ReadOnlyAdmin):
     list_display = ["title", "agent", "owner", "status", "last_seq", "updated_at"]
     list_filter = ["status"]
     search_fields = ["title", "agent__name"]
@@ -175,7 +160,7 @@ class SessionAdmin(FactAdmin):
 
 
 @admin.register(Approval)
-class ApprovalAdmin(FactAdmin):
+class ApprovalAdmin(ReadOnlyAdmin):
     list_display = ["tool", "state", "run", "expires_at", "decided_by", "decided_at"]
     list_filter = ["status"]
     search_fields = ["tool"]
@@ -296,7 +281,7 @@ class ScheduleAdmin(OwnedAdmin):
 
 
 @admin.register(ScheduleOccurrence)
-class OccurrenceAdmin(FactAdmin):
+class OccurrenceAdmin(ReadOnlyAdmin):
     list_display = ["schedule", "due_at", "state", "reason", "run"]
     list_filter = ["outcome"]
     list_select_related = ["schedule", "run"]
@@ -317,7 +302,7 @@ class TriggerAdmin(OwnedAdmin):
 
 
 @admin.register(TriggerFiring)
-class FiringAdmin(FactAdmin):
+class FiringAdmin(ReadOnlyAdmin):
     list_display = ["trigger", "outcome", "reason", "run", "created_at"]
     list_filter = ["outcome"]
     list_select_related = ["trigger", "run"]

@@ -1,8 +1,8 @@
 """The admin of agents, tools, people and keys, and the two base classes of every app's admin."""
 
-from .owned import OwnedAdmin, VisibleChoices
+from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices
 from .versioned import VersionedAdmin, VersionedForm
 
-__all__ = ["OwnedAdmin", "VersionedAdmin", "VersionedForm", "VisibleChoices"]
+__all__ = ["OwnedAdmin", "ReadOnlyAdmin", "VersionedAdmin", "VersionedForm", "VisibleChoices"]
 
 from . import access, authored, chain  # noqa: E402,F401  (registers the models; needs the bases above)

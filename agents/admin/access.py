@@ -28,7 +28,7 @@ from agents.models.key import DECIDE, EVERYTHING, SCOPES
 
 from .authored import OWNER_FILTERS, SHARING
 from .fields import LinesField
-from .owned import OwnedAdmin, VisibleChoices, counted
+from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
 
 User = get_user_model()
 admin.site.unregister(User)
@@ -229,20 +229,8 @@ class SecretAdmin(OwnedAdmin):
 
 
 @admin.register(AuditEvent)
-class AuditEventAdmin(OwnedAdmin):
-    """Read-only."""
-
-    owner_field = ""
+class AuditEventAdmin(ReadOnlyAdmin):
     list_display = ["at", "actor_name", "action", "subject_kind", "subject_name", "source"]
     list_filter = ["at"]
     search_fields = ["actor_name", "subject_name", "subject_kind", "action"]
     ordering = ["-id"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

@@ -144,6 +144,21 @@ def sharing_form(form: type, user: Any) -> type:
     return Sharing
 
 
+class ReadOnlyAdmin(OwnedAdmin):
+    """Rows that the platform writes: they are listed, searched and read."""
+
+    owner_field = ""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
 def counted(model: type[Model], column: str) -> Any:
     """Counts rows of `model` that point here by `column`, for the rows shown only: a join would
     group all rows.

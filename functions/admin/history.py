@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.decorators import action, display
 
-from agents.admin import OwnedAdmin
+from agents.admin import ReadOnlyAdmin
 from functions import testing
 from functions.admin.pages import free_test_name
 from functions.models import Execution
@@ -18,22 +18,13 @@ BAD = ("error", "timeout", "memory", "cpu", "violation", "crash", "refused")
 
 
 @admin.register(Execution)
-class ExecutionAdmin(OwnedAdmin):
+class ExecutionAdmin(ReadOnlyAdmin):
     owner_field = "principal"
     list_display = ["started_at", "function_name", "version_number", "state", "wall_ms", "isolation", "principal"]
     list_filter = ["status", "isolation"]
     search_fields = ["function_name"]
     date_hierarchy = "started_at"
     actions_detail = ["make_test"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @display(description="Status", label={**STATES, **dict.fromkeys(BAD, "danger")})
     def state(self, execution: Execution) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
@@ -32,6 +32,18 @@ NAVIGATION = [
 ]
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50
+
+
+def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, str]]:
+    """One page of rows by name, and what the template needs to search and to go on: {more, search}."""
+    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
+    for word in words:
+        rows = rows.filter(Q(name__icontains=word) | Q(description__icontains=word))
+    if after := request.GET.get("after", "")[:64].replace("\0", ""):
+        rows = rows.filter(name__gt=after)
+    found = list(rows.order_by("name", "pk")[: PAGE + 1])
+    more = found[PAGE - 1].name if len(found) > PAGE else ""
+    return found[:PAGE], {"more": more, "search": " ".join(words)}
 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -13,7 +13,7 @@ from agents.models.team import SLUG
 from runs.intake import messages as intake
 from runs.models import Run
 
-from .base import PAGE, page, pretty, signed_in
+from .base import by_name, page, pretty, signed_in
 
 BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}, "null": None}
 
@@ -29,14 +29,8 @@ class StartForm(forms.Form):
 def chain_list(request: HttpRequest) -> HttpResponse:
     """By name; the search looks at names and descriptions."""
     rows = Chain.objects.visible_to(request.user).select_related("published", "owner").annotate(total=Count("steps"))
-    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
-    for word in words:
-        rows = rows.filter(Q(name__icontains=word) | Q(description__icontains=word))
-    if after := request.GET.get("after", "")[:64].replace("\0", ""):
-        rows = rows.filter(name__gt=after)
-    found = list(rows.order_by("name", "pk")[: PAGE + 1])
-    more = found[PAGE - 1].name if len(found) > PAGE else ""
-    return page(request, "chains.html", "Chains", chains=found[:PAGE], more=more, search=" ".join(words))
+    found, around = by_name(request, rows)
+    return page(request, "chains.html", "Chains", chains=found, **around)
 
 
 @signed_in

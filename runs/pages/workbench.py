@@ -1,12 +1,11 @@
 """The function workbench: a list, and one function with its editor, try-out, versions, tests, executions, replay."""
 
-from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 
 from agents.models.team import SLUG
 from functions.models import StoredFunction
 
-from .base import PAGE, page, signed_in
+from .base import by_name, page, signed_in
 from .start import EXAMPLE
 
 SLIM = ("source", "input_schema", "output_schema", "published__source", "published__spec")
@@ -17,14 +16,8 @@ LIMITS = ("timeout", "memory_limit", "effect", "safe_mode", "is_pure")
 def function_list(request: HttpRequest) -> HttpResponse:
     """By name; the search looks at names and descriptions."""
     rows = StoredFunction.objects.visible_to(request.user).select_related("published", "owner").defer(*SLIM)
-    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
-    for word in words:
-        rows = rows.filter(Q(name__icontains=word) | Q(description__icontains=word))
-    if after := request.GET.get("after", "")[:64].replace("\0", ""):
-        rows = rows.filter(name__gt=after)
-    found = list(rows.order_by("name", "pk")[: PAGE + 1])
-    more = found[PAGE - 1].name if len(found) > PAGE else ""
-    return page(request, "functions.html", "Functions", functions=found[:PAGE], more=more, search=" ".join(words))
+    found, around = by_name(request, rows)
+    return page(request, "functions.html", "Functions", functions=found, **around)
 
 
 @signed_in
