@@ -9,6 +9,7 @@ import sys
 ALL = {
     "sandbox": [],
     "functions": [],
+    "libraries": [],
     "registry": [],
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],

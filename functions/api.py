@@ -1,9 +1,12 @@
 """The API of stored functions: write, check, try, test, publish, run."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from django.db.models import CharField, IntegerField
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
     OpenApiExample,
     OpenApiParameter,
@@ -123,6 +126,13 @@ class FunctionViewSet(VersionedViewSet):
         function, expected = self.read_draft(DraftSerializer)
         refusals = checks.check(function, user=request.user, **expected)
         return Response(ValidatedSerializer(described(function, refusals)).data)
+
+    @extend_schema(responses={(200, "text/x-python"): OpenApiTypes.STR})
+    @action(detail=False, **WITHOUT_LISTS)
+    def stubs(self, request: Any) -> HttpResponse:
+        """A stub file for your own editor: the types of `ctx` and of the other names that functions are given."""
+        name = 'attachment; filename="__builtins__.pyi"'
+        return HttpResponse(STUBS.read_bytes(), content_type="text/x-python", headers={"Content-Disposition": name})
 
     @extend_schema(request=TrySerializer, responses={200: ExecutedSerializer})
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
@@ -307,6 +317,7 @@ def published_by_name(at: Any) -> Any:
     return rows.values_list("published", "published__sha256", "owner")[:2]
 
 
+STUBS = Path(__file__).with_name("stubs.pyi")
 PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
 
 

@@ -16,6 +16,7 @@ urlpatterns = [
     path("functions/", FunctionViewSet.as_view(LIST), name="functions"),
     path("functions/validate", function(post="validate"), name="function-validate"),
     path("functions/try", function(post="try_draft"), name="function-try"),
+    path("functions/stubs", function(get="stubs"), name="function-stubs"),
     path("functions/<str:name>", FunctionViewSet.as_view(ROW), name="function"),
     path("functions/<str:name>/publish", function(post="publish"), name="function-publish"),
     path("functions/<str:name>/rollback", function(post="rollback"), name="function-rollback"),

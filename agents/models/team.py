@@ -34,6 +34,7 @@ RESERVED = frozenset(
         "runs",
         "site",
         "standalone",
+        "stubs",
         "try",
         "validate",
         "versions",

@@ -1,7 +1,7 @@
 // Turns every <textarea data-editor="python|json"> into a CodeMirror editor. The textarea stays the form's field, so the
 // page works without this file. With data-validate, or by an event, what is wrong is shown at its lines while typing.
 import { basicSetup, EditorView } from "codemirror";
-import { python } from "@codemirror/lang-python";
+import { python, pythonLanguage } from "@codemirror/lang-python";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { indentUnit } from "@codemirror/language";
 import { linter, lintGutter, setDiagnostics } from "@codemirror/lint";
@@ -10,9 +10,36 @@ import { indentWithTab } from "@codemirror/commands";
 import { oneDark } from "@codemirror/theme-one-dark";
 
 const languages = {
-  python: () => [python(), indentUnit.of("    ")],
+  python: () => [python(), pythonLanguage.data.of({ autocomplete: completeContext }), indentUnit.of("    ")],
   json: () => [json(), indentUnit.of("  "), linter((view) => (view.state.doc.toString().trim() ? jsonParseLinter()(view) : []))],
 };
+
+// What a function may ask of `ctx`, as functions/stubs.pyi says (a test compares the two).
+const CONTEXT = {
+  call: ["(name, **arguments)", "Call a granted function or tool by name."],
+  http: ["(url, method=\"GET\", *, headers, params, json, body, auth, timeout)", "Fetch an address on the function's list."],
+  kv_get: ["(key, default=None)", "A value that an earlier function of this run left."],
+  kv_set: ["(key, value)", "Leave a JSON value for later functions of this run."],
+  log: ["(message, level=\"info\", **fields)", "Write a line into the run's record."],
+  progress: ["(done, total=None, message=\"\")", "Say how far the work is."],
+  get: ["(key, default=None)", "A value of the run's data."],
+  run: ["", "The run's id."],
+  agent: ["", "The agent's name."],
+  user: ["", "The id of the person for whom it runs."],
+  session: ["", "The session's id."],
+  chain: ["", "The chain's name."],
+  step: ["", "The step's key."],
+  metadata: ["", "The run's metadata."],
+};
+
+function completeContext(context) {
+  const written = context.matchBefore(/\bctx\.\w*/);
+  if (!written) return null;
+  const options = Object.entries(CONTEXT).map(([label, [detail, info]]) => ({
+    label, detail, info, type: detail ? "method" : "property",
+  }));
+  return { from: written.from + 4, options, validFor: /^\w*$/ };
+}
 
 function enhance(area) {
   const form = area.form;

@@ -1,13 +1,19 @@
+import ast
+import re
+
 import pytest
+from django.conf import settings
 
 from agents.models import AuditEvent, Membership, Tool, ToolGrant
 from functions import sandbox
 from functions.models import Execution, StoredFunction
+from functions.sandbox.inside.context import Context
 from functions.spec import FunctionSpec
 from tests.functions.library import ADD, make, publish
 
 V1 = "/api/v1/functions"
 JSON = "application/json"
+CONTEXT_DATA = {"run", "agent", "user", "session", "chain", "step", "metadata"}
 
 
 def details(answer, key="code"):
@@ -315,3 +321,24 @@ def test_a_version_records_the_libraries_that_its_source_requires(alice):
     function = make(alice, "requires = []\ndef add(a: int) -> int:\n    return a\n", name="add")
     function.requires = ["pandas"]
     assert FunctionSpec.of(function).requires == ["pandas"]
+
+
+def test_the_stub_file_and_the_editor_name_what_ctx_offers(alice_api):
+    answer = alice_api.get(f"{V1}/stubs")
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/x-python")
+    stub = ast.parse(answer.content)
+    offered = {
+        item.target.id if isinstance(item, ast.AnnAssign) else item.name
+        for item in next(node for node in stub.body if getattr(node, "name", "") == "Context").body
+        if isinstance(item, ast.AnnAssign | ast.FunctionDef)
+    }
+    names = {name for name in vars(Context) if not name.startswith("__")}
+    assert {name for name in offered if not name.startswith("__")} == names | CONTEXT_DATA
+    script = (settings.BASE_DIR / "frontend" / "src" / "editor.js").read_text()
+    listed = re.findall(r"^  (\w+): \[", script.partition("const CONTEXT = {")[2].partition("};")[0], re.MULTILINE)
+    assert set(listed) == names | CONTEXT_DATA
+
+
+def test_a_function_may_annotate_its_context(alice):
+    function = publish(alice, "def who(ctx: Context) -> int:\n    return ctx.user\n", "who")
+    assert function.published.spec["requires_context"]

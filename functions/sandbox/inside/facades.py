@@ -36,6 +36,10 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
         replaced = replaced | wrapped_extended.REPLACED
     for name in modules.offered(profile):
         _facades[name] = _copy_of(name, replaced.get(name, {}))
+    for name, facade in _facades.items():
+        package, _, last = name.rpartition(".")
+        if package in _facades:
+            vars(_facades[package])[last] = facade
     if libraries:
         from . import packages
 
@@ -66,8 +70,9 @@ def _explain(module: str) -> Callable[[str], Any]:
     return explain
 
 
-def importer(allowed: frozenset[str]) -> Callable[..., Any]:
-    """The `__import__` of one job. Each job gets copies of its own, so that nothing it sets there outlives it."""
+def importer(allowed: frozenset[str], *, is_kept: bool) -> Callable[..., Any]:
+    """The `__import__` of one job. In a child that is kept for more, each job gets copies of its own, so that what it
+    sets there does not outlive it; elsewhere it dies with the child, and a copy would only touch memory."""
     mine: dict[str, types.ModuleType] = {}
 
     def import_module(
@@ -84,8 +89,9 @@ def importer(allowed: frozenset[str]) -> Callable[..., Any]:
             raise ImportError(_refusal(name))
         for inner in within:
             if is_offered(inner):
-                _bind(inner, mine)
-        return _bind(name, mine) if fromlist else (_bind(name, mine), mine[name.partition(".")[0]])[1]
+                _bind(inner, mine, is_kept)
+        found = _bind(name, mine, is_kept)
+        return found if fromlist else mine[name.partition(".")[0]]
 
     def is_offered(name: str) -> bool:
         return name in _facades and modules.allows(allowed, name)
@@ -93,14 +99,15 @@ def importer(allowed: frozenset[str]) -> Callable[..., Any]:
     return import_module
 
 
-def _bind(name: str, mine: dict[str, types.ModuleType]) -> types.ModuleType:
+def _bind(name: str, mine: dict[str, types.ModuleType], is_kept: bool) -> types.ModuleType:
     """This job's copy of a module, and the packages around it with nothing in them but what was asked for."""
     if name not in mine:
         facade = _facades.get(name)
-        mine[name] = _fresh(facade) if facade else types.ModuleType(name)
+        is_copied = is_kept or name == "sys"  # what this job prints to is its own
+        mine[name] = types.ModuleType(name) if facade is None else _fresh(facade) if is_copied else facade
     package, _, last = name.rpartition(".")
     if package:
-        vars(_bind(package, mine))[last] = mine[name]
+        vars(_bind(package, mine, is_kept))[last] = mine[name]
     return mine[name]
 
 
@@ -108,7 +115,7 @@ def _fresh(facade: types.ModuleType) -> types.ModuleType:
     copy = types.ModuleType(facade.__name__)
     vars(copy).update(vars(facade))
     if facade.__name__ == "sys":
-        vars(copy).update(stdout=sys.stdout, stderr=sys.stdout)  # what this job prints
+        vars(copy).update(stdout=sys.stdout, stderr=sys.stdout)
     return copy
 
 

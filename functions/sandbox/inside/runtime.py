@@ -147,14 +147,15 @@ _probe.close()
 def _globals(job: Job) -> dict[str, Any]:
     found = vars(_module())
     if not job.order["safe_mode"]:
-        found |= {"__builtins__": builtins, "CallFailed": CallFailed}
+        found |= {"__builtins__": builtins, **_GIVEN}
         return found
     names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
-    names["__import__"] = importer(frozenset(job.order["imports"]))
-    found |= {"__builtins__": names, "CallFailed": CallFailed, "HttpResponse": HttpResponse, **_HOOKS}
+    names["__import__"] = importer(frozenset(job.order["imports"]), is_kept=job.keep)
+    found |= {"__builtins__": names, **_GIVEN, **_HOOKS}
     return found
 
 
+_GIVEN = {"CallFailed": CallFailed, "Context": Context, "HttpResponse": HttpResponse}
 _HOOKS = {HOOK: guarded_getattr, PATTERN_HOOK: check_patterns, ABSTRACT_HOOK: ABCMeta}
 
 

@@ -27,7 +27,7 @@ FORBIDDEN_NAMES = {
     "quit": "Use return.",
     "help": "Use print().",
 }
-_GIVEN = frozenset({"__name__", "__doc__", "__debug__", "CallFailed", "HttpResponse", "__class__"})
+_GIVEN = frozenset({"__name__", "__doc__", "__debug__", "CallFailed", "Context", "HttpResponse", "__class__"})
 
 
 def refuse_unknown(

@@ -141,3 +141,26 @@ def test_annotations_as_text_name_only_what_the_function_sees():
 def test_printing_to_standard_error_is_kept_with_the_rest():
     source = "import sys\ndef main():\n    print('a')\n    print('b', file=sys.stderr)\n    sys.stdout.write('c')\n"
     assert run(source).printed == "a\nb\nc"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import collections\ndef main():\n    return issubclass(dict, collections.abc.Mapping)\n",
+        "import xml.etree.ElementTree as ET\ndef main():\n    return ET.Element('a').tag == 'a'\n",
+        "from urllib import parse\ndef main():\n    return parse.quote(' ') == '%20'\n",
+        "import email.mime.text, email.utils\ndef main():\n    return email.utils.quote('a') == 'a'\n",
+        "import os.path\ndef main():\n    return os.path.join('a', 'b') == 'a/b' and not hasattr(os, 'environ')\n",
+    ],
+)
+def test_modules_within_packages_are_found_however_they_are_imported(source):
+    assert run(source).result is True
+
+
+def test_a_module_that_one_call_changes_is_whole_in_the_next():
+    source = "import json\ndef main(n):\n    was = hasattr(json, 'mark')\n    json.mark = n\n    return was\n"
+    for reuse in (None, "run-1"):
+        for n in range(3):
+            outcome = sandbox.execute(source, {"n": n}, allowed_imports=IMPORTS, reuse=reuse)
+            assert outcome.result is False
+    sandbox.release("run-1")

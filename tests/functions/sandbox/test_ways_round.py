@@ -69,7 +69,7 @@ def own_module(value):
         return ""
 def main(modules):
     facades, names = sys.modules["inside.facades"], sys.modules["inside.names"]
-    fetch = facades.importer(frozenset(modules))
+    fetch = facades.importer(frozenset(modules), is_kept=True)
     queue = [(name, fetch(name, None, None, ("x",), 0)) for name in modules]
     made = [(f"{name}.{key}()", value) for name, facade in queue for key, value in vars(facade).items()
             if isinstance(value, type) and key not in ("Queue", "TestCase")]
