@@ -23,10 +23,8 @@ from agents.tools import (
     ToolCall,
     ToolContext,
     ToolError,
-    ToolFailed,
     ToolResult,
     ToolSpec,
-    may_repeat,
 )
 from plumbing.statements import Select, insert, update_each
 from plumbing.threads import release_connection
@@ -39,7 +37,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import deciders, delegation, results, told
+from . import callbacks, deciders, delegation, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -58,8 +56,6 @@ from .values import RunValues
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
-CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
-CALLBACK_LIMIT = 200  # recorded callbacks of one function call
 
 COMPLETE = ToolSpec(
     id=0,
@@ -267,7 +263,7 @@ class Desk:
             return ToolResult(ok=True, value=record.arguments.get("result"))
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return self.in_doubt(tool, record, toolsets.call(tool, call, self.context(tool, record)))
+            return callbacks.in_doubt(self, tool, record, toolsets.call(tool, call, self.context(tool, record)))
         except (CallPending, LeaseLost, *DATABASE_GONE):
             raise
         except ToolError as error:
@@ -275,16 +271,6 @@ class Desk:
         except Exception:  # a toolset's own fault must not take the run with it
             log.exception("Tool %s broke", record.name)
             return ToolResult.failed("tool_broken", "the tool itself failed; the server's log has the reason")
-
-    def in_doubt(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
-        """A function that was cut short may have done what must not be done twice."""
-        code = (result.error or {}).get("code")
-        if result.ok or tool.kind != "function" or code not in CUT_SHORT:
-            return result
-        if tool.is_repeatable and record.pk not in self.wrote:
-            return result
-        message = f"the function was cut short ({code}); nobody knows what it had done by then"
-        return replace(result, error={**(result.error or {}), "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run
@@ -301,13 +287,13 @@ class Desk:
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
-            call_tool=lambda name, arguments: self.callback(record, name, arguments),
+            call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None, **more: children.spawn(
                 run, agent, text=text, input=input, call=record, **more
             ),
             delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
-            emit=lambda type, data: self.tell(type, {"id": str(record.pk), **data}),
+            emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),
         )
 
@@ -340,9 +326,9 @@ class Desk:
         return self.lease.conditions() if isinstance(self.lease, Lease) else {"status": Run.LIVE}
 
     @transaction.atomic
-    def tell(self, type: str, data: dict[str, Any]) -> None:
-        """Raises LeaseLost where another worker has the run."""
-        if events.record_with(self.run, [(type, data)], where=self.fence()) is None:
+    def tell(self, *entries: events.Entry) -> None:
+        """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
+        if events.record_with(self.run, list(entries), where=self.fence()) is None:
             raise LeaseLost(str(self.run.pk))
 
     # -- after a wait or a crash ----------------------------------------------------------------------------------
@@ -363,12 +349,17 @@ class Desk:
         if record.name in self.tools and toolsets.is_durable(record.kind):
             return  # asked again under its old id, which finds what became of it
         results.close_callbacks(record)
-        if record.name in self.tools and self.tools[record.name].is_repeatable and not has_written(record):
-            record.attempt += 1
-            record.save(update_fields=["attempt"])
+        if record.name in self.tools and self.tools[record.name].is_repeatable and not callbacks.has_written(record):
+            self.start_again(record)
             return
         message = "the worker vanished while this call was under way; nobody knows whether it was done"
         self.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
+
+    @transaction.atomic
+    def start_again(self, record: ToolCallRecord) -> None:
+        self.tell()  # of two workers one may start it
+        record.attempt += 1
+        record.save(update_fields=["attempt"])
 
     def follow_approval(self, record: ToolCallRecord) -> None:
         """Start what was approved (with its edits), close what was not; an open one goes on waiting."""
@@ -382,8 +373,10 @@ class Desk:
         message = f"{word}: {approval.note}" if approval.note else word
         self.deny(record, f"approval_{approval.status}", message)
 
+    @transaction.atomic
     def follow_yes(self, record: ToolCallRecord, approval: Approval) -> None:
         """A yes is a yes to the call as it is now: what was denied meanwhile, or breaks the schema, is not made."""
+        self.tell()  # of two workers one may start it
         tool = self.tools.get(record.name)
         decision = self.judge(tool, record.name)
         if approval.edited_arguments is not None:
@@ -393,58 +386,14 @@ class Desk:
         elif problems := schema.validate(tool.input_schema, record.arguments):
             close(record, Outcome.FAILED, error=invalid_arguments(problems))
             record.save()
-            self.tell("tool.finished", finished_data(record))
+            self.tell(("tool.finished", finished_data(record)))
         else:
             record.waiting_for = ""
             start(record)
             record.save()
 
+    @transaction.atomic
     def deny(self, record: ToolCallRecord, code: str, message: str) -> None:
         close(record, Outcome.DENIED, error={"code": code, "message": message})
         record.save()
-        self.tell("tool.denied", denied_data(record))
-
-    # -- a function's callback ------------------------------------------------------------------------------------
-
-    def callback(self, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
-        """A stored function calls a tool: recorded under its call, same policy, never waits."""
-        tool = self.tools.get(name)
-        self._told = None  # what the function has read by now counts
-        findings = self.findings(tool, arguments)
-        decision = self.judge(tool, name, findings=findings, is_callback=True)
-        if decision.mode != policy.ALLOW or tool is None:
-            raise ToolFailed(decision.reason, code="denied")
-        if problems := schema.validate(tool.input_schema, arguments):
-            raise ToolFailed(
-                f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
-            )
-        if ToolCallRecord.objects.filter(parent_call=parent).count() >= CALLBACK_LIMIT:
-            raise ToolFailed(f"one call may make {CALLBACK_LIMIT} callbacks", code="too_many_callbacks")
-        record = ToolCallRecord(
-            id=uuid7(), run=self.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-            effect=tool.effect, arguments=arguments, untrusted=told.is_derived(findings),
-        )  # fmt: skip
-        start(record)
-        with transaction.atomic():
-            self.tell("tool.called", called_data(record))
-            insert(record)
-        self.called_back.add(parent.pk)
-        if not tool.is_repeatable:
-            self.wrote.add(parent.pk)
-        try:
-            result = self.answer(tool, record)
-        except CallPending as pending:
-            waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
-            result = failure(pending.instead or waits)
-        self.settle(record, result)
-        parent.untrusted = parent.untrusted or record.untrusted  # the function may say again what it has read
-        if not result.ok:
-            error = result.error or {}
-            raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
-        return result.value
-
-
-def has_written(record: ToolCallRecord) -> bool:
-    """Has the function of this call begun anything that must not be done twice?"""
-    callbacks = ToolCallRecord.objects.filter(parent_call=record).exclude(outcome__in=[Outcome.DENIED, Outcome.FAILED])
-    return not all(may_repeat(effect, kind) for effect, kind in callbacks.values_list("effect", "kind"))
+        self.tell(("tool.denied", denied_data(record)))

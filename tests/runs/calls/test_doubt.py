@@ -5,13 +5,19 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.models import ToolGrant
+from agents.spec import GrantSpec
 from agents.tools import ToolResult
 from functions.sandbox.conversation import Conversation
 from functions.sandbox.limits import Limits
+from registry import factory
+from runs.calls import approvals
+from runs.calls.desk import Desk
 from runs.events import record as events
+from runs.exceptions import LeaseLost
 from runs.lifecycle import claims
 from runs.lifecycle.leases import Lease, hold
-from runs.models import Run, RunEvent, ToolCallRecord
+from runs.models import Approval, Run, RunEvent, ToolCallRecord
 from runs.worker import recovery, runner
 from tests.fakes import calls, says
 
@@ -145,3 +151,22 @@ def test_a_process_that_somebody_killed_did_not_run_out_of_memory():
 
 def usage(peak_kb):
     return type("Usage", (), {"peak_kb": peak_kb, "cpu_s": 0.1, "status": 9})()
+
+
+def test_of_two_workers_that_go_on_with_an_approved_call_one_starts_it(
+    worker, alice, make_agent, make_tool, stub_provider, stub, functions
+):
+    tool = make_tool("send", effect="write", input_schema={"type": "object"})
+    agent = make_agent(tools=[tool], provider=stub_provider)
+    ToolGrant.objects.update(mode="ask")
+    stub.script(calls(("send", {})))
+    run = worker.send_message(alice, "Go", agent)
+    approvals.decide(Approval.objects.get(run=run), "approve", by=alice)
+    slept = claims.take(run.pk, "slept")
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert claims.take(run.pk, "awake") is not None
+    desk = Desk(slept, Lease(slept), {"send": factory.tool_spec(tool, GrantSpec(tool="send", tool_id=tool.pk))})
+    desk.read_grants()
+    with pytest.raises(LeaseLost):
+        desk.resume(list(ToolCallRecord.objects.filter(run=run)))
+    assert functions.asked == [] and ToolCallRecord.objects.get().waiting_for == "approval"
