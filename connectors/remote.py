@@ -197,7 +197,9 @@ def free_name(connection: Connection, remote_name: str) -> str:
     """connection_tool as a slug, with a number if that is taken."""
     slug = re.sub(r"[^a-z0-9_-]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()).strip("_-")
     base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")
-    taken = set(Tool.objects.filter(owner=connection.owner, name__startswith=base).values_list("name", flat=True))
+    tools = Tool.objects.filter(name__startswith=base)
+    theirs = tools.filter(team=connection.team) if connection.team_id else tools.none()
+    taken = set((tools.filter(owner=connection.owner) | theirs).values_list("name", flat=True))
     return next(name for name in [base, *(f"{base}_{n}" for n in range(2, MAX_TOOLS + 3))] if name not in taken)
 
 

@@ -51,8 +51,9 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
 def require_free_name(function: StoredFunction) -> None:
     """Raises Conflict when a tool of another kind, or of another function, has the name: it could not be published."""
     own = tool_of(function.pk)
-    others = Tool.objects.filter(name=function.name, owner=function.owner).exclude(pk=own.pk if own else None)
-    if taken := others.first():
+    others = Tool.objects.filter(name=function.name).exclude(pk=own.pk if own else None)
+    of_team = others.filter(team=function.team) if function.team_id else others.none()
+    if taken := (others.filter(owner=function.owner) | of_team).first():
         raise Conflict(
             f"There is a {taken.kind} tool “{function.name}” already.",
             code="name_taken",

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from agents.definitions.agents import sharing, team_named
+from agents.definitions.agents import share, sharing
 from agents.definitions.files import Definition, default, set_columns, without_defaults
+from agents.sharing import carry
 from functions import store
 from functions.models import FunctionTest, StoredFunction
 from functions.reading import read
@@ -49,7 +50,7 @@ class FunctionKind:
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: StoredFunction | None) -> StoredFunction:
         """Check, keep, test, publish; a red test refuses the file. `live` is published first, then the draft kept."""
         row = row or StoredFunction(owner=owner, name=definition["name"])
-        row.team = team_named(definition.get("team"))
+        share(row, definition.get("team"))
         if definition.get("live"):
             self.keep(row, definition["live"], actor)
             store.publish(row, user=actor, note="from a definition file", source="definitions")
@@ -64,6 +65,7 @@ class FunctionKind:
     def keep(self, row: StoredFunction, definition: Definition, actor: Any) -> None:
         set_columns(row, definition, COLUMNS)
         store.save(row, user=actor, source="definitions")
+        carry(row)
 
 
 def live(row: StoredFunction, draft: Definition) -> Definition:

@@ -6,6 +6,7 @@ from typing import Any
 from agents.exceptions import Invalid
 from agents.models import Agent, AuditEvent, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
+from agents.sharing import carry, check_share
 from agents.spec import AgentSpec
 
 from .files import Definition, check_schemas, default, set_columns, without_defaults
@@ -28,9 +29,9 @@ class ProviderKind:
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Provider | None) -> Provider:
         """The key never comes from a file; a changed address clears the stored key."""
         row = row or Provider(owner=owner, name=definition["name"])
-        before = row.base_url
+        before = (row.kind, row.base_url)
         set_columns(row, {**definition, "kind": definition["llm"]}, self.columns)
-        if row.base_url != before:
+        if (row.kind, row.base_url) != before:
             row.api_key = ""
         row.full_clean(exclude=["owner", "team"])
         row.save()
@@ -155,6 +156,14 @@ def team_named(name: str | None) -> Team | None:
     return found
 
 
+def share(row: Any, name: str | None) -> None:
+    """Set the team of a row, within its owner's rights. The site's own files may name any team."""
+    team = team_named(name)
+    if row.owner is not None:
+        check_share(row, row.owner, team, row.name)
+    row.team = team
+
+
 def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> None:
     """Replace the grants of an agent or a chain ({"agent": row} or {"chain": row})."""
     ToolGrant.objects.filter(**subject).delete()
@@ -216,9 +225,10 @@ class AgentKind:
         row.provider = provider_named(definition.get("provider", "default"), owner)
         if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
             row.model_name = DEFAULT_MODELS.get(row.provider.kind, "")
-        row.team = team_named(definition.get("team"))
+        share(row, definition.get("team"))
         row.full_clean(exclude=["owner", "team", "published"])
         row.save()
+        carry(row)
         write_grants({"agent": row}, definition.get("grants", []), owner=owner)
 
 

@@ -194,6 +194,8 @@ def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
     row = Tool.objects.filter(owner=agent.owner_id, team=agent.team_id, name=agent.name).first()
     if row is not None and (row.kind != Tool.Kind.AGENT or row.source.get("agent") != agent.pk):
         return None
+    if row is None and agent.team_id and Tool.objects.filter(team=agent.team_id, name=agent.name).exists():
+        return None
     row = row or Tool(owner_id=agent.owner_id, team_id=agent.team_id, name=agent.name, deadline_s=agent.timeout)
     before = row.definition_hash
     row.kind, row.source, row.effect = Tool.Kind.AGENT, {"agent": agent.pk}, Tool.Effect.IDEMPOTENT

@@ -19,7 +19,7 @@ SHOWN = 200
 @signed_in
 def playground(request: HttpRequest) -> HttpResponse:
     """`?agent=` chooses one, `?session=` goes on with a conversation, `?compare=1` opens two columns."""
-    agents = Agent.objects.visible_to(request.user).published().select_related("published").order_by("name")
+    agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
     session = find(request)
     asked = request.GET.get("agent", "")[:64]

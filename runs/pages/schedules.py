@@ -40,7 +40,7 @@ class ScheduleForm(NamedForm):
 
     def clean_agent(self) -> Agent:
         try:
-            return Agent.objects.named(self.user, self.cleaned_data["agent"])
+            return Agent.objects.for_use(self.user, self.cleaned_data["agent"])
         except NotFound as error:
             raise forms.ValidationError(str(error))
 
@@ -97,7 +97,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 
 def offered(user: Any) -> list[str]:
     """Names that the agent field proposes; any other can be typed."""
-    return list(Agent.objects.visible_to(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
+    return list(Agent.objects.usable_by(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
 
 
 def zone() -> str:

@@ -91,8 +91,8 @@ class AgentForm(NamedForm):
 
     def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
         super().__init__(*args, user=user, **kwargs)
-        self.fields["provider"].queryset = Provider.objects.visible_to(user).filter(enabled=True)
-        tools = Tool.objects.visible_to(user).filter(enabled=True, kind=Tool.Kind.FUNCTION)
+        self.fields["provider"].queryset = Provider.objects.usable_by(user).filter(enabled=True)
+        tools = Tool.objects.usable_by(user).filter(enabled=True, kind=Tool.Kind.FUNCTION)
         newest = tools.order_by(F("owner").asc(nulls_last=True), "-pk").values_list("pk", flat=True)
         self.fields["tools"].queryset = tools.filter(pk__in=list(newest[:OFFERED])).order_by("name")
         self.fields["tools"].widget.attrs["size"] = 6
@@ -154,9 +154,7 @@ def saved(request: HttpRequest, form: Any) -> bool:
 def empty(name: str, user: Any) -> Any:
     initial = dict(FIRST[name])
     if name == "agent":
-        initial["provider"] = (
-            Provider.objects.visible_to(user).filter(enabled=True).values_list("pk", flat=True).first()
-        )
+        initial["provider"] = Provider.objects.usable_by(user).filter(enabled=True).values_list("pk", flat=True).first()
         initial["tools"] = list(
             Tool.objects.filter(owner=user, kind=Tool.Kind.FUNCTION).values_list("pk", flat=True)[:5]
         )
@@ -168,7 +166,7 @@ def progress(request: HttpRequest) -> dict[str, Any]:
     user = request.user
     agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()
     return {
-        "provider": list(Provider.objects.visible_to(user).filter(enabled=True).values_list("name", flat=True)[:6]),
+        "provider": list(Provider.objects.usable_by(user).filter(enabled=True).values_list("name", flat=True)[:6]),
         "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
         "agent": agent,
         "talk": seen_runs(request).filter(principal=user).exists(),

@@ -2,7 +2,9 @@
 
 import pytest
 
+from agents.exceptions import Forbidden
 from agents.models import Agent, Invitation, Membership, Provider, Team
+from gateway.python import Registry
 
 V1 = "/api/v1"
 HELPER = {"name": "helper", "provider": "offline", "team": "alice-and-bob"}
@@ -179,3 +181,11 @@ def test_a_team_s_provider_does_not_take_the_place_of_the_site_s(alice, bob, bob
     made = bob_api.post(f"{V1}/agents/", {"name": "mine", "provider": "offline"})
     assert made.status_code == 201
     assert Agent.objects.get(name="mine").provider == offline
+
+
+def test_a_definition_shares_with_no_team_of_strangers(charlie, team, offline, bob):
+    body = {"name": "helper", "provider": "offline", "team": "alice-and-bob"}
+    with pytest.raises(Forbidden):
+        Registry(charlie).register_agent(body)
+    assert not Agent.objects.filter(team=team).exists()
+    assert Registry(bob).register_agent(body).team == team

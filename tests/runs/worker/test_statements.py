@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import DataError, connection, transaction
 
-from agents.models import Tool
+from agents.models import Agent, Tool
 from agents.tools import ToolResult
 from functions.models import Execution, FunctionVersion, StoredFunction
 from functions.tools import FunctionToolset
@@ -93,6 +93,8 @@ def test_a_message_to_an_agent_without_tools_costs_the_worker_9_statements(
 @pytest.mark.django_db
 @pytest.mark.parametrize("whose", ["everyone", "user", "team", "agent"])
 def test_whoever_the_budget_is_for_the_first_turn_asks_it(whose, worker, alice, team, agent, stub):
+    Agent.objects.filter(pk=agent.pk).update(team=team)
+    agent.refresh_from_db()
     covered = {"user": alice, "team": team, "agent": agent}
     Budget.objects.create(period="day", max_tokens=1, **{whose: covered[whose]} if whose in covered else {})
     Run.objects.create(principal=alice, agent=agent, status="succeeded", input_tokens=5)
