@@ -16,6 +16,7 @@ ALL = {
     "routing": [],
     "circles": [],
     "connectors": [],
+    "hostile_input": [],
 }
 
 

@@ -24,7 +24,7 @@ from .servers import ForkServers
 from .slots import Loan, Slots
 
 _READ_AT_ONCE = 4  # compiling and reading: besides the functions that run
-_TRIES = 3  # of a call that did not begin, since its process was gone
+_TRIES = 20  # of a call that did not begin, since its process was gone: more than there can be dead spares
 _UNREAD_ENDINGS = 8
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 

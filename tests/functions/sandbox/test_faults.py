@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pwd
 import select
@@ -21,6 +22,7 @@ import pytest
 
 from functions import sandbox
 from functions.sandbox import servers as fork_servers
+from functions.sandbox.inside import child as children
 from functions.sandbox.inside import zygote
 from functions.sandbox.slots import Slots
 
@@ -397,13 +399,32 @@ def test_compiling_has_places_of_its_own_and_an_owner_a_share_of_them():
     pool.close()
 
 
+def test_spares_that_have_died_cost_no_call():
+    pool = sandbox.Pool(spares=4)
+    assert pool.execute("def main(): return 0").ok
+    (zygote,) = psutil.Process(pool._servers.by_profile["core"]._process.pid).children()
+    wait_until(lambda: len(zygote.children()) == 4)
+    for spare in zygote.children():
+        spare.kill()
+    wait_until(lambda: not zygote.children())
+    outcome = pool.execute("def main(): return 1")
+    pool.close()
+    assert outcome.result == 1, outcome
+
+
+def test_a_spare_that_is_slow_to_rehearse_stays_alive():
+    """A timer of five seconds began with the rehearsal, and ended spares of a busy machine."""
+    order = json.loads(children.REHEARSAL[children.REHEARSAL.index(b"{") :])
+    assert order["timeout_s"] >= 600
+
+
 def test_a_stopped_fork_server_is_replaced(monkeypatch):
     monkeypatch.setattr(fork_servers, "_STUCK_S", 0.5)
     pool = sandbox.Pool(spares=0)
     assert pool.execute("def main(): return 1").ok
     launcher = psutil.Process(pool._servers.by_profile["core"]._process.pid)
-    for child in launcher.children():
-        child.suspend()
+    for process in launcher.children():
+        process.suspend()
     assert pool.execute("def main(): return 2").result == 2
     wait_until(lambda: not launcher.is_running() or launcher.status() == psutil.STATUS_ZOMBIE)
     pool.close()
