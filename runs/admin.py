@@ -1,4 +1,4 @@
-"""Runs, conversations, approvals, budgets and schedules in the admin. What happened is read, never edited."""
+"""Runs, conversations, approvals, budgets and schedules in the admin. History is read-only."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(RouteDecision)
 class RouteDecisionAdmin(ReadOnlyAdmin):
-    """Why a message without an agent's name went where it went."""
+    """The reason why a message without an agent's name was routed as it was."""
 
     list_display = ["shown_run", "agent", "method", "reason", "created_at"]
     list_filter = ["method"]
@@ -101,7 +101,9 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """The worker processes seen within the hour. Of what they hold a person sees the agents they may see."""
+    """Worker processes seen within the last hour. A user sees the loaded agents that are visible to
+    them.
+    """
 
     list_display = ["name", "is_alive", "runs", "held", "seen_at", "started_at"]
     search_fields = ["name"]
@@ -127,11 +129,9 @@ class WorkerAdmin(ReadOnlyAdmin):
         known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
         rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
         others = len(worker.loaded) - len(rows)
-        return format_html(
-            "{}{} besides: older ones, other people’s", table(["Agent", "Version", "Hash"], rows), others
-        )
+        return format_html("{}{} more: older ones, or other users'", table(["Agent", "Version", "Hash"], rows), others)
 
-    @display(description="Runs in its hands")
+    @display(description="Runs in progress")
     def runs_in_work(self, worker: Worker) -> str:
         found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
         return table(["Run", "Agent", "Since"], [(link_to(run), run.agent, run.started_at) for run in found])
@@ -190,7 +190,7 @@ class BudgetAdmin(OwnedAdmin):
 
 
 class ScheduleForm(forms.ModelForm):
-    """One target, one timing, and a time zone that there is."""
+    """Exactly one target, one timing, and an existing time zone."""
 
     class Meta:
         model = Schedule
@@ -208,7 +208,7 @@ class ScheduleForm(forms.ModelForm):
         for fields, words in ((("agent", "chain"), "an agent or a chain"), (TIMINGS, "one of these three")):
             given = [name for name in fields if cleaned.get(name)]
             if len(given) != 1 and not any(name in self.errors for name in fields):
-                self.add_error(fields[0], f"Choose {words}." if not given else f"Choose only {words}.")
+                self.add_error(fields[0], f"Choose {words}." if not given else f"Choose exactly one of: {words}.")
         return cleaned
 
 
@@ -240,7 +240,7 @@ class ScheduleAdmin(OwnedAdmin):
         (None, {"fields": ["name", "description", "agent", "chain", "text", "input", "enabled"]}),
         ("When", {"fields": ["crontab", "interval", "clocked", "timezone", "starts_at", "ends_at", "jitter_s"]}),
         (
-            "When something is in the way",
+            "When a start is missed or overlaps",
             {
                 "fields": [
                     "missed_policy",

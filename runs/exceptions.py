@@ -1,4 +1,4 @@
-"""What can go wrong with a run. Those below MusterError answer a caller; the others steer the runner."""
+"""Errors of runs. Subclasses of MusterError answer a caller; the others control the runner."""
 
 from datetime import datetime
 
@@ -6,11 +6,11 @@ from django.db import InterfaceError, OperationalError
 
 from agents.exceptions import Conflict, Invalid, Unavailable
 
-DATABASE_GONE = (OperationalError, InterfaceError)  # away, restarting, its disk full: the run goes on later
+DATABASE_GONE = (OperationalError, InterfaceError)  # unavailable, restarting or full disk: the run continues later
 
 
 class SessionBusy(Conflict):
-    """This session is at work on another message."""
+    """This session is working on another message."""
 
     code = "session_busy"
 
@@ -52,7 +52,7 @@ class RunFinished(Conflict):
 
 
 class BrokenInput(Invalid):
-    """The input breaks the schema."""
+    """The input does not match the schema."""
 
     code = "input_invalid"
 
@@ -67,7 +67,7 @@ class RunEnded(Exception):
 
 
 class RunWaits(Exception):
-    """The run waits; free the worker. Rows already say for what."""
+    """The run waits; release the worker. The rows say what it waits for."""
 
     def __init__(self, waiting_for: str, until: datetime | None = None) -> None:
         super().__init__(waiting_for)
@@ -80,4 +80,4 @@ class RunDone(Exception):
 
 
 class LeaseLost(Exception):
-    """Another worker took the run over; write nothing more."""
+    """Another worker took over the run; write nothing more."""

@@ -18,7 +18,9 @@ from runs.models import Budget, Run
 
 
 class BudgetSerializer(KnownFields, serializers.ModelSerializer):
-    """A limit on one person, one agent or one team. Without agent and team it is the caller's own."""
+    """A limit for one user, one agent or one team. Without agent and team it limits the caller's
+    own runs.
+    """
 
     id = RowId(read_only=True)
     agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
@@ -54,13 +56,13 @@ class BudgetSerializer(KnownFields, serializers.ModelSerializer):
 
 
 def administered_team(person: Any, name: str) -> Team:
-    """A team's limits are its administrators' to set."""
+    """Only administrators of a team set its limits."""
     team = Team.objects.filter(name=name, memberships__user=person).first()
     if team is None:
-        raise Invalid(f"There is no team “{name}” that you are in.")
+        raise Invalid(f"You are not in a team called “{name}”.")
     role = Membership.Role.ADMINISTRATOR
     if not Membership.objects.filter(team=team, user=person, role=role).exists():
-        raise Forbidden("Only a team's administrator sets its budget.")
+        raise Forbidden("Only an administrator of the team can set its budget.")
     return team
 
 
@@ -85,7 +87,9 @@ class BudgetViewSet(viewsets.ModelViewSet):
         AuditEvent.record("budget.change", budget, actor=self.request.user)
 
     def whom(self, serializer: Any) -> Any:
-        """Whose runs it limits: the caller's own, but for a team's, and for an agent that the caller may change."""
+        """The runs that it limits: the caller's own, except for a team, or an agent that the caller
+        may change.
+        """
         agent, team = (
             serializer.validated_data.get(name, getattr(serializer.instance, name, None)) for name in ("agent", "team")
         )
@@ -128,7 +132,7 @@ class UsageView(APIView):
         operation_id="usage",
         parameters=[
             OpenApiParameter("by", str, enum=sorted(usage.GROUPS), default="agent"),
-            OpenApiParameter("days", DAYS, default=30, description="How far back."),
+            OpenApiParameter("days", DAYS, default=30, description="Number of days."),
         ],
         responses=inline_serializer("UsageTable", {"results": serializers.ListField(child=UsageRow)}),
     )

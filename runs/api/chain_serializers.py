@@ -21,7 +21,7 @@ STEP_SCHEMA = {
     "required": ["key"],
     "properties": {
         "key": {"type": "string"},
-        "agent": {"type": "string", "description": "Name of the agent; or tool, or chain."},
+        "agent": {"type": "string", "description": "Name of the agent, tool or chain."},
         "tool": {"type": "string"},
         "chain": {"type": "string"},
         "needs": {"type": "array", "items": {"type": "string"}},
@@ -45,7 +45,9 @@ STEP_SCHEMA = {
 
 @extend_schema_field({"type": "array", "items": STEP_SCHEMA})
 class StepsField(serializers.Field):
-    """The steps in their order, each as StepSpec has it, with `agent:`, `tool:` or `chain:` for the target."""
+    """The steps in order, in the format of StepSpec, with `agent:`, `tool:` or `chain:` for the
+    target.
+    """
 
     default_error_messages = {"shape": "Send a list of at most 200 steps, each an object with a key."}
 
@@ -61,7 +63,7 @@ class StepsField(serializers.Field):
 
 
 def check_step(step: dict[str, Any]) -> None:
-    """Types and limits of one step's fields. Raises Invalid naming the step."""
+    """Types and limits of one step's fields. Raises Invalid, naming the step."""
     if not isinstance(step.get("key"), str):
         raise serializers.ValidationError("Every step needs a key.", code="no_key")
     columns = columns_of(step)
@@ -83,8 +85,8 @@ class ChainSerializer(OwnedSerializer):
     steps = StepsField(required=False)
     input_schema = OptionalSchemaField()
     output_schema = OptionalSchemaField()
-    timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Seconds a run may take.")
-    grants = GrantSerializer(many=True, required=False, help_text="Left out: one for each tool that a step names.")
+    timeout = Number(required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run (s).")
+    grants = GrantSerializer(many=True, required=False, help_text="Default: one for each tool that a step names.")
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
@@ -120,7 +122,9 @@ class ChainSerializer(OwnedSerializer):
 
 
 def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
-    """Those given; else one for each tool a step names and the chain lacks: `ask` where it sends or destroys."""
+    """The given grants; else one for each tool that a step names: `ask` if it sends or destroys
+    something.
+    """
     if grants is not None:
         replace_grants(chain, grants)
         return
@@ -151,22 +155,24 @@ class WholeChainVersionSerializer(ChainVersionSerializer):
 class StartSerializer(StrictSerializer):
     input = serializers.JSONField(required=False, allow_null=True)
     version = Whole(
-        min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: what is published."
+        min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: the published version."
     )
     metadata = serializers.DictField(required=False)
     timeout = Number(required=False, min_value=0.1, max_value=86_400)
-    wait = Number(required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202.")
+    wait = Number(
+        required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202 at once."
+    )
 
 
 class RetrySerializer(StrictSerializer):
     step = Text(
-        max_length=64, required=False, help_text="Of a chain: go on from this step; left out: from what failed."
+        max_length=64, required=False, help_text="For a chain: the step to continue from; default: the failed step."
     )
     input = serializers.JSONField(
-        required=False, allow_null=True, help_text="Instead of the step's mapped input, or of the agent's input."
+        required=False, allow_null=True, help_text="Replaces the step's mapped input, or the agent's input."
     )
     live = serializers.BooleanField(
-        required=False, help_text="Of an agent: with the version that is live now; left out: with the same version."
+        required=False, help_text="For an agent: use the live version; default: the same version as before."
     )
 
 

@@ -33,7 +33,7 @@ from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
 from .serializers import RunSerializer
 
 NEW_CHAIN = OpenApiExample(
-    "Look a thing up, then tell of it",
+    "Look something up, then report it",
     request_only=True,
     value={
         "name": "look-and-tell",
@@ -64,13 +64,13 @@ class ChainViewSet(GrantedViewSet):
         return super().get_queryset().select_related("published").prefetch_related("grants__tool", "steps")
 
     def get_object(self) -> Any:
-        """Starting a chain takes only the right to see it."""
+        """Starting a chain only requires the right to see it."""
         if self.action != "start":
             return super().get_object()
         return Chain.objects.select_related("published").named(self.request.user, self.kwargs["name"])
 
     def perform_destroy(self, chain: Chain) -> None:
-        """A chain without runs goes with its versions; one with a history stays (409)."""
+        """Delete a chain without runs, with its versions; one with runs answers 409."""
         if Run.objects.filter(chain_version__chain=chain).exists():
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
         with refusals("chain"):
@@ -82,7 +82,7 @@ class ChainViewSet(GrantedViewSet):
     @extend_schema(responses=GraphSerializer)
     @action(detail=True, **WITHOUT_LISTS)
     def graph(self, request: Any, name: str) -> Response:
-        """Nodes and edges of the draft, and what keeps it from being published."""
+        """Nodes and edges of the draft, and the problems that prevent publishing."""
         chain = self.get_object()
         problems = [problem.as_detail() for problem in chain.problems()]
         return Response({**graph.as_json(chain.draft_spec()), "problems": problems})
@@ -96,7 +96,7 @@ class ChainViewSet(GrantedViewSet):
     @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
     @action(detail=True, filterset_fields=None)
     def runs(self, request: Any, name: str) -> Response:
-        """One's own runs of this chain, newest first."""
+        """Your own runs of this chain, newest first."""
         rows = Run.objects.visible_to(request.user).filter(chain_version__chain=self.get_object())
         self.page_ordering = ("-id",)
         page = self.paginate_queryset(rows.select_related(*JOINS))
@@ -137,7 +137,9 @@ class ChainViewSet(GrantedViewSet):
 
 
 class ChainRunViewSet(viewsets.GenericViewSet):
-    """What only runs of chains have: steps, a picture. And the retry, which for them begins at the failed step."""
+    """What only chain runs have: steps and a picture; and retry, which for them continues from the
+    failed step.
+    """
 
     scope = "runs"
     serializer_class = StepRunSerializer
@@ -159,17 +161,18 @@ class ChainRunViewSet(viewsets.GenericViewSet):
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
     @action(detail=True, **WITHOUT_LISTS)
     def picture(self, request: Any, pk: Any = None) -> HttpResponse:
-        """The chain as it stands now (SVG)."""
+        """The chain run's current state as a picture (SVG)."""
         run = self.get_object()
         return as_image(pictures.of_run(run))
 
     @extend_schema(request=RetrySerializer, parameters=[IDEMPOTENCY], responses={202: RunSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def retry(self, request: Any, pk: Any = None) -> Response:
-        """A new run instead of one that has ended.
+        """Start a new run in place of one that has ended.
 
-        Of a chain it goes on from the failed step, its input edited if given; finished steps keep their outputs. Of an
-        agent it answers the same message again, in the same session unless that has gone on (then in a fork of it).
+        A chain continues from the failed step, with its input replaced if given; finished steps
+        keep their outputs. An agent answers the same message again, in the same session unless that
+        has continued (then in a fork of it).
         """
         run = self.get_object()
         key = request.auth if isinstance(request.auth, ApiKey) else None

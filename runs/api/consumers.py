@@ -1,4 +1,4 @@
-"""Watch a run, or talk in a session, over a WebSocket. One method a frame; nothing here waits."""
+"""WebSockets to watch a run or to talk in a session: one method per frame; nothing blocks."""
 
 import asyncio
 import logging
@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
-    """Knows who calls: an API key in the handshake's Authorization header, or the browser's login session."""
+    """Authenticates by the API key in the handshake's Authorization header, or by the browser's
+    login session.
+    """
 
     needs = "runs:read"
     user: Any = None
@@ -40,7 +42,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     guard: asyncio.Task | None = None
 
     async def connect(self) -> None:
-        """Close codes need an accepted socket: browsers see only 1006 of a refused handshake."""
+        """A close code needs an accepted socket: browsers see only 1006 for a refused handshake."""
         self.followers: list[asyncio.Task] = []
         await self.accept()
         code, reason = await self.admit()
@@ -56,9 +58,9 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         await self.turn_away(UNKNOWN, "Your key or your login is no longer valid.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
-        """What was on its way when somebody was turned away is nobody's."""
+        """Messages in flight when a connection was refused are dropped."""
         if self.is_admitted:
-            await super().receive(text_data or "null", **kwargs)  # bytes are no JSON
+            await super().receive(text_data or "null", **kwargs)  # binary frames are not JSON
 
     async def turn_away(self, code: int, reason: str) -> None:
         self.is_admitted = False
@@ -66,7 +68,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         await self.close(code=code, reason=reason)
 
     async def admit(self) -> tuple[int, str]:
-        """(0, "") to go on, else a close code and its reason."""
+        """(0, "") to continue, else a close code and its reason."""
         self.user, self.key = await database_sync_to_async(caller)(self.scope)
         if self.user is None:
             return UNKNOWN, "Send an API key in the Authorization header, or log in."
@@ -84,11 +86,13 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         return None
 
     async def counted(self) -> tuple[int, str] | None:
-        """Handshakes and frames count as requests do: None while they are within the limits."""
+        """Handshakes and frames count against the rate limits like requests: None while within the
+        limits.
+        """
         address = (self.scope.get("client") or ("",))[0]
         if await in_thread(throttles.is_within, self.user, self.key, address):
             return None
-        return TOO_MANY, f"Too many requests this minute: come again in {int(throttles.until_next()) + 1} s."
+        return TOO_MANY, f"Too many requests this minute: try again in {int(throttles.until_next()) + 1} s."
 
     async def begin(self) -> tuple[int, str]:
         raise NotImplementedError
@@ -109,7 +113,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         self.followers.append(asyncio.create_task(self.forward(run, after)))
 
     async def forward(self, run: Run, after: int) -> None:
-        """Send a run's events until it ends; the transport's own pace holds a slow reader back."""
+        """Send a run's events until it ends; back-pressure slows down for a slow reader."""
         try:
             async for batch in stream.in_batches(run, after=after):
                 for frame in batch:
@@ -123,11 +127,11 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
             await self.has_ended()
 
     async def has_ended(self) -> None:
-        """The run that was followed is over."""
+        """The followed run has ended."""
 
     @classmethod
     async def decode_json(cls, text_data: str) -> Any:
-        """A frame as the API reads bodies: what no column could hold is no JSON here either."""
+        """A frame is parsed like an API body: characters that cannot be stored are refused."""
         try:
             return parsers.read(text_data.encode())
         except ValueError:
@@ -149,10 +153,10 @@ def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
 
 
 class NowhereConsumer(Authenticated):
-    """Every other path: the router of Channels would raise, which a client sees as a broken server."""
+    """Every other path: Channels' router would raise, which a client sees as a server error."""
 
     async def begin(self) -> tuple[int, str]:
-        return MISSING, "There is no socket here: they are /ws/sessions/{id}/ and /ws/runs/{id}/."
+        return MISSING, "There is no WebSocket at this path. Available: /ws/sessions/{id}/ and /ws/runs/{id}/."
 
 
 class RunConsumer(Authenticated):
@@ -194,7 +198,7 @@ class SessionConsumer(Authenticated):
         if too_many := await self.counted():
             return await self.turn_away(*too_many)
         if handler is None:
-            return await self.send_error("unknown_frame", "Send JSON with type message, cancel or approve.")
+            return await self.send_error("unknown_frame", "Send a JSON object with type message, cancel or approve.")
         try:
             await handler(frame)
         except MusterError as error:
@@ -232,12 +236,12 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.cancel)(frame)
 
     def cancel(self, frame: dict[str, Any]) -> None:
-        """The run that is named, else whatever is at work here."""
+        """The named run, else the run in progress in this session."""
         runs = Run.objects.filter(session=self.session, parent=None)
         wanted = frame.get("run")
         runs = runs.live() if wanted is None else runs.filter(pk=as_id(wanted))
         if not (found := list(runs)):
-            raise NotFound("There is no such run in this session." if wanted else "Nothing is at work here.")
+            raise NotFound("There is no such run in this session." if wanted else "No run is in progress here.")
         for run in found:
             endings.cancel(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
 
@@ -272,7 +276,7 @@ KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
-    """A field of a frame, None where it is left out. Raises Invalid for another kind of value."""
+    """A field of a frame, None if it is absent. Raises Invalid for a value of another type."""
     value = frame.get(field)
     if value is None or isinstance(value, kind):
         return value
@@ -282,7 +286,9 @@ def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
 def on_busy_in(frame: dict[str, Any]) -> str:
     value = frame.get("on_busy", "reject")
     if value not in intake.ON_BUSY:
-        raise Invalid("The frame is not valid.", details=[wrong("on_busy", f"one of {', '.join(intake.ON_BUSY)}")])
+        raise Invalid(
+            "The frame is not valid.", details=[wrong("on_busy", f"must be one of {', '.join(intake.ON_BUSY)}")]
+        )
     return value
 
 

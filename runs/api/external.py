@@ -1,4 +1,4 @@
-"""Outside executors over HTTP: prepare a run, claim it, keep it alive, hand in its result. And who works: workers."""
+"""The API for external executors (prepare, claim, heartbeat, finish), and the list of workers."""
 
 from decimal import Decimal
 from typing import Any
@@ -25,15 +25,15 @@ from .serializers import RunSerializer
 
 
 class PrepareSerializer(strict.StrictSerializer):
-    agent = strict.Text(help_text="Whose instructions and schemas the run follows.")
+    agent = strict.Text(help_text="The agent whose instructions and schemas the run uses.")
     message = strict.Text(max_length=100_000)
     input = serializers.JSONField(required=False)
     metadata = strict.ObjectField(required=False)
-    timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; a week without it.")
+    timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; default: a week.")
 
 
 class ClaimSerializer(strict.StrictSerializer):
-    executor = strict.Text(max_length=100, help_text="A name for who does the work.")
+    executor = strict.Text(max_length=100, help_text="A name for the executor.")
     lease = strict.Number(required=False, min_value=1, max_value=3600, help_text="Seconds between heartbeats.")
 
 
@@ -66,7 +66,7 @@ class FinishSerializer(strict.StrictSerializer):
 
 
 class ClaimedSerializer(serializers.Serializer):
-    claim = serializers.CharField(help_text="Show it with each heartbeat; it is told once.")
+    claim = serializers.CharField(help_text="Send it with each heartbeat; it is shown once.")
     lease_expires_at = serializers.DateTimeField()
     run = RunSerializer()
     messages = serializers.ListField(child=serializers.DictField(), help_text="The conversation, system prompt first.")
@@ -79,7 +79,7 @@ class BeatSerializer(serializers.Serializer):
 
 
 class PreparedRunViewSet(RunViewSet):
-    """The list of runs, running now and before, and the place where runs for outside executors are prepared."""
+    """The list of runs, and the endpoint that prepares runs for external executors."""
 
     @extend_schema(
         operation_id="runs_prepare",
@@ -88,7 +88,7 @@ class PreparedRunViewSet(RunViewSet):
         examples=[OpenApiExample("prepare", {"agent": "helper", "message": "Tidy the repository"}, request_only=True)],
     )
     def prepare(self, request: Any) -> Response:
-        """Prepare a run for an outside executor; it waits until somebody claims it."""
+        """Prepare a run for an external executor; it waits until an executor claims it."""
         body = read(PrepareSerializer, request)
         taken = intake.accept_message(
             user=request.user,
@@ -114,7 +114,7 @@ class ExternalViewSet(viewsets.GenericViewSet):
 
     @extend_schema(request=ClaimSerializer, responses={200: ClaimedSerializer})
     def claim(self, request: Any, pk: Any = None) -> Response:
-        """Take a prepared run. 409 when another has it, or when it is not for outside executors."""
+        """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read(ClaimSerializer, request)
         taken = external.claim(self.get_object(), executor=body["executor"], lease_s=body.get("lease"))
         spec = taken.run.version.read_spec() if taken.run.version else None
@@ -129,7 +129,7 @@ class ExternalViewSet(viewsets.GenericViewSet):
 
     @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
     def heartbeat(self, request: Any, pk: Any = None) -> Response:
-        """Still at work. 409 when the claim was lost."""
+        """Keep the claim alive. 409 if the claim was lost."""
         body = read(HeartbeatSerializer, request)
         run = external.heartbeat(self.get_object(), body["claim"], lease_s=body.get("lease"), note=body.get("note", ""))
         told = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
@@ -137,7 +137,9 @@ class ExternalViewSet(viewsets.GenericViewSet):
 
     @extend_schema(request=FinishSerializer, responses={200: RunSerializer})
     def finish(self, request: Any, pk: Any = None) -> Response:
-        """Hand in the result. 409 when the claim was lost, 422 when the output breaks the agent's schema."""
+        """Submit the result. 409 if the claim was lost, 422 if the output violates the agent's
+        schema.
+        """
         body = read(FinishSerializer, request)
         run = external.finish(
             self.get_object(),
@@ -158,8 +160,10 @@ class LoadedSerializer(serializers.Serializer):
 
 
 class WorkerSerializer(serializers.ModelSerializer):
-    loaded = serializers.SerializerMethodField(help_text="Agents that you can see, as it holds them.")
-    others = serializers.SerializerMethodField(help_text="How many it holds besides: older ones, other people's.")
+    loaded = serializers.SerializerMethodField(help_text="The loaded agents that you can see.")
+    others = serializers.SerializerMethodField(
+        help_text="Number of other loaded agents: older versions, or agents of other users."
+    )
 
     class Meta:
         model = Worker
@@ -175,7 +179,7 @@ class WorkerSerializer(serializers.ModelSerializer):
 
 
 class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
-    """Worker processes seen within the hour."""
+    """Worker processes seen within the last hour."""
 
     scope = "workers"
     serializer_class = WorkerSerializer
@@ -195,10 +199,12 @@ class FiguresView(APIView):
         responses={200: dict},
     )
     def get(self, request: Any, name: str) -> Response:
-        """How this agent has done with your runs: `?window=hour|day|week|month`, as a whole and over time."""
+        """This agent's track record for your runs: `?window=hour|day|week|month`, in total and over
+        time.
+        """
         window = request.query_params.get("window", "week")
         if window not in track_records.WINDOWS:
-            raise Invalid(f"“{window}” is no window.", hint=f"One of {', '.join(track_records.WINDOWS)}.")
+            raise Invalid(f"“{window}” is not a valid window.", hint=f"Use one of {', '.join(track_records.WINDOWS)}.")
         agent = Agent.objects.named(request.user, name)
         runs = Run.objects.visible_to(request.user).filter(agent=agent)
         total, parts = track_records.over_time(runs, window)

@@ -1,4 +1,4 @@
-"""Files that a message refers to: {"type": "file", "file": id}. They are their owner's alone."""
+"""Files for messages: {"type": "file", "file": id}. Only their owner can use them."""
 
 import base64
 import binascii
@@ -15,15 +15,15 @@ from agents.exceptions import Conflict
 from agents.http.strict import KnownFields, Text
 from runs.models import RunFile
 
-MOST = 1000  # files of one person
+MOST = 1000  # files per user
 MEDIA_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$"
 REPORT = OpenApiExample(
-    "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All is well."}
+    "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All systems normal."}
 )
 
 
 class FileSerializer(KnownFields, serializers.ModelSerializer):
-    """Send its content as `text`, or as `data` (base64)."""
+    """Send the content as `text`, or as `data` (base64)."""
 
     name = Text(max_length=200)
     media_type = serializers.RegexField(MEDIA_TYPE, max_length=100, default="text/plain")
@@ -40,7 +40,7 @@ class FileSerializer(KnownFields, serializers.ModelSerializer):
         try:
             return base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
-            raise serializers.ValidationError("This is not base64.")
+            raise serializers.ValidationError("This is not valid base64.")
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
         text, data = fields.pop("text", None), fields.pop("data", None)
@@ -57,7 +57,9 @@ class FileViewSet(
     mixins.DestroyModelMixin,
     viewsets.GenericViewSet,
 ):
-    """Files for messages: upload, list, read, delete. A deleted one is gone from what models are shown, too."""
+    """Files for messages: upload, list, read, delete. A deleted file is no longer shown to models
+    either.
+    """
 
     scope = "messages"
     serializer_class = FileSerializer
@@ -69,13 +71,13 @@ class FileViewSet(
 
     def perform_create(self, serializer: Any) -> None:
         if RunFile.objects.visible_to(self.request.user).count() >= MOST:
-            raise Conflict(f"You have {MOST} files.", code="too_many_files", hint="Delete some.")
+            raise Conflict(f"You already have {MOST} files.", code="too_many_files", hint="Delete some.")
         row = serializer.save(owner=self.request.user)
         row.size = len(row.content)
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     def content(self, request: Any, pk: Any = None) -> HttpResponse:
-        """The bytes, as a download: what somebody uploaded is never shown as a page of this site."""
+        """The content as a download: uploaded content is never displayed as a page of this site."""
         row = self.get_object()
         headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
         return HttpResponse(bytes(row.content), content_type="application/octet-stream", headers=headers)

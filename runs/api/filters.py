@@ -1,4 +1,4 @@
-"""What lists of runs and sessions can be narrowed to."""
+"""Filters of the lists of runs and sessions."""
 
 from django_filters import rest_framework as filters
 
@@ -9,7 +9,7 @@ from runs.models import Run, Schedule, Session
 class RunFilter(FilterSet):
     agent = filters.CharFilter("agent__name", help_text="An agent's name.")
     chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
-    worker = filters.CharFilter("lease_owner", help_text="Held by this worker now.")
+    worker = filters.CharFilter("lease_owner", help_text="Currently held by this worker.")
 
     class Meta(FilterSet.Meta):
         model = Run

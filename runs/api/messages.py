@@ -46,12 +46,12 @@ from .serializers import (
 )
 
 DEFAULT_WAIT_S = 60.0
-WAITS = Places(settings.MAX_WAITS)  # a thread is held while a request waits; there are only so many
+WAITS = Places(settings.MAX_WAITS)  # a waiting request holds a thread, and their number is limited
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
 IDEMPOTENCY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Same key, same body: the same run."
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
-PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: 202 at once.")
+PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: answer 202 at once.")
 AFTER = OpenApiParameter(
     "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
 )
@@ -63,7 +63,7 @@ SSE = {
 
 
 class StreamOrJson(DefaultContentNegotiation):
-    """A caller who asks for an event stream gets one, and refusals as JSON."""
+    """A client that asks for an event stream gets one, and errors as JSON."""
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
         if wants_stream(request):
@@ -72,7 +72,7 @@ class StreamOrJson(DefaultContentNegotiation):
 
 
 class MessagesView(APIView):
-    """Process a message: wait for the reply, take the run at once, or stream its events."""
+    """Process a message: wait for the reply, return the run at once, or stream its events."""
 
     scope = "messages"
     content_negotiation_class = StreamOrJson
@@ -140,7 +140,7 @@ class MessagesView(APIView):
 
 
 def as_told(run: Run, ended: dict[str, Any]) -> Run:
-    """The run as its last event describes it: its row needs no reading."""
+    """The run as described by its last event, without reading its row."""
     if run.agent_id is None:
         return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)
     run.status, run.output, run.error, run.turns = ended["status"], ended["output"], ended["error"], ended["turns"]
@@ -151,7 +151,7 @@ def as_told(run: Run, ended: dict[str, Any]) -> Run:
 
 
 class RoutedMessagesView(MessagesView):
-    """The same; the router chooses the agent, and the answer says why."""
+    """The same, except that the router chooses the agent; the answer explains the choice."""
 
     @extend_schema(
         operation_id="messages",
@@ -188,12 +188,12 @@ class RouteView(APIView):
 
 
 def own_device(user: Any, device_id: Any) -> str | None:
-    """Raises Invalid for a device that is not theirs, or was revoked."""
+    """Raises Invalid for another user's device or a revoked one."""
     if device_id is None:
         return None
     if not Device.objects.has(user, device_id):
-        detail = {"field": "device", "code": "unknown_device", "message": "that device is not there"}
-        raise Invalid("There is no such device of yours.", code="unknown_device", details=[detail])
+        detail = {"field": "device", "code": "unknown_device", "message": "there is no such device"}
+        raise Invalid("You have no such device.", code="unknown_device", details=[detail])
     return str(device_id)
 
 
@@ -209,10 +209,10 @@ def idempotency_key(request: Any) -> str | None:
 
 
 def cursor_of(request: Any) -> int:
-    """Where to begin: Last-Event-ID, else ?after, else the beginning."""
+    """Where to start: Last-Event-ID, else ?after, else the beginning."""
     given = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
     if not given.isascii() or not given.isdigit() or len(given) > 9:
-        raise Invalid(f"“{given[:40]}” is no event number.", hint="Send the number of the last event you have.")
+        raise Invalid(f"“{given[:40]}” is not an event number.", hint="Send the number of the last event you received.")
     return int(given)
 
 
@@ -225,7 +225,7 @@ def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
 
 @contextmanager
 def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
-    """A person's stream is counted from here until its response is closed. Raises RateLimited."""
+    """A user's stream counts from here until its response is closed. Raises RateLimited."""
     STREAMS.enter(user.pk, settings.MAX_STREAMS)
     closers: list[Callable[[], None]] = [lambda: STREAMS.leave(user.pk)]
 
@@ -236,7 +236,7 @@ def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], Streamin
     try:
         yield respond
     finally:
-        for close in closers:  # no response was made
+        for close in closers:  # no response was created
             close()
 
 
@@ -274,7 +274,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         responses=EventPageSerializer,
     )
     def events(self, request: Any, pk: Any = None) -> Response:
-        """Stored events after a number; `next` is where those are that did not fit."""
+        """Stored events after a number; `next` is the address of the following page."""
         run, after = self.get_object(), cursor_of(request)
         size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
         rows = list(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")[: size + 1])
@@ -285,11 +285,11 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         parameters=[AFTER, LAST_EVENT],
         responses={
             (200, "text/event-stream"): SSE,
-            204: OpenApiResponse(description="You have everything; browsers do not come back after this."),
+            204: OpenApiResponse(description="You have every event; browsers do not reconnect after this."),
         },
     )
     def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
-        """Events as they happen, from a cursor on, until run.finished."""
+        """Events as they happen, starting at a cursor, until run.finished."""
         run, after = self.get_object(), cursor_of(request)
         if run.finished_at and after >= run.last_event:
             return Response(status=204)
@@ -298,7 +298,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
 
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
     def cancel(self, request: Any, pk: Any = None) -> Response:
-        """Stop the run and its children. 409 when it has ended."""
+        """Stop the run and its children. 409 if it has ended."""
         body = CancelSerializer(data=request.data or {})
         body.is_valid(raise_exception=True)
         run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
@@ -306,12 +306,12 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
 
     @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
     def tool_calls(self, request: Any, pk: Any = None) -> Response:
-        """Each call, in the order in which they were made."""
+        """Tool calls, in the order in which they were made."""
         return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
 
     @extend_schema(responses=RunSerializer(many=True), filters=False)
     def children(self, request: Any, pk: Any = None) -> Response:
-        """Runs that this one started, in that order."""
+        """Runs started by this run, in order."""
         return self.listed(self.get_object().children.select_related(*RUN_JOINS), RunSerializer)
 
     def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
@@ -338,7 +338,9 @@ class SessionViewSet(
         return Session.objects.visible_to(self.request.user).select_related("agent")
 
     def perform_destroy(self, session: Session) -> None:
-        """Its runs stay as history, without the conversation. A session at work is stopped first."""
+        """Delete the conversation; its runs are kept as history. A run in progress is stopped
+        first.
+        """
         endings.clear(session, by=self.request.user, reason="its session was deleted")
         session.delete()
 
@@ -353,7 +355,7 @@ class SessionViewSet(
 
 
 class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
-    """Open questions to a person; POST decides."""
+    """Questions waiting for a person; POST decides."""
 
     scope = "approvals"
     scopes = {"decide": DECIDE}

@@ -48,7 +48,7 @@ class TargetMixin(serializers.Serializer):
     chain = Text(max_length=64, required=False, allow_null=True, source="chain.name", default=None)
 
     def targets(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The rows the names mean. Raises ValidationError where there is not exactly one target."""
+        """The rows meant by the names. Raises ValidationError unless there is exactly one target."""
         found = {}
         for field, model in (("agent", Agent), ("chain", Chain)):
             nested = data.pop(field, None)
@@ -68,10 +68,10 @@ class TargetMixin(serializers.Serializer):
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
     crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
     interval = IntervalField(required=False, allow_null=True)
-    at = Moment(required=False, allow_null=True, help_text="One fixed moment.")
+    at = Moment(required=False, allow_null=True, help_text="A single time.")
     timezone = Text(max_length=64, required=False, help_text="IANA name.")
     next_due_local = serializers.SerializerMethodField()
-    why_not = serializers.SerializerMethodField(help_text="Why nothing runs, or when it will.")
+    why_not = serializers.SerializerMethodField(help_text="Why nothing starts, or when it will.")
     missed_window_s = Number(required=False, min_value=0, max_value=366 * 86_400)
     jitter_s = Number(required=False, min_value=0, max_value=3600)
 
@@ -112,10 +112,10 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         return name
 
     def validate_device(self, device_id: UUID | None) -> UUID | None:
-        """Of the schedule's owner, as whom it runs."""
+        """A device of the schedule's owner, who is the principal of its runs."""
         owner = self.instance.owner if self.instance else self.context["request"].user
         if device_id and not Device.objects.has(owner, device_id):
-            raise serializers.ValidationError("that device is not there", code="unknown_device")
+            raise serializers.ValidationError("there is no such device", code="unknown_device")
         return device_id
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
 
 
 class _Shown:
-    """A schedule whose timing columns are left to `to_representation`."""
+    """A schedule; the timing columns are added by `to_representation`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -167,12 +167,14 @@ def line_of(row: CrontabSchedule) -> str:
 def local(moment: Any, zone: str) -> str:
     try:
         return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
-    except OverflowError:  # the last day of the calendar, in a zone where it is over
+    except OverflowError:  # the last day of the calendar, in a zone where it has already ended
         return moment.isoformat(timespec="seconds")
 
 
 def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
-    """The row of django-celery-beat for this timing, shared with others; the other two columns are cleared."""
+    """The row of django-celery-beat for this timing, shared with other schedules; the other two
+    columns are cleared.
+    """
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
         try:
@@ -225,7 +227,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
     on_status = Words(required=False, each=16)
     replay_window_s = Whole(required=False, min_value=1, max_value=86_400)
     cooldown_s = Number(required=False, min_value=0, max_value=366 * 86_400)
-    url = serializers.SerializerMethodField(help_text="Where a webhook's calls go.")
+    url = serializers.SerializerMethodField(help_text="Address for the webhook's calls.")
     echoed = ("secret",)
 
     class Meta:
@@ -243,7 +245,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
         return f"{settings.PUBLIC_URL}{reverse('hook', args=[trigger.hook])}"
 
     def validate_input(self, value: Any) -> Any:
-        """A mapping whose expressions can be read."""
+        """A mapping whose expressions are valid."""
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -255,7 +257,9 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
 
     def validate_on_status(self, words: list[str]) -> list[str]:
         if unknown := sorted(set(words) - set(Run.DONE)):
-            raise serializers.ValidationError(f"{', '.join(unknown)}: no status that a run ends with.", code="unknown")
+            raise serializers.ValidationError(
+                f"{', '.join(unknown)}: not a status that a run can end with.", code="unknown"
+            )
         return words
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +282,7 @@ def mapping_problem(name: str, source: Any) -> Problem | None:
 
 
 class NewTriggerSerializer(TriggerSerializer):
-    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown once.")
+    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown only once.")
 
     class Meta(TriggerSerializer.Meta):
         fields = [*TriggerSerializer.Meta.fields, "secret"]
@@ -319,7 +323,7 @@ class WebhookSerializer(StrictModelSerializer):
 
 
 class NewWebhookSerializer(WebhookSerializer):
-    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown once.")
+    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown only once.")
 
     class Meta(WebhookSerializer.Meta):
         fields = [*WebhookSerializer.Meta.fields, "secret"]

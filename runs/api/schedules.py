@@ -44,16 +44,19 @@ ON_RUN = OpenApiExample(
     "After each run of an agent",
     request_only=True,
     value={"name": "after-orders", "kind": "run_ended", "on_agent": "clerk", "agent": "librarian",
-           "text": "An order is done"},
+           "text": "An order is complete"},
 )  # fmt: skip
 COUNT = OpenApiParameter(
-    "count", {"type": "integer", "minimum": 1, "maximum": 99_999}, default=10, description="How many; at most 100 come."
+    "count",
+    {"type": "integer", "minimum": 1, "maximum": 99_999},
+    default=10,
+    description="Number of results, at most 100",
 )
 
 
 @extend_schema(examples=[WEEKDAYS])
 class ScheduleViewSet(NamedViewSet):
-    """When runs start by themselves, and what became of each due time."""
+    """When runs start automatically, and what became of each due time."""
 
     model = Schedule
     scope = "schedules"
@@ -67,7 +70,9 @@ class ScheduleViewSet(NamedViewSet):
     @extend_schema(responses=OccurrenceSerializer(many=True))
     @action(detail=True, filterset_class=None)
     def occurrences(self, request: Any, name: str) -> Response:
-        """Due times, newest first: started, succeeded, missed, skipped, refused …, and why."""
+        """Due times, newest first, with their outcome (started, succeeded, missed, skipped, refused
+        …) and reason.
+        """
         self.page_ordering = ("-due_at", "-id")
         rows = ScheduleOccurrence.objects.filter(schedule=self.get_object()).select_related("schedule")
         return self.get_paginated_response(OccurrenceSerializer(self.paginate_queryset(rows), many=True).data)
@@ -79,7 +84,7 @@ class ScheduleViewSet(NamedViewSet):
         schedule = self.get_object()
         asked = request.query_params.get("count", "10")
         if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and int(asked)):
-            raise Invalid("“count” is a whole number from 1.")
+            raise Invalid("“count” must be a whole number from 1.")
         due = [
             {"due_at": moment, "due_local": local(moment, schedule.timezone)}
             for moment in schedules.preview(schedule, min(int(asked), 100))
@@ -89,7 +94,7 @@ class ScheduleViewSet(NamedViewSet):
     @extend_schema(request=None, responses={202: OccurrenceSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def run_now(self, request: Any, name: str) -> Response:
-        """Start it once, by hand, beside its due times."""
+        """Start it once now, in addition to its due times."""
         schedule = self.get_object()
         occurrence = schedules.run_now(schedule, by=request.user)
         self.audit("run_now", schedule)
@@ -106,14 +111,14 @@ class ScheduleViewSet(NamedViewSet):
     @extend_schema(request=None, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def resume(self, request: Any, name: str) -> Response:
-        """Go on with the next due time; what was left out stays out."""
+        """Continue with the next due time; skipped times are not made up for."""
         schedule = schedules.set_enabled(self.get_object(), True)
         self.audit("resumed", schedule)
         return Response(self.get_serializer(schedule).data)
 
 
 class ShownOnce:
-    """The secret of a new row is in the answer to POST and nowhere else."""
+    """The secret of a new row is only included in the answer to POST."""
 
     new_serializer: Any
 
@@ -123,7 +128,7 @@ class ShownOnce:
 
 @extend_schema(examples=[ON_RUN])
 class TriggerViewSet(ShownOnce, NamedViewSet):
-    """What starts runs beside time: signed calls, ends of runs, devices that come online."""
+    """What starts runs besides time: signed calls, ends of runs, devices that come online."""
 
     model = Trigger
     scope = "triggers"
@@ -152,14 +157,14 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
     @extend_schema(responses=FiringSerializer(many=True))
     @action(detail=True, filterset_fields=None)
     def firings(self, request: Any, name: str) -> Response:
-        """Each time it went off, newest first, and the run it started or why it did not."""
+        """Each firing, newest first, with the run it started or the reason why not."""
         self.page_ordering = ("-id",)
         rows = TriggerFiring.objects.filter(trigger=self.get_object())
         return self.get_paginated_response(FiringSerializer(self.paginate_queryset(rows), many=True).data)
 
 
 class HookView(APIView):
-    """A signed call from outside: no key, the signature is the proof."""
+    """A signed call from outside: the signature replaces an API key."""
 
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
@@ -175,16 +180,18 @@ class HookView(APIView):
         responses={202: FiringSerializer},
     )
     def post(self, request: Any, hook: Any) -> Response:
-        """Start what the trigger names; the same webhook-id again answers with the same run."""
+        """Start the trigger's target; the same webhook-id returns the same run."""
         body = request.body
         if len(body) > MAX_HOOK_BODY:
-            raise TooLarge(f"A hook takes {MAX_HOOK_BODY} bytes.", hint="Send a reference instead of the content.")
+            raise TooLarge(
+                f"A hook accepts at most {MAX_HOOK_BODY} bytes.", hint="Send a reference instead of the content."
+            )
         firing = triggers.receive(hook, request.headers, body)
         return Response(FiringSerializer(firing).data, status=202)
 
 
 class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
-    """Addresses that are told of one's own run events."""
+    """Addresses that receive your own run events."""
 
     scope = "webhooks"
     queryset = Webhook.objects.none()
@@ -203,13 +210,13 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
 
     def perform_create(self, serializer: Any) -> None:
         if Webhook.objects.filter(owner=self.request.user).count() >= settings.MAX_WEBHOOKS:
-            hint = "Delete some; one webhook can be told of many kinds of events."
-            raise Conflict(f"You have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
+            hint = "Delete some; one webhook can receive many kinds of events."
+            raise Conflict(f"You already have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):
             self.audit("created", serializer.save(owner=self.request.user))
 
     def perform_update(self, serializer: Any) -> None:
-        """A secret does not follow to another address."""
+        """A secret is not kept when the address changes."""
         before = serializer.instance.url
         webhook = serializer.save()
         if webhook.url != before:
@@ -234,7 +241,7 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
     @extend_schema(responses=DeliverySerializer(many=True), parameters=[OpenApiParameter("state", str)])
     @action(detail=True, filterset_fields=None)
     def deliveries(self, request: Any, pk: Any = None) -> Response:
-        """What was sent, newest first; ?state=dead is the list of those given up."""
+        """Deliveries, newest first; ?state=dead lists those that were given up."""
         self.page_ordering = ("-id",)
         rows = WebhookDelivery.objects.filter(webhook=self.get_object())
         if state := request.query_params.get("state"):
@@ -244,7 +251,7 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
     @extend_schema(request=None, responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def send_again(self, request: Any, pk: Any = None, delivery: Any = None) -> Response:
-        """Take a delivery off the dead list and try it anew."""
+        """Take a delivery from the dead list and try it again."""
         row = WebhookDelivery.objects.filter(webhook=self.get_object(), pk=delivery).first()
         if row is None:
             raise NotFound("There is no such delivery.")

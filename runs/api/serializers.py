@@ -31,7 +31,7 @@ class MessageTextField(serializers.Field):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, str):
             if "\x00" in data:
-                raise serializers.ValidationError("A NUL character cannot be stored.")
+                raise serializers.ValidationError("A text cannot contain a NUL character.")
             return data
         if isinstance(data, list) and all(isinstance(part, dict) for part in data):
             return data
@@ -53,14 +53,18 @@ class SendSerializer(StrictSerializer):
     wait = serializers.FloatField(required=False, min_value=0, max_value=600)
     device = serializers.UUIDField(required=False, allow_null=True)
     version = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="Of the agent; null: the live one."
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="The agent's version; null: the live one.",
     )
 
 
 class UsageSerializer(serializers.Serializer):
     input_tokens = serializers.IntegerField()
     output_tokens = serializers.IntegerField()
-    cost = serializers.CharField(help_text="US dollars, decimal.")
+    cost = serializers.CharField(help_text="US dollars, as a decimal.")
 
 
 class CountsSerializer(serializers.Serializer):
@@ -139,7 +143,7 @@ class ReplySerializer(serializers.Serializer):
     role = serializers.CharField()
     content = PartSerializer(many=True)
     text = serializers.CharField()
-    untrusted = serializers.BooleanField(help_text="Strangers' text was read before it was written.")
+    untrusted = serializers.BooleanField(help_text="Untrusted content had been read before it was written.")
 
 
 class CandidateSerializer(serializers.Serializer):
@@ -167,7 +171,7 @@ class AnswerSerializer(serializers.Serializer):
 
 
 class AcceptedSerializer(serializers.Serializer):
-    """202: the run is queued, at work or waiting."""
+    """202: the run is queued, in progress or waiting."""
 
     run = RunSerializer()
     session = serializers.UUIDField()
@@ -184,7 +188,7 @@ class EventSerializer(serializers.ModelSerializer):
 
 class EventPageSerializer(serializers.Serializer):
     results = EventSerializer(many=True)
-    next = serializers.URLField(allow_null=True, help_text="Where the later ones are; null: these are all so far.")
+    next = serializers.URLField(allow_null=True, help_text="Address of later events; null if there are none yet.")
 
 
 class ToolCallSerializer(serializers.ModelSerializer):

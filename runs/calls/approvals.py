@@ -1,4 +1,4 @@
-"""A person decides on a call that waits. The decision is written once; the run goes on at once."""
+"""Decides a waiting call. The decision is written once, and the run continues at once."""
 
 from datetime import datetime
 from typing import Any
@@ -32,14 +32,17 @@ def decide(
 ) -> Approval:
     """Approve or deny, with edited arguments if given. Raises Invalid, AlreadyDecided, Forbidden.
 
-    The grant says who decides. Only the run's own person may edit: the call uses their devices, accounts and money.
+    The grant says who may decide. Only the run's principal may edit arguments: the call uses their
+    devices, accounts and money.
     """
     check_decider(approval, by)
     if arguments is not None and approval.run.principal_id != by.pk:
-        raise Forbidden("Only the person whose run this is may change the arguments.", hint="Approve or deny it.")
+        raise Forbidden(
+            "Only the user whose run this is may change the arguments.", hint="Approve or deny it without changes."
+        )
     status = DECISIONS.get(decision)
     if status is None:
-        raise Invalid(f"“{decision}” is no decision.", hint="Send approve or deny.")
+        raise Invalid(f"“{decision}” is not a decision.", hint="Send approve or deny.")
     check_edited(approval, arguments)
     endings.lock(approval.run_id)
     now = timezone.now()
@@ -49,13 +52,13 @@ def decide(
     if not mine.filter(Exists(alive)).update(**fields):
         approval.refresh_from_db()
         raise AlreadyDecided(
-            f"This approval is {why_closed(approval, now)}.", hint="GET it to see who decided and when."
+            f"This approval is already {why_closed(approval, now)}.", hint="GET it to see who decided, and when."
         )
     approval.refresh_from_db()
     told = {"id": str(approval.pk), "status": status, "by": by.get_username(), "note": note}
     events.record(approval.run, "approval.decided", told)
     AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
-    endings.wake(approval.run_id)  # also where it waits for something else besides: what is approved starts now
+    endings.wake(approval.run_id)  # also if it waits for something else as well: what is approved starts now
     return approval
 
 
@@ -63,8 +66,8 @@ def check_decider(approval: Approval, by: Any) -> None:
     if Approval.objects.decidable_by(by).filter(pk=approval.pk).exists():
         return
     if approval.not_starter and approval.run.principal_id == by.pk:
-        raise Forbidden("The person whose run asks may not decide this.", hint="Ask somebody who may.")
-    raise Forbidden("You may not decide this.", hint="GET it to see who may.")
+        raise Forbidden("The user whose run asks must not decide this.", hint="Ask a user who may.")
+    raise Forbidden("You are not allowed to decide this.", hint="GET it to see who is.")
 
 
 def why_closed(approval: Approval, now: datetime) -> str:
@@ -74,7 +77,7 @@ def why_closed(approval: Approval, now: datetime) -> str:
 
 
 def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
-    """Edited arguments must keep the schema of what they go to, as the model's own must."""
+    """Edited arguments must match the schema of their target, like the model's own arguments."""
     if arguments is None:
         return
     rule, given = rule_for(approval, arguments)
@@ -83,11 +86,13 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
         details = [
             {"field": f"arguments{found['path']}", "code": "schema", "message": found["message"]} for found in problems
         ]
-        raise Invalid("The edited arguments break the tool's schema.", details=details)
+        raise Invalid("The edited arguments do not match the tool's schema.", details=details)
 
 
 def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
-    """(the JSON Schema, the part of the arguments that it is for); no schema where what it belongs to is gone."""
+    """(the JSON Schema, the part of the arguments it applies to); no schema if the target was
+    deleted.
+    """
     run = approval.run
     version = run.chain_version or run.version
     if version is None:
@@ -98,7 +103,7 @@ def rule_for(approval: Approval, arguments: dict[str, Any]) -> tuple[Any, Any]:
         tools = Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants], name=approval.tool)
         return tools.values_list("input_schema", flat=True).first(), arguments
     if step.for_each or step.target_kind == "router":
-        return None, arguments  # what its items or whoever is picked will be given is checked when they start
+        return None, arguments  # the input of its items, or of the chosen agent, is checked when they start
     if step.target_kind == "tool":
         return Tool.objects.filter(pk=step.target_id).values_list("input_schema", flat=True).first(), arguments
     return rule_of_target(step, arguments)

@@ -1,4 +1,4 @@
-"""Who answers when a call asks: a setting of its grant, written onto the question when it is asked."""
+"""Who may answer an approval: a setting of its grant, copied to the approval when it is created."""
 
 from typing import Any, Protocol
 

@@ -1,4 +1,6 @@
-"""The built-in tool `delegate(capability, task)`: find who can do it, say why, and start the child run."""
+"""The built-in tool `delegate(capability, task)`: choose an agent, record the reason, start the
+child run.
+"""
 
 from typing import Any
 
@@ -12,7 +14,9 @@ from runs.models import Run, ToolCallRecord
 
 
 def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None) -> Any:
-    """Start the child once, then wait for it as a minion's caller does. Raises CallPending, ToolFailed."""
+    """Start the child once, then wait for it as a minion's caller does. Raises CallPending,
+    ToolFailed.
+    """
     started = Run.objects.filter(parent_call=call).select_related("agent").first()
     if started is not None and started.agent is not None:
         return children.spawn(run, started.agent.name, call=call)
@@ -30,7 +34,7 @@ def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
         run.principal, capability, task, excluding=busy, track_record=track_records.lately
     )
     if route.agent is None:
-        raise ToolFailed(f"Nobody can take this: {route.reason}", code="nobody_fits")
+        raise ToolFailed(f"No agent can take this: {route.reason}", code="nobody_fits")
     told = route.as_json()
     choice = {"capability": capability} | {name: told[name] for name in ("agent", "reason", "candidates")}
     call.details = {**call.details, "delegated": choice}

@@ -1,4 +1,6 @@
-"""Tool calls: recorded before they are made, judged by policy, several at once, never repeated silently."""
+"""Tool calls: recorded before they are made, checked by policy, made in parallel, never repeated
+silently.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -61,7 +63,7 @@ COMPLETE = ToolSpec(
     id=0,
     name="complete",
     kind="builtin",
-    description="End this step now and hand over its result.",
+    description="End this step now and return its result.",
     input_schema={
         "type": "object",
         "properties": {"result": {}},
@@ -85,7 +87,7 @@ CHAIN_GRANTS = Select(
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One grant as it is now."""
+    """One grant with its current settings."""
 
     mode: str
     is_enabled: bool
@@ -102,7 +104,9 @@ class Grant:
 
 
 class Desk:
-    """Where a run's tool calls are judged and made. One a run in work; its grants are read anew each turn."""
+    """Checks and makes a run's tool calls. One per run in progress; its grants are read again on
+    each turn.
+    """
 
     def __init__(self, run: Run, lease: Lease, tools: dict[str, ToolSpec], *, agent: str = "") -> None:
         self.run = run
@@ -113,11 +117,11 @@ class Desk:
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
         self.called_back: set[UUID] = set()  # calls whose function has called tools
         self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
-        self.deadlines: dict[UUID, datetime] = {}  # of calls made here
+        self.deadlines: dict[UUID, datetime] = {}  # ids of the calls made here
         self._told: Told | None = None
 
     def read_grants(self) -> None:
-        """The modes in force now: an author's “deny” reaches a run that is already at work."""
+        """The current modes: an author's “deny” also applies to runs in progress."""
         self._told = None
         if not self.tools:
             return
@@ -131,7 +135,7 @@ class Desk:
         self.unshared = {one for one, grant in self.grants.items() if not grant.is_open_to(self.run.principal_id)}
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
-        """Whose each argument is; None where the run has read nothing of strangers."""
+        """The origin of each argument; None if the run has read no untrusted content."""
         if tool is None or not self.run.has_untrusted:
             return None
         if self._told is None:
@@ -170,13 +174,13 @@ class Desk:
         )
 
     def offered(self) -> list[str]:
-        """Names the model is told of: those that are not refused anyway."""
+        """The tools offered to the model: those that would not be refused anyway."""
         return [name for name, tool in self.tools.items() if self.judge(tool, name).mode != policy.DENY]
 
     # -- a turn's calls -------------------------------------------------------------------------------------------
 
     def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
-        """Write down what the model asked for, each with its verdict, and the events that tell of it."""
+        """Record the model's calls, each with its policy decision, and their events."""
         self._told = None
         records = [self.judged_record(call, turn) for call in requested]
         insert(*records)
@@ -230,7 +234,7 @@ class Desk:
         )
 
     def perform(self, records: list[ToolCallRecord]) -> None:
-        """Make every call that may be made now, several at once. Waiting ones keep their `waiting_for`."""
+        """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
         startable = [record for record in records if may_start(record)]
         if len(startable) == 1:
             self.make(startable[0])
@@ -244,7 +248,7 @@ class Desk:
             release_connection()
 
     def make(self, record: ToolCallRecord) -> None:
-        """Make one call and write its result down; a pending one is asked again when the run resumes."""
+        """Make one call and store its result; a pending one is asked again when the run resumes."""
         if self.lease.is_cancelled():
             return
         tool = self.tools[record.name]
@@ -258,7 +262,7 @@ class Desk:
         self.settle(record, result)
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
-        """What the tool says; whatever it raises becomes a typed result, but for what interrupts the run."""
+        """The tool's result; exceptions become typed results, except those that interrupt the run."""
         if tool.name == COMPLETE.name and tool.kind == "builtin":
             return ToolResult(ok=True, value=record.arguments.get("result"))
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
@@ -268,9 +272,11 @@ class Desk:
             raise
         except ToolError as error:
             return replace(failure(error), untrusted=tool.untrusted)  # it may quote what the tool read
-        except Exception:  # a toolset's own fault must not take the run with it
-            log.exception("Tool %s broke", record.name)
-            return ToolResult.failed("tool_broken", "the tool itself failed; the server's log has the reason")
+        except Exception:  # an unexpected error in a toolset must not end the run
+            log.exception("Tool %s failed unexpectedly", record.name)
+            return ToolResult.failed(
+                "tool_broken", "the tool failed because of an internal error; see the server's log"
+            )
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
         run = self.run
@@ -298,7 +304,7 @@ class Desk:
         )
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:
-        """A callback ends with the call that makes it."""
+        """A callback ends no later than the call that makes it."""
         of_caller = self.deadlines.get(record.parent_call_id) if record.parent_call_id else None
         until = limits.deadline(timezone.now(), tool.deadline_s, self.run.deadline, of_caller)
         self.deadlines[record.pk] = until
@@ -334,7 +340,9 @@ class Desk:
     # -- after a wait or a crash ----------------------------------------------------------------------------------
 
     def resume(self, records: list[ToolCallRecord]) -> None:
-        """Go on with the calls of a turn from their rows: answered ones stay, nothing is repeated silently."""
+        """Continue with the calls of a turn from their rows: results are kept, nothing is repeated
+        silently.
+        """
         for record in records:
             if record.outcome:
                 continue
@@ -345,14 +353,14 @@ class Desk:
         self.perform(records)
 
     def after_crash(self, record: ToolCallRecord) -> None:
-        """It was started and nobody heard of it again."""
+        """It was started and has no result."""
         if record.name in self.tools and toolsets.is_durable(record.kind):
-            return  # asked again under its old id, which finds what became of it
+            return  # asked again with its old id, which finds the earlier call
         results.close_callbacks(record)
         if record.name in self.tools and self.tools[record.name].is_repeatable and not callbacks.has_written(record):
             self.start_again(record)
             return
-        message = "the worker vanished while this call was under way; nobody knows whether it was done"
+        message = "the worker died during this call; it is unknown whether the call was carried out"
         self.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
 
     @transaction.atomic
@@ -362,20 +370,22 @@ class Desk:
         record.save(update_fields=["attempt"])
 
     def follow_approval(self, record: ToolCallRecord) -> None:
-        """Start what was approved (with its edits), close what was not; an open one goes on waiting."""
+        """Start what was approved (with its edits), close what was denied; open ones keep waiting."""
         approval = Approval.objects.get(call=record)
         if approval.status == Approval.Status.OPEN:
             return
         if approval.status == Approval.Status.APPROVED:
             self.follow_yes(record, approval)
             return
-        word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person said no"
+        word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
         message = f"{word}: {approval.note}" if approval.note else word
         self.deny(record, f"approval_{approval.status}", message)
 
     @transaction.atomic
     def follow_yes(self, record: ToolCallRecord, approval: Approval) -> None:
-        """A yes is a yes to the call as it is now: what was denied meanwhile, or breaks the schema, is not made."""
+        """An approval counts for the call as it is now: a call that has since been denied, or does
+        not match the schema, is not made.
+        """
         self.tell()  # of two workers one may start it
         tool = self.tools.get(record.name)
         decision = self.judge(tool, record.name)

@@ -1,4 +1,6 @@
-"""A tool's result: written in one transaction with the toolset's own record, its event, the run's counts and mark."""
+"""Stores a tool's result in one transaction with the toolset's own record, its event, and the run's
+counts and mark.
+"""
 
 import json
 import logging
@@ -96,7 +98,7 @@ def close_callbacks(record: ToolCallRecord) -> None:
 
 
 def mark_session(run: Run, record: ToolCallRecord) -> None:
-    """The conversation remembers that strangers' text was read in it, for every message that follows."""
+    """Marks the conversation: untrusted content was read in it, for every message that follows."""
     if record.untrusted and run.session is not None and not run.session.has_untrusted:
         Session.objects.filter(pk=run.session_id).update(has_untrusted=True)
         run.session.has_untrusted = True
@@ -113,16 +115,17 @@ def counts_of(result: ToolResult) -> dict[str, int]:
 
 
 def note(run: Run, record: ToolCallRecord, result: ToolResult) -> None:
-    """What was written into the run's row, for the run in hand."""
+    """Copies the changed columns to the run object in use."""
     run.has_untrusted = run.has_untrusted or record.untrusted
     for name, number in counts_of(result).items():
         setattr(run, name, getattr(run, name) + number)
 
 
 def keep_alone(record: ToolCallRecord, keep: Callable[[], None]) -> None:
-    """The toolset's own record without the result's: what it names may have been deleted meanwhile, and by itself it
-    can do without. One that no row can hold is missed by nobody but its readers."""
+    """Store the toolset's own record alone: what it refers to may have been deleted, and the result
+    is valid without it. A record that cannot be stored is only missing in its own list.
+    """
     try:
         keep()
     except DataError:
-        log.exception("The toolset's own record of %s %s could not be kept", record.name, record.pk)
+        log.exception("The toolset's own record of %s %s could not be stored", record.name, record.pk)

@@ -1,4 +1,4 @@
-"""Which agent gets a message, what asking that took, and the row and the event that say why."""
+"""Routes a message to an agent, and records the decision, its cost and its event."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,23 +17,23 @@ from runs.models import RouteDecision, Run
 
 
 def choose(user: Any, text: str, *, run: Run | None = None, session_agent: Agent | None = None) -> router.Route:
-    """The router's answer; of equally good agents the one that has done better lately.
+    """The router's answer; among equally good agents the one with the better recent record.
 
-    Where a model is asked, `run` pays for it; without one nothing is written (a dry run).
+    If a model is asked, `run` pays for it; without a run nothing is written (a dry run).
     """
     purse = Purse(user, run)
     return router.route(user, text, session_agent=session_agent, track_record=track_records.lately, purse=purse)
 
 
 class Purse:
-    """A person's budgets: when one is used up, a route is found without a model."""
+    """The user's budgets: when one is used up, routing uses no model."""
 
     def __init__(self, user: Any, run: Run | None) -> None:
         self.run = run
         self.watch = budgets.Watch(run or Run(principal=user))
 
     def hold(self, bid: Bid) -> int | None:
-        """The longest answer there is room for, 0 where there is none; None where nothing limits it."""
+        """The longest answer the budgets allow, 0 if none; None without a limit."""
         try:
             return self.watch.hold(lambda: bid)
         except (RunEnded, RunWaits):
@@ -44,7 +44,7 @@ class Purse:
 
     @transaction.atomic
     def take(self, input_tokens: int, output_tokens: int, cost: Decimal) -> None:
-        """It is the run's, as what its turns take is."""
+        """The cost is added to the run, like that of its turns."""
         self.watch.settle(input_tokens + output_tokens, cost)
         if self.run is None:
             return
@@ -55,7 +55,7 @@ class Purse:
 
 
 def record(run: Run, route: router.Route) -> None:
-    """Keep the decision with the run that it was made for."""
+    """Store the decision with its run."""
     told = route.as_json()
     RouteDecision.objects.create(run=run, **(told | {"agent": route.agent}))
     events.record(run, "run.routed", told)

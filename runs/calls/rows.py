@@ -1,4 +1,4 @@
-"""A tool call's row: how it is started and closed, what is wrong with its arguments, what its events say."""
+"""The row of a tool call: starting and closing it, checking its arguments, the data of its events."""
 
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ def failure(error: ToolError) -> ToolResult:
 
 
 def may_start(record: ToolCallRecord) -> bool:
-    """Neither answered, nor waiting for a person or for a time that has not come."""
+    """Neither answered, nor waiting for a person or for a later time."""
     return not record.outcome and record.waiting_for != "approval" and not waits_for_time(record)
 
 
@@ -45,7 +45,7 @@ def close(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
 
 
 def answer(record: ToolCallRecord, result: ToolResult) -> None:
-    """What the tool said becomes the row's end; an outcome that nobody knows is told apart from a failure."""
+    """Write the tool's result to the row; an unknown outcome is distinct from a failure."""
     outcome = ToolCallRecord.Outcome.OK if result.ok else ToolCallRecord.Outcome.FAILED
     if not result.ok and (result.error or {}).get("code") == OutcomeUnknown.code:
         outcome = ToolCallRecord.Outcome.UNKNOWN
@@ -63,7 +63,7 @@ def argument_problems(tool: ToolSpec | None, requested: Any) -> list[dict[str, A
 def invalid_arguments(problems: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "code": "invalid_arguments",
-        "message": "the arguments break the tool's schema; call it again with valid ones",
+        "message": "the arguments do not match the tool's schema; call it again with valid ones",
         "details": problems[:20],
     }
 

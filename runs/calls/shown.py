@@ -1,4 +1,4 @@
-"""What the model is shown: instructions, the session within its budget, this run's own turns."""
+"""The prompt of a model call: instructions, the session within its budget, the run's own turns."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -13,8 +13,8 @@ from runs.intake.again import ids_in
 from runs.models import Message, ModelCall, Run, ToolCallRecord
 from runs.rules import marks
 
-REMEMBERED_LIMIT = 2_000  # of one that later messages of the session show again
-RESULT_LIMIT = 40_000  # characters of one tool result that a model is shown; the row keeps all
+REMEMBERED_LIMIT = 2_000  # characters of an earlier result that later messages of the session show again
+RESULT_LIMIT = 40_000  # characters of one tool result shown to a model; the row keeps all of it
 CHARS_PER_TOKEN = 4
 OF_RUN = Select(
     lambda at: Message.objects.filter(session_id=at.session, run_id=at.run).order_by("seq"),
@@ -53,12 +53,12 @@ def instructions(run: Run, spec: AgentSpec) -> str:
         said.append(marks.NOTE)
     if spec.output_schema:
         schema = json.dumps(spec.output_schema, ensure_ascii=False)
-        said.append(f"Answer with JSON only, valid against this JSON Schema:\n{schema}")
+        said.append(f"Answer only with JSON that matches this JSON Schema:\n{schema}")
     return "\n\n".join(part for part in said if part)
 
 
 def own_messages(run: Run) -> list[Message]:
-    """The user's message (and, in an interrupted session, nothing else) of this run."""
+    """The user's message of this run (and, in an interrupted session, nothing else)."""
     return [
         message for message in OF_RUN.all(session=run.session_id, run=run.pk) if message.role != Message.Role.ASSISTANT
     ]
@@ -67,8 +67,8 @@ def own_messages(run: Run) -> list[Message]:
 def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
     """The last messages before this run that fit into the budget of messages and tokens.
 
-    Without those of runs that this one was started instead of (runs.retries), and without what was said since and
-    waits for its turn (`on_busy: enqueue`).
+    Without those of runs that this one replaces (runs/intake/again.py), and without later messages
+    that wait for their turn (`on_busy: enqueue`).
     """
     session = run.session
     assert session is not None
@@ -83,22 +83,22 @@ def earlier(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any
 
 
 def newest_first(rows: Iterable[Message]) -> list[Message]:
-    """By run: a reply that came while the next message waited already belongs before that message."""
+    """By run: a reply that arrived while the next message waited belongs before that message."""
     rows = list(rows)
     begins: dict[Any, int] = {}
-    for row in rows:  # newest first, so that the oldest of a run has the last word
+    for row in rows:  # newest first, so that the oldest run with a message decides
         begins[row.run_id or row.pk] = row.seq
     return sorted(rows, key=lambda row: (begins[row.run_id or row.pk], row.seq), reverse=True)
 
 
 def most_messages(spec: AgentSpec) -> int:
-    """How many earlier ones are shown; with a summary also those that wait for its next portion."""
+    """How many earlier messages are shown; with a summary also those waiting for its next update."""
     waiting = max(spec.context_messages // 2, 1) if spec.session_context == "summary" else 0
     return spec.context_messages + waiting
 
 
 def fitting(rows: Iterable[Message], budget: int, owner_id: Any) -> Iterator[list[dict[str, Any]]]:
-    """Each row, newest first, with its calls as a model is shown them, while `budget` characters are not used up."""
+    """Each row, newest first, with its calls as shown to a model, while `budget` characters remain."""
     rows = list(rows)
     files = parts.files_of(rows, owner_id)
     for row in rows:
@@ -130,7 +130,7 @@ def size_of(message: dict[str, Any]) -> int:
 
 
 def turns(run: Run) -> list[dict[str, Any]]:
-    """This run's own turns from its rows: what the model said, what the calls answered."""
+    """This run's own turns from its rows: the model's texts and the results of its calls."""
     records: dict[int, list[ToolCallRecord]] = {}
     for record in ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id"):
         records.setdefault(record.turn, []).append(record)
@@ -164,7 +164,7 @@ def result_message(record: ToolCallRecord) -> dict[str, Any]:
 
 
 def result_text(record: ToolCallRecord, limit: int = RESULT_LIMIT) -> str:
-    """A result as a model reads it: cut where it is long (and saying so), marked where strangers wrote it."""
+    """A result as shown to a model: cut if it is long (and saying so), marked if it is untrusted."""
     if record.outcome == ToolCallRecord.Outcome.OK:
         value = record.result
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -176,7 +176,7 @@ def result_text(record: ToolCallRecord, limit: int = RESULT_LIMIT) -> str:
 
 
 def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
-    """A run's calls in the short form that its reply's message keeps for later turns of the session."""
+    """A run's calls in the short form that is stored with its reply for later turns."""
     return [
         {
             "id": call_id(record),

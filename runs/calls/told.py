@@ -1,6 +1,7 @@
-"""What a run has been told, by whom, from its rows: the words that runs.rules.provenance judges arguments by.
+"""What a run has been told, and by whom, from its rows: the texts that runs.rules.provenance
+compares arguments with.
 
-Read only once a run has read strangers' text; a plain message costs nothing.
+Only read once a run has read untrusted content; a plain message costs nothing.
 """
 
 import json
@@ -16,7 +17,7 @@ from runs.models.session import text_of
 from runs.rules.provenance import CLEAN, Call, Finding, Told
 
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
-MOST = 2000  # answered calls that are looked at; beyond that, records are no longer trusted
+MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
 def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
@@ -30,7 +31,9 @@ def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
 
 
 def read_rows(run: Run, tools: Mapping[str, ToolSpec], told: Told) -> Told:
-    """The person's words, the instructions, then every answered call of the run's tree and sessions, in order."""
+    """The user's words, the instructions, then every answered call of the run's tree and sessions,
+    in order.
+    """
     line = lineage(run)
     say(told, line)
     instruct(told, line)
@@ -44,7 +47,7 @@ def read_rows(run: Run, tools: Mapping[str, ToolSpec], told: Told) -> Told:
 
 
 def say(told: Told, line: list[Run]) -> None:
-    """What the person wrote: in the conversation that began it all, as its input, and in arguments they edited."""
+    """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
     root = line[-1]
     for message in messages_of(root):
         told.say(text_of(message.content))
@@ -57,7 +60,9 @@ def say(told: Told, line: list[Run]) -> None:
 
 
 def messages_of(root: Run) -> Iterable[Message]:
-    """The person's: not the task that an agent or a chain wrote where a child session began."""
+    """Written by the user: not the task that an agent or a chain wrote at the start of a child
+    session.
+    """
     if root.session_id is None:
         return ()
     said = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER, untrusted=False)
@@ -65,7 +70,9 @@ def messages_of(root: Run) -> Iterable[Message]:
 
 
 def instruct(told: Told, line: list[Run]) -> None:
-    """What the authors of the agents and chains at work wrote is trusted as their tools are."""
+    """The instructions by the authors of the agents and chains involved are trusted like their
+    tools.
+    """
     for run in line:
         if run.version is not None:
             told.trust(run.version.read_spec().system_prompt)
@@ -75,7 +82,7 @@ def instruct(told: Told, line: list[Run]) -> None:
 
 
 def tell_files(told: Told, root: Run) -> None:
-    """Attached files, as far as a model is shown them."""
+    """Attached files, as far as they are shown to a model."""
     messages = list(messages_of(root))
     if any(part.get("type") == "image" for message in messages for part in message.content):
         told.mark("", "an attached picture")
@@ -108,5 +115,7 @@ def is_delegation(tool: ToolSpec) -> bool:
 
 
 def is_derived(findings: list[Finding] | None) -> bool:
-    """Asked for with a stranger's words: then the answer is not trusted either, whoever gives it."""
+    """Requested with untrusted words: then the answer is not trusted either, whatever tool gives
+    it.
+    """
     return findings is not None and any(found.source not in CLEAN for found in findings)

@@ -25,9 +25,11 @@ class RunValues:
         return row.value if row else None
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a JSON value. Raises ValueError where the run's values or the person's are too many.
+        """Store a JSON value. Raises ValueError if the values of the run or of the user are too
+        many.
 
-        Two calls that write at one moment may both still fit: the limits are exceeded by one value a call at most.
+        Two concurrent writes may both fit: the limits can be exceeded by one value per call at
+        most.
         """
         size = len(json.dumps(value))
         others = RunValue.objects.filter(run__principal_id=self.run.principal_id, run__status__in=Run.LIVE)
@@ -36,7 +38,7 @@ class RunValues:
         found = others.aggregate(keys=Count("pk", filter=mine), bytes=Sum("size", filter=mine), all=Sum("size"))
         check_room(found["keys"], found["bytes"] or 0, size, "run")
         if (found["all"] or 0) + size > MAX_VALUES_OF_PERSON:
-            raise ValueError(f"the values of a person's runs may have {MAX_VALUES_OF_PERSON >> 20} MB of JSON in all")
+            raise ValueError(f"the values of a user's runs may have {MAX_VALUES_OF_PERSON >> 20} MB of JSON in total")
         mark = self.run.has_untrusted or self.record.untrusted
         kept = {"value": value, "size": size, "untrusted": mark}
         RunValue.objects.update_or_create(run=self.run, key=key, defaults=kept)

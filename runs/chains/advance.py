@@ -1,7 +1,9 @@
-"""Chains run durably: read the rows, do what is next, let go. `advance` may be called twice, by two workers.
+"""Runs chains durably: read the rows, do what is next, release the worker. Safe to call
+concurrently.
 
-The run waits while its steps work elsewhere: agents and sub-chains in runs of their own, tool calls and items of a
-for_each in `runs.execute_step`. A chain of single tool calls stays in one worker and waits for nothing.
+The run waits while its steps work elsewhere: agents and sub-chains in runs of their own, tool calls
+and items of a for_each in `runs.execute_step`. A chain of single tool calls stays in one worker and
+waits for nothing.
 """
 
 from datetime import datetime, timedelta
@@ -32,7 +34,9 @@ Status = StepRun.Status
 
 
 def advance(run: Run, lease: Lease) -> None:
-    """Do all that can be done now; then the run has ended, or RunWaits says for what it waits. Raises RunEnded."""
+    """Do everything that can be done now; then the run has ended, or RunWaits says what it waits
+    for. Raises RunEnded.
+    """
     chain = Walk(run, lease)
     try:
         chain.go_on()
@@ -41,7 +45,7 @@ def advance(run: Run, lease: Lease) -> None:
 
 
 def something_came(run: Run) -> bool:
-    """Would advance find something to do? Asked after the run has begun to wait."""
+    """Whether advance would find something to do. Checked after the run has begun to wait."""
     chain = Walk(run, None)
     chain.read()
     made = chain.plan()
@@ -49,7 +53,7 @@ def something_came(run: Run) -> bool:
 
 
 class Walk:
-    """One look at a chain's rows, and what follows from it."""
+    """One look at a chain's rows, and the consequences."""
 
     def __init__(self, run: Run, lease: Lease | None) -> None:
         self.run = run
@@ -81,7 +85,7 @@ class Walk:
             raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
 
     def read(self) -> None:
-        """The rows as they are now; what has ended stays as it is and is not read again."""
+        """The current rows; ended ones are final and not read again."""
         if self.rows and not self.under_way():
             return  # only this worker adds rows
         ended = {key: row for key, row in self.rows.items() if row.status in ENDED}
@@ -93,7 +97,7 @@ class Walk:
     # -- what ended meanwhile ---------------------------------------------------------------------------------------
 
     def follow(self) -> bool:
-        """Settle rows whose child, approval or call has come to an end; True when anything moved."""
+        """Settle rows whose child, approval or call has ended; True if anything changed."""
         moved = [self.follow_row(row) for row in self.rows.values() if row.status not in ENDED]
         return any(moved)
 
@@ -116,7 +120,9 @@ class Walk:
         return approval is not None and steps.follow_approval(self.run, step, row, approval)
 
     def follow_call(self, step: StepSpec, row: StepRun) -> bool:
-        """A call that waited for a person, a device or a child: ask again where there may be an answer."""
+        """A call that waited for a person, a device or a child: ask again if there may be an
+        answer.
+        """
         assert row.call is not None
         if row.call.outcome:
             return calls.settle_call(self.run, step, row, row.call)
@@ -129,7 +135,7 @@ class Walk:
         return row.status != Status.WAITING
 
     def take_up(self, step: StepSpec, row: StepRun) -> bool:
-        """The worker that had this row is gone."""
+        """The worker of this row died."""
         if not self.reclaim(row, Status.RUNNING):
             return False
         if row.call is None:
@@ -138,7 +144,7 @@ class Walk:
         return True
 
     def is_abandoned(self, row: StepRun) -> bool:
-        """Under way with a lease that ran out, or under an earlier claim of the run itself."""
+        """In progress with an expired lease, or under an earlier claim of the run itself."""
         if row.lease_expires_at is None:
             return row.lease_owner != self.owner
         return row.lease_expires_at < timezone.now()
@@ -154,7 +160,7 @@ class Walk:
         return bool(won)
 
     def came(self) -> bool:
-        """Has a child, a call or an approval ended that no row tells of yet?"""
+        """Whether a child, a call or an approval has ended and no row records it yet."""
         for row in self.rows.values():
             if row.status == Status.WAITING:
                 approval = approval_of(row)
@@ -184,7 +190,7 @@ class Walk:
         return scope_of(states, settle_fallbacks(self.spec, states), self.base)
 
     def apply(self, made: Plan) -> bool:
-        """Write what is skipped or broken, start what is ready; True when anything moved at once."""
+        """Write skipped and invalid steps, start the ready ones; True if anything ended at once."""
         if (step := self.only_call(made)) is not None and self.call_at_once(step):
             return True
         self.put_down()
@@ -195,14 +201,16 @@ class Walk:
         return bool(made.skip or made.broken or any(moved))
 
     def only_call(self, made: Plan) -> StepSpec | None:
-        """The one tool call that may be made now, with nothing else under way: it needs no row before it starts."""
+        """The only call that can be made now, with nothing else in progress: it needs no row before
+        it starts.
+        """
         if len(made.start) != 1 or made.skip or made.broken or self.under_way():
             return None
         step = self.steps[made.start[0]]
         return step if step.target_kind == "tool" and not step.for_each and not step.approval else None
 
     def call_at_once(self, step: StepSpec) -> bool:
-        """False, and nothing done, where the usual way must tell why not."""
+        """False, without any change, if the general path must report why not."""
         row = StepRun(
             run=self.run, key=step.key, status=Status.RUNNING, attempt=1, lease_owner=self.owner,
             started_at=timezone.now(),
@@ -211,23 +219,23 @@ class Walk:
             given, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
             desk = calls.desk_for(self.run, self.spec, step, tool, self.lease)
             record = calls.start_at_once(self.run, desk, row, tool, given, self.answered)
-        except (StepFailed, IntegrityError):  # IntegrityError: another worker began this step
+        except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
             return False
         self.answered, self.rows[step.key] = None, row
         desk.perform([record])
-        self.run.has_untrusted = self.run.has_untrusted or desk.run.has_untrusted  # for the step that comes next
+        self.run.has_untrusted = self.run.has_untrusted or desk.run.has_untrusted  # for the next step
         self.answered = calls.answered(self.run, step, row, record, desk)
         return True
 
     def put_down(self) -> None:
-        """Write the answer that is still held."""
+        """Write the result that is still held."""
         if self.answered is not None:
             with transaction.atomic():
                 events.record_many(self.run, self.answered.write(self.run))
             self.answered = None
 
     def write(self, made: Plan) -> None:
-        """New rows; of two workers the unique constraint lets one win, and both read what is there."""
+        """New rows; of two workers the unique constraint lets one win, and both read the result."""
         now = timezone.now()
         fresh = [StepRun(run=self.run, key=key) for key in made.start]
         fresh += [
@@ -249,12 +257,12 @@ class Walk:
                 StepRun.objects.bulk_create(fresh)
                 events.record_many(self.run, told)
             self.rows |= {row.key: row for row in fresh}
-        except IntegrityError:  # another worker wrote some of them first: one by one, and what is there counts
+        except IntegrityError:  # another worker wrote some of them first: insert one by one and use existing rows
             StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
             self.read()
 
     def startable(self) -> list[StepRun]:
-        """Ready rows whose time has come and that no message on the queue speaks of already."""
+        """Ready rows whose time has come and that are not on the queue already."""
         now = timezone.now()
         return [
             row
@@ -268,7 +276,7 @@ class Walk:
         return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
 
     def begin(self, row: StepRun, *, inline: bool) -> bool:
-        """Start one row; True when it has ended or failed already, so that more may follow."""
+        """Start one row; True if it ended or failed at once, so that more may follow."""
         step = self.steps[row.key]
         return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
 
@@ -290,21 +298,21 @@ class Walk:
         return True
 
     def tool_of(self, step: StepSpec) -> ToolSpec:
-        """Looked up once a look; its grant is judged anew before every call."""
+        """Loaded once per look; its grant is checked again before every call."""
         key = (step.target_id, step.target_version, step.timeout_s)
         if key not in self.tools:
             self.tools[key] = calls.tool_of(self.run, self.spec, step)
         return self.tools[key]
 
     def guarded(self, step: StepSpec, row: StepRun, work: Any) -> bool:
-        """A refusal of the step is its failure, not the run's."""
+        """A refusal is the step's failure, not the run's."""
         try:
             return bool(work())
         except StepFailed as failure:
             return self.refuse(step, row, failure)
 
     def refuse(self, step: StepSpec, row: StepRun, failure: StepFailed) -> bool:
-        """What is refused before it begins counts as an attempt, so that its retries come to an end."""
+        """A refusal before the start counts as an attempt, so that retries end."""
         with transaction.atomic():
             if row.status == Status.READY and not steps.claim(row, Status.RUNNING):
                 return False
@@ -313,7 +321,7 @@ class Walk:
     # -- waiting and ending -----------------------------------------------------------------------------------------
 
     def waits_for(self) -> tuple[str, datetime | None]:
-        """What the run waits for, and when to look again even if nobody calls."""
+        """What the run waits for, and when to look again without a notification."""
         self.read()
         rows = [row for row in self.rows.values() if row.status not in ENDED]
         times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
@@ -341,7 +349,7 @@ class Walk:
         self.answered = None
 
     def result(self, made: Plan) -> dict[str, Any]:
-        """The run's output, or its error. Raises RunEnded where the output breaks a promise."""
+        """The run's output, or its error. Raises RunEnded if the output violates a schema."""
         if made.status == "failed":
             return {"error": {**(self.rows[made.cause].error or {}), "step": made.cause}}
         try:
@@ -350,7 +358,7 @@ class Walk:
             raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
         if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
             raise RunEnded(
-                Run.Status.FAILED, "output_invalid", f"the output breaks the schema: {problems[0]['message']}"
+                Run.Status.FAILED, "output_invalid", f"the output does not match the schema: {problems[0]['message']}"
             )
         return {"output": output}
 
@@ -364,7 +372,9 @@ def broken_json(key: str, error: MappingError) -> dict[str, str]:
 
 
 def send_step(row: StepRun) -> None:
-    """Put one ready row on the queue; the mark keeps it from being sent again until a worker could have been lost."""
+    """Put one ready row on the queue; a mark prevents sending it again before its worker could have
+    died.
+    """
     now = timezone.now()
     until = now + timedelta(seconds=settings.LEASE_S)
     StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
@@ -382,7 +392,7 @@ def execute_step(step_run_id: str) -> None:
         slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
         return
     if step.approval and approval_of(row) is None:
-        return  # sent in an earlier round; this one is asked about first
+        return  # sent in an earlier round; that one is checked first
     with hold(StepLease(row.run, [row.pk])) as lease:
         try:
             given = steps.input_of(step, row, scopes.read(row.run, spec))

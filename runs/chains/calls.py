@@ -28,7 +28,7 @@ Status = StepRun.Status
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a step asks of the desk; shaped like a model's tool call."""
+    """A step's call in the shape of a model's tool call."""
 
     id: str
     name: str
@@ -37,11 +37,11 @@ class Request:
 
 
 def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
-    """The granted tool this step calls. What is not granted or not usable is refused."""
+    """The granted tool of this step. A tool that is not granted or not usable is refused."""
     grant = next((grant for grant in spec.grants if grant.tool_id == step.target_id), None)
     row = Tool.objects.usable_by(run.principal).filter(pk=step.target_id).first() if grant else None
     if grant is None or row is None:
-        raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's person cannot use it.")
+        raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's user cannot use it.")
     tool = factory.tool_spec(row, grant)
     if step.target_version:
         tool = as_pinned(tool, step.target_version)
@@ -49,7 +49,7 @@ def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
 
 
 def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
-    """The desk judges this one tool under the chain's grants and the step's policy."""
+    """A desk for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, "allowed": step.policy.allowed, "blocked": step.policy.blocked}
     desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool})
@@ -58,7 +58,7 @@ def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: A
 
 
 class HeldDesk(Desk):
-    """A desk whose results are written together with the step they end: one transaction, not two."""
+    """A desk whose results are written together with the step they end, in one transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -66,7 +66,7 @@ class HeldDesk(Desk):
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.parent_call_id is not None:
-            super().settle(record, result)  # a function's callback stands for itself
+            super().settle(record, result)  # a function's callback is written on its own
             return
         if record.pk in self.called_back:
             results.close_callbacks(record)
@@ -78,7 +78,9 @@ class HeldDesk(Desk):
         results.note(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
-        """Write what is held; the events that tell of it. Called in the transaction that ends the steps."""
+        """Write the held results; returns their events. Called in the transaction that ends the
+        steps.
+        """
         settled = self.results
         if update_each(settled, results.SETTLED, where={"outcome": ""}) != len(settled):
             settled = [record for record in settled if is_stored(record)]  # the others came too late
@@ -109,7 +111,9 @@ def call_tool(
     owner: str,
     lease_s: float | None = None,
 ) -> None:
-    """Claim the row, record its call, make it, then settle the row or let it wait. Nothing where another has it."""
+    """Claim the row, record its call, make it, then settle the row or let it wait. Does nothing if
+    another worker has it.
+    """
     desk = desk_for(run, spec, step, tool, lease)
     try:
         with transaction.atomic():
@@ -124,7 +128,7 @@ def call_tool(
 
 
 def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: Any) -> None:
-    """Go on with a call after a wait or a crash: what was answered stays, nothing is repeated silently."""
+    """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
     desk = desk_for(run, spec, step, tool_of(run, spec, step), lease)
@@ -158,13 +162,15 @@ def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, 
 
 @dataclass(slots=True)
 class Answered:
-    """A call that was answered and the step it ends, not written yet: that goes into the chain's next transaction."""
+    """An answered call and the step it ends, not written yet: both go into the chain's next
+    transaction.
+    """
 
     desk: HeldDesk
     row: StepRun
 
     def write(self, run: Run) -> list[events.Entry]:
-        """The events that tell of it. May be called again where its transaction was rolled back."""
+        """Returns its events. May be called again if its transaction was rolled back."""
         told: list[events.Entry] = self.desk.write(run)
         ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
         is_ours = update_each([self.row], steps.END, where=ours)
@@ -174,7 +180,9 @@ class Answered:
 def start_at_once(
     run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, given: dict[str, Any], before: Answered | None
 ) -> ToolCallRecord:
-    """One transaction: the end of the call before, the new row, its call, the events of all. Raises IntegrityError."""
+    """One transaction: the end of the previous call, the new row, its call, all events. Raises
+    IntegrityError.
+    """
     with transaction.atomic():
         told = before.write(run) if before else []
         [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
@@ -185,7 +193,9 @@ def start_at_once(
 
 
 def answered(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, desk: HeldDesk) -> Answered | None:
-    """The step's end, to be written with what comes next; None where it goes on, which is written now."""
+    """The step's end, written together with what comes next; None if the step continues, which is
+    written now.
+    """
     if record.outcome and not step.repeat_until:
         error = error_of(record) or steps.schema_error(step, record.result)
         if not error or not may_retry(step.retry, row.attempt, error):

@@ -1,4 +1,4 @@
-"""Steps that are runs of their own: an agent, whoever the router picks, another chain."""
+"""Steps with runs of their own: an agent, an agent chosen by the router, another chain."""
 
 from typing import Any
 
@@ -22,7 +22,9 @@ KINDS = frozenset(["agent", "chain", "router"])
 
 
 def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any]) -> bool:
-    """The agent's or chain's run and the row that waits for it, in one transaction. False: another was first."""
+    """Create the agent's or chain's run and the row that waits for it in one transaction. False:
+    another worker was first.
+    """
     try:
         if step.target_kind == "chain":
             start = chain_starter(run, step, given)
@@ -71,7 +73,7 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
 
 
 def narrowed(allowed: list[str] | None, asked: Any) -> list[str] | None:
-    """An input `allowed_tools` narrows what the step allows, for a choice that is made when the chain is started."""
+    """An input `allowed_tools` narrows the step's tools, chosen when the chain is started."""
     if asked is None:
         return allowed
     names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
@@ -94,27 +96,27 @@ def agent_of(run: Run, step: StepSpec, given: dict[str, Any]) -> tuple[Agent, An
         Agent.objects.select_related("published", "provider").usable_by(run.principal).filter(pk=step.target_id).first()
     )
     if agent is None:
-        raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's person can use.")
+        raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's user can use.")
     return agent, checks.version_of_agent(agent, step.target_version), None
 
 
 def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
     chain = Chain.objects.select_related("published").usable_by(run.principal).filter(pk=step.target_id).first()
     if chain is None:
-        raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's person can use.")
+        raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's user can use.")
     version = checks.version_of_chain(chain, step.target_version)
     checks.check_nesting(run, chain)
     return lambda: chains.create_child(run, version, given, timeout_s=step.timeout_s)
 
 
 def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
-    """(output, error) of a child that has ended: its output, else the text of its reply."""
+    """(output, error) of an ended child: its output, else the text of its reply."""
     if child.status in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
         output = child.output
         return (children.reply_text(child) if output is None and child.agent_id else output), None
     error = child.error or {}
     code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
-    message = error.get("message") or f"the run ended {child.status}"
+    message = error.get("message") or f"the run ended with status {child.status}"
     return None, {"code": code, "message": message, "run": str(child.pk)}
 
 

@@ -1,7 +1,8 @@
-"""for_each: one row an item, worked on side by side, at most so many at once, joined in order.
+"""for_each: one row per item, several in parallel up to a limit, joined in order.
 
-Agents and sub-chains are runs of their own; the chain starts as many as may be at work. Tool calls are done in slots:
-a message on the queue works on a slice of the items (runs.slices), then goes to the back.
+Agents and sub-chains are runs of their own; the chain starts as many as allowed. Tool calls run in
+slots: a message on the queue handles a slice of the items (runs/chains/slices.py), then goes to the
+back of the queue.
 """
 
 from collections.abc import Sequence
@@ -39,13 +40,13 @@ def items_for(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
 
 
 def preview(step: StepSpec, scope: dict[str, Any]) -> dict[str, Any]:
-    """What a person is asked about a step of many items."""
+    """The question shown for a step of many items."""
     items = items_for(step, scope)
     return {"items": len(items), "first": items[:3]}
 
 
 def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> bool:
-    """One row an item, then the first of them start."""
+    """Create one row per item, then start the first ones."""
     items = items_for(step, scope)
     if not items:
         return steps.end(run, row, Status.SUCCEEDED, output=[])
@@ -68,7 +69,7 @@ def limit_of(spec: ChainSpec, step: StepSpec) -> int:
 
 
 def open_slots(spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
-    """Messages for as many slots as may be; the mark keeps them from being sent again before they could be lost."""
+    """Queue messages for as many slots as allowed; a mark prevents sending them again too soon."""
     until = timezone.now() + timedelta(seconds=settings.LEASE_S)
     StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(lease_expires_at=until)
     for _ in range(min(limit_of(spec, step), row.total)):
@@ -83,7 +84,7 @@ def items(row: StepRun) -> Any:
 
 
 def follow(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> bool:
-    """Settle what ended, start what may; True when the step itself has ended."""
+    """Settle what ended, start what is allowed; True if the step itself has ended."""
     if row.done < row.total:
         settle_waiting(run, step, row)
         if step.target_kind in children.KINDS:
@@ -99,7 +100,9 @@ def something_came(row: StepRun) -> bool:
 
 
 def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
-    """When the earliest item that waits for a time is due: to be tried again, or because its call was told to wait."""
+    """The earliest time at which a waiting item is due: for a retry, or because its call was told
+    to wait.
+    """
     if not any(row.total and row.status == Status.RUNNING for row in rows):
         return []
     due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for="timer")
@@ -108,7 +111,7 @@ def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
 
 
 def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
-    """Items whose child, or whose call's person, device or child, has answered."""
+    """Items whose child, approver or device has answered."""
     for item in items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).select_related("child"):
         count(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
     for item in (
@@ -134,7 +137,7 @@ def is_answered(call: ToolCallRecord) -> bool:
 
 
 def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> None:
-    """As many as may be at work at once, in order."""
+    """The next items, up to the limit of parallel ones, in order."""
     room = limit_of(spec, step) - items(row).filter(status=Status.WAITING).count()
     due = Q(wake_at=None) | Q(wake_at__lte=timezone.now())
     ready = list(items(row).filter(due, status=Status.READY).order_by("item")[: max(room, 0)])
@@ -156,7 +159,7 @@ def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[
 
 
 def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
-    """Nobody is at work although items are left: their worker is gone, or a retry has become due."""
+    """Items remain but no worker is active: its worker died, or a retry has become due."""
     now = timezone.now()
     at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists()
     due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
@@ -168,7 +171,7 @@ def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
 
 
 def join(run: Run, step: StepSpec, row: StepRun) -> bool:
-    """The items' outputs in their order, None where one failed, and what went wrong beside."""
+    """The items' outputs in order, None for a failed one, and the errors."""
     found = items(row).order_by("item").values_list("item", "status", "output", "error")
     outputs = [output if status in ("succeeded", "partial") else None for _, status, output, _ in found]
     broken = [
@@ -189,7 +192,7 @@ def join(run: Run, step: StepSpec, row: StepRun) -> bool:
 
 @transaction.atomic
 def count(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) -> None:
-    """Settle one item and, where that ended it, count it on the step's row."""
+    """Settle one item and, if that ended it, count it on the step's row."""
     if settle() and item.status in ENDED:
         counted(run, step, row, done=1, failed=int(item.status == Status.FAILED))
 
@@ -197,9 +200,10 @@ def count(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) ->
 def counted(
     run: Run, step: StepSpec, row: StepRun, *, done: int, failed: int, told: Sequence[events.Entry] = ()
 ) -> None:
-    """Add to the step's counters; tell how far it is; after a failure that stops, leave out what has not begun.
+    """Add to the step's counters and report progress; after a failure that stops the step, skip
+    items that have not begun.
 
-    `told` are events that come before.
+    `told` are events that come first.
     """
     if failed and step.on_error != "continue":
         now = timezone.now()
@@ -216,7 +220,7 @@ def counted(
 
 
 def recount(row: StepRun) -> None:
-    """The truth from the rows, where another worker settled some of them meanwhile."""
+    """The counts from the rows, if another worker settled some of them in the meantime."""
     ended = Count("pk", filter=Q(status__in=ENDED))
     found = items(row).aggregate(done=ended, failed=Count("pk", filter=Q(status=Status.FAILED)))
     StepRun.objects.filter(pk=row.pk).update(**found)

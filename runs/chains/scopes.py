@@ -1,4 +1,4 @@
-"""What the expressions of a chain see of its run: the input, the variables, the steps that have ended."""
+"""The scope of a chain's expressions: the input, the variables, the ended steps."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from runs.rules.plan import State, scope_of, settle_fallbacks
 
 
 def read(run: Run, spec: ChainSpec) -> dict[str, Any]:
-    """The scope as the rows are now."""
+    """The scope according to the current rows."""
     states = {row.key: state_of(row) for row in StepRun.objects.filter(run=run, item=-1)}
     return scope_of(states, settle_fallbacks(spec, states), base(run))
 

@@ -1,8 +1,10 @@
-"""A slice of a for_each: a slot claims, calls and settles items by the batch, then lets others have the worker.
+"""A slice of a for_each: a slot claims, calls and settles items in batches, then releases the
+worker.
 
-A batch's calls are recorded together before the first is made, their results written at most every FLUSH_S. How many
-items a batch takes is learnt from how long they take: one at first, so that slow calls all go side by side. Quick calls
-gain nothing from many threads of one process, which would only take turns: then few of its slots stay.
+A batch's calls are recorded together before the first is made; results are written at most every
+FLUSH_S. The batch size is learnt from the duration of the calls: one at first, so that slow calls
+run in parallel. Quick calls gain nothing from many threads of one process, so most of their slots
+end.
 """
 
 import secrets
@@ -38,18 +40,19 @@ from .steps import StepFailed
 Status = StepRun.Status
 SLICE_S = 0.5
 FLUSH_S = 0.2
-MOMENT_S = 0.5  # what a batch should last
-BATCH, UNSURE_BATCH = 64, 8  # at most; of calls that must not be made twice fewer are left in doubt by a crash
+MOMENT_S = 0.5  # target duration of a batch
+# maximum; smaller for calls that must not be repeated, so that a crash leaves fewer in doubt
+BATCH, UNSURE_BATCH = 64, 8
 MAY_WAIT = frozenset(["device", "agent", "builtin", "connector"])
-QUICK_S = 0.02  # a call that takes less waits for hardly anything
-QUICK_SLOTS = 2  # that stay in one process while calls are quick
+QUICK_S = 0.02  # a quicker call waits for almost nothing
+QUICK_SLOTS = 2  # slots that remain in one process while calls are quick
 CLAIMED = ("status", "lease_owner", "lease_expires_at", "wake_at", "attempt", "call")
 ENDED = ("status", "output", "error", "started_at", "finished_at", "lease_expires_at")
 
 
 @dataclass(slots=True)
 class Crew:
-    """The slots of this process that work on one step, and what they have learnt of its calls."""
+    """The slots of this process that work on one step, and what was learnt of its calls."""
 
     most: int
     at_work: int = 0
@@ -58,10 +61,10 @@ class Crew:
     lock: Any = field(default_factory=threading.Lock)
 
     def learn(self, items: int, whole_s: float, calls: list[float]) -> None:
-        """A batch of so many items took so long, each call of it so long."""
+        """Record the duration of a batch and of each call in it."""
         self.size = max(1, min(self.most, self.size * 4, int(items * MOMENT_S / max(whole_s, 0.001))))
         if calls:
-            self.call_s = sorted(calls)[len(calls) // 4]  # the quicker ones: the others also waited for other threads
+            self.call_s = sorted(calls)[len(calls) // 4]  # the quickest ones: the others also waited for other threads
 
     @property
     def is_quick(self) -> bool:
@@ -76,7 +79,7 @@ class Crew:
             self.at_work -= 1
 
     def spare(self) -> bool:
-        """Take one slot off where more are at work than quick calls need."""
+        """End one slot if there are more than quick calls need."""
         with self.lock:
             if not self.is_quick or self.at_work <= QUICK_SLOTS:
                 return False
@@ -85,7 +88,7 @@ class Crew:
 
 
 class Crews:
-    """By step; what was learnt of the last few hundred steps is kept."""
+    """By step; kept for the last few hundred steps."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -102,7 +105,7 @@ class Crews:
 
 def batch_of(tool: ToolSpec) -> int:
     if tool.kind in MAY_WAIT:
-        return 1  # each may let go at any moment, and no more may wait than may be at work
+        return 1  # each may stop at any moment, and no more may wait than may be active
     return BATCH if tool.is_repeatable else UNSURE_BATCH
 
 
@@ -110,7 +113,7 @@ CREWS = Crews()
 
 
 def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> None:
-    """Work on items for half a second, then let others have the worker."""
+    """Work on items for half a second, then release the worker."""
     try:
         tool = step_calls.tool_of(run, spec, step)
         values = items_for(step, scope)
@@ -125,7 +128,7 @@ def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[st
         return
     queue.enqueue_step(row.pk)
     if not slot.crew.is_quick and others + 1 < limit_of(spec, step):
-        queue.enqueue_step(row.pk)  # slots that left while calls were quick are missed now
+        queue.enqueue_step(row.pk)  # slots that ended while calls were quick are needed again
 
 
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
@@ -138,7 +141,9 @@ def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> Non
 
 
 def slots_taken(row: StepRun) -> int:
-    """How many slots hold items now. More may be sent than there is room for where lost ones were replaced too soon."""
+    """The number of slots that hold items now. More may be queued than allowed if lost ones were
+    replaced too soon.
+    """
     at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=timezone.now()).exclude(lease_owner="")
     return at_work.order_by().values("lease_owner").distinct().count()
 
@@ -154,7 +159,7 @@ class Slot:
         self.crew = CREWS.of(row, tool)
 
     def work(self) -> bool:
-        """Batch after batch; True when the time is up and items may be left."""
+        """Batch after batch; True if the time is up and items may remain."""
         until, has_left = time.monotonic() + SLICE_S, False
         self.crew.join()
         try:
@@ -170,7 +175,7 @@ class Slot:
                 self.crew.leave()
 
     def batch(self, lease: StepLease) -> bool:
-        """One batch from its claim to its rows. False: there was nothing to take."""
+        """One batch from its claim to its rows. False: nothing was left."""
         began = flushed = time.monotonic()
         desk = step_calls.desk_for(self.run, self.spec, self.step, self.tool, lease, kind=BatchDesk)
         taken = self.claim_and_record(desk, lease)
@@ -192,7 +197,9 @@ class Slot:
 
     @transaction.atomic
     def claim_and_record(self, desk: "BatchDesk", lease: StepLease) -> int:
-        """Take the next items; their calls are mapped, judged and written down before the first is made."""
+        """Take the next items; their calls are mapped, checked and recorded before the first is
+        made.
+        """
         taken = self.claim()
         lease.pks = [str(item.pk) for item in taken]
         resumed = self.resume(desk, [item for item in taken if item.call is not None])
@@ -208,7 +215,7 @@ class Slot:
         return len(taken)
 
     def claim(self) -> list[StepRun]:
-        """Rows of the next items, ours in this transaction; `update_each` writes what is set here."""
+        """The next rows, locked by this transaction; `update_each` writes the values set here."""
         now = timezone.now()
         due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
         free = due | Q(status=Status.RUNNING, lease_expires_at__lte=now)
@@ -221,7 +228,9 @@ class Slot:
         return taken
 
     def room(self) -> int:
-        """How many items to take: those that wait for a device, a child or a time count as at work."""
+        """The number of items to take: those that wait for a device, a child or a time count as
+        active.
+        """
         if self.tool.kind not in MAY_WAIT:
             return self.crew.size
         waiting = (
@@ -230,7 +239,7 @@ class Slot:
         return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
 
     def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
-        """Items whose call was recorded earlier: it waited, or its worker vanished."""
+        """Items whose call was recorded earlier: it waited, or its worker died."""
         for item in found:
             record = item.call
             if record.outcome:
@@ -242,7 +251,7 @@ class Slot:
         return [(item, item.call) for item in found]
 
     def mapped(self, found: list[StepRun]) -> tuple[list[StepRun], list[Request], list[tuple[StepRun, dict]]]:
-        """Items with what is asked for each, and those whose mapping fails, with why."""
+        """Items with their arguments, and those whose mapping fails, with the error."""
         fresh, requests, broken = [], [], []
         for item in found:
             try:
@@ -257,14 +266,14 @@ class Slot:
 
 
 class BatchDesk(HeldDesk):
-    """Results of one batch are written together; a call that takes long is written at once."""
+    """Results of one batch are written together; a slow call's result is written at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pairs: list[tuple[StepRun, ToolCallRecord]] = []
 
     def flush(self, run: Run, step: StepSpec, row: StepRun) -> None:
-        """Write the results, the items they end, and the counters, in one transaction."""
+        """Write the results, the items they end, and the counters in one transaction."""
         pairs, self.pairs = self.pairs, []
         if not pairs:
             return
@@ -279,7 +288,7 @@ class BatchDesk(HeldDesk):
 
 
 def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
-    """Does this result end the item as it is, without retry, further rounds or a schema to keep?"""
+    """Whether this result ends the item directly, without retry, further rounds or a schema check."""
     if not record.outcome or step.repeat_until or step.output_schema:
         return False
     return record.outcome == ToolCallRecord.Outcome.OK or not may_retry(step.retry, item.attempt, record.error)
@@ -302,7 +311,7 @@ def end_simply(
     ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}
     if update_each([item for item, _ in pairs], ENDED, where=ours) == len(pairs):
         counted(run, step, row, done=len(pairs), failed=failed, told=told)
-    else:  # another worker took some of them up
+    else:  # another worker took some of them
         recount(row)
         counted(run, step, row, done=0, failed=0, told=told)
 

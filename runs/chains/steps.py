@@ -1,7 +1,9 @@
-"""One step of a chain: started, called, settled, tried again. Every write is conditional: of two workers one wins.
+"""One step of a chain: started, called, settled, retried. Every write is conditional, so of two
+workers one wins.
 
-A StepRun is `ready` (perhaps not before `wake_at`), `running` (a tool call in some worker), `waiting` (for a child, a
-person, a device) or ended. `item` is -1 for the step itself; the items of a for_each have rows of their own.
+A StepRun is `ready` (possibly not before `wake_at`), `running` (a tool call in a worker), `waiting`
+(for a child, a person, a device) or ended. `item` is -1 for the step itself; the items of a
+for_each have rows of their own.
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ END = ("status", "output", "error", "finished_at", "wake_at", "lease_owner", "le
 
 
 class StepFailed(Exception):
-    """This attempt of the step failed; `code` decides whether another could help."""
+    """This attempt of the step failed; `code` decides whether it is retried."""
 
     def __init__(self, code: str, message: str, details: Any = None) -> None:
         super().__init__(message)
@@ -39,7 +41,9 @@ class StepFailed(Exception):
 
 
 def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
-    """The mapped input; a row that has one keeps it (another attempt, or a person's edit). Raises StepFailed."""
+    """The mapped input; a row that has one keeps it (another attempt, or a person's edit). Raises
+    StepFailed.
+    """
     if row.input is not None:
         return row.input
     try:
@@ -58,7 +62,7 @@ def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
 
 
 def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) -> None:
-    """Put the question to the run's person; the row waits."""
+    """Create the approval; the row waits."""
     until = timezone.now() + timedelta(seconds=step.approval_expires_s)
     with transaction.atomic():
         if not claim(row, Status.WAITING, attempt=False):
@@ -67,7 +71,7 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) ->
             run=run,
             step=row,
             tool=step.target or step.target_kind,
-            reason=f"step “{step.key}” asks before it starts",
+            reason=f"step “{step.key}” needs approval before it starts",
             arguments=given,
             expires_at=until,
             default=settings.APPROVAL_DEFAULT,
@@ -81,7 +85,9 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) ->
 
 
 def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) -> bool:
-    """Start what was approved, with its edits; end what was not. False while the question is open."""
+    """Start what was approved, with its edits; end what was denied. False while the approval is
+    open.
+    """
     if approval.status == Approval.Status.OPEN:
         return False
     if approval.status == Approval.Status.APPROVED:
@@ -89,7 +95,7 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
         fields = {"input": edited} if edited is not None else {}
         StepRun.objects.filter(pk=row.pk, status=Status.WAITING).update(status=Status.READY, wake_at=None, **fields)
         return True
-    word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person said no"
+    word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
     message = f"{word}: {approval.note}" if approval.note else word
     code = "approval_expired" if approval.status == Approval.Status.EXPIRED else "approval_denied"
     return settle(run, step, row, error={"code": code, "message": message})
@@ -131,9 +137,9 @@ def settle(
     error: dict[str, Any] | None = None,
     told: Sequence[Any] = (),
 ) -> bool:
-    """End this attempt: try again later, go another round, or end the row. False when it had been settled already.
+    """End this attempt: retry later, repeat, or end the row. False if it was settled already.
 
-    `told` are events that come before.
+    `told` are events that come first.
     """
     error = error or schema_error(step, output)
     if error is None and step.repeat_until:
@@ -158,7 +164,7 @@ def end(
     error: dict[str, Any] | None = None,
     told: Sequence[Any] = (),
 ) -> bool:
-    """Write the end of a row once; False when it had ended already."""
+    """Write the end of a row once; False if it had ended already."""
     rows = open_rows(row)
     before = {name: getattr(row, name) for name in END}
     close(row, status, output=output, error=error)
@@ -172,7 +178,7 @@ def end(
 
 
 def close(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
-    """Set the columns END on the row, which is not written."""
+    """Set the columns END on the row, without saving it."""
     row.status, row.output, row.error, row.finished_at = status, output, error, timezone.now()
     row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
 
@@ -191,11 +197,14 @@ def schema_error(step: StepSpec, output: Any) -> dict[str, Any] | None:
     problems = schema.validate(step.output_schema, output)
     if not problems:
         return None
-    return {"code": "output_invalid", "message": f"the output breaks the step's schema: {problems[0]['message']}"}
+    return {
+        "code": "output_invalid",
+        "message": f"the output does not match the step's schema: {problems[0]['message']}",
+    }
 
 
 def another_round(step: StepSpec, row: StepRun, output: Any, run: Run) -> tuple[bool, dict[str, Any] | None]:
-    """(again, error): is the condition of repeat_until still false, and may it go round once more?"""
+    """(again, error): whether repeat_until is still false and another round is allowed."""
     scope = {"output": output, "previous": row.output, "round": row.repeat, "input": run.input}
     try:
         if holds(step.repeat_until.condition, scope):
@@ -205,11 +214,16 @@ def another_round(step: StepSpec, row: StepRun, output: Any, run: Run) -> tuple[
     if row.repeat + 1 < step.repeat_until.limit:
         return True, None
     limit = step.repeat_until.limit
-    return False, {"code": "repeat_limit", "message": f"`{step.repeat_until.condition}` did not hold in {limit} rounds"}
+    return False, {
+        "code": "repeat_limit",
+        "message": f"`{step.repeat_until.condition}` was still false after {limit} rounds",
+    }
 
 
 def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
-    """The row is ready again, with a new input. A yes was to what was shown: it does not answer for another round."""
+    """The row is ready again with a new input. An approval was for the input shown then, not for
+    another round.
+    """
     done = put_back(run, row, wake_at=None, output=output, repeat=row.repeat + 1, input=None, attempt=0)
     if done and step.approval and row.item < 0:
         Approval.objects.filter(step=row).update(step=None)
@@ -218,7 +232,7 @@ def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
 
 
 def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
-    """The row is ready again, now or at `wake_at`; its call and child stay in their own records."""
+    """The row is ready again, now or at `wake_at`; its call and child remain in their own records."""
     done = open_rows(row).update(
         status=Status.READY, wake_at=wake_at, child=None, call=None, lease_owner="", lease_expires_at=None, **fields
     )

@@ -1,7 +1,8 @@
-"""What happens in one run, heard once a server process, however many watch it there.
+"""A run's events in one server process, read once however many clients watch.
 
-A feed tells every numbered event in order and without a gap; readers keep their own place in what it told lately. Who
-falls further behind than that reads the rows, so a slow reader costs no memory and holds nobody up.
+A feed delivers every numbered event in order and without gaps; each reader keeps its own position
+in the recent ones. A reader that falls further behind reads from the rows, so a slow reader costs
+no memory and delays nobody.
 """
 
 import asyncio
@@ -25,43 +26,45 @@ from .stored import stored
 
 HEARTBEAT_S = 15.0
 KEPT = 512  # frames that a reader may be behind
-BROKER_AWAY_S = 1.0  # between looks into the rows while nothing is heard
+BROKER_AWAY_S = 1.0  # seconds between checks of the rows while nothing arrives
 
 
 class FeedBroken(Exception):
-    """Nothing more will be told here; come again with the number of the last event you had."""
+    """This feed has ended; reconnect with the number of the last event you received."""
 
     def __init__(self) -> None:
-        super().__init__("come again with the number of the last event you had")
+        super().__init__("reconnect with the number of the last event you received")
 
 
 class Feed:
-    """One run's events since somebody began to watch it here."""
+    """One run's events since the first reader joined in this process."""
 
     def __init__(self, run: Run, feeds: dict[str, "Feed"]) -> None:
         self.run_id, self.feeds = str(run.pk), feeds
         self.readers = 0
-        self.last = run.last_event  # number of the newest event told; at first, of those that were stored before
+        self.last = run.last_event  # number of the newest delivered event; at first, of those stored before
         self.is_over = run.finished_at is not None
         self.text, self.turn = "", 0  # of the reply being written
-        self.finished = 0  # the last turn whose answer is told as a whole
+        self.finished = 0  # the last turn whose answer was delivered as a whole
         self.told = 0  # frames so far
         self.recent: deque[Frame] = deque(maxlen=KEPT)
         self.news = asyncio.Event()
-        self.doubt = asyncio.Event()  # something may be stored that was not heard
-        self.is_behind = True  # until the rows are read, deltas are held: what comes before them may be stored
+        self.doubt = asyncio.Event()  # events may be stored that were not received
+        self.is_behind = True  # deltas are held until the rows are read: events before them may be stored
         self.held: list[Frame] = []
         self.wants_text = False
         self.work: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Whatever was stored since the row was read will be told, whether or not the subscription stands in time."""
+        """Everything stored since the row was read will be delivered, even if the subscription is
+        not yet active.
+        """
         if self.work is None and not self.is_over:
             self.work = asyncio.create_task(self.keep_up())
             self.work.add_done_callback(lambda work: self.wake())
 
     async def since(self, place: int) -> list[Frame] | None:
-        """What was told after that many frames, waited for; None where that was too long ago. Raises FeedBroken."""
+        """The frames after that many, waited for; None if they are too old. Raises FeedBroken."""
         while place == self.told:
             if self.work is None or self.work.done():
                 raise FeedBroken
@@ -82,7 +85,9 @@ class Feed:
         self.news = asyncio.Event()
 
     def hear(self, frame: Frame) -> None:
-        """What the broker told. An event that is not the next one is read from the rows, with those before it."""
+        """A message from the broker. An event out of order is read from the rows, together with
+        those before it.
+        """
         if frame.seq is None and self.is_behind:
             self.held.append(frame)
             self.doubt.set()
@@ -95,7 +100,7 @@ class Feed:
             self.doubt.set()
 
     def may_have_missed(self) -> None:
-        """Events, or text of the reply: what is kept of both is to be read."""
+        """Events, or text of the reply: what is stored of both must be read."""
         self.wants_text = True
         self.doubt.set()
 
@@ -110,7 +115,7 @@ class Feed:
         self.tell(frame)
 
     def tell_held(self, turn: float = math.inf) -> None:
-        """The deltas, up to those of a turn, that waited for the rows; but for what the text so far has of them."""
+        """The held deltas up to those of a turn, without what the stored text already contains."""
         held = [frame for frame in self.held if frame.data["turn"] <= turn]
         self.held = [frame for frame in self.held if frame.data["turn"] > turn]
         for frame in held:
@@ -121,20 +126,20 @@ class Feed:
         return piece["turn"] == self.turn and piece["offset"] + len(piece["text"]) <= len(self.text)
 
     def tell_piece(self, frame: Frame) -> None:
-        """A delta; the text so far is kept for those who join later."""
+        """A delta; the text so far is stored for readers who join later."""
         piece = frame.data
         if piece["turn"] <= self.finished:
             return
         if piece["turn"] != self.turn:
             self.text, self.turn = "", piece["turn"]
-        if piece["offset"] > len(self.text):  # something was written before this feed listened
+        if piece["offset"] > len(self.text):  # something was written before this feed was subscribed
             self.may_have_missed()
             return
         self.text = self.text[: piece["offset"]] + piece["text"]
         self.tell(frame)
 
     async def keep_up(self) -> None:
-        """Listen as long as anybody reads."""
+        """Listen as long as there is a reader."""
         loop = asyncio.get_running_loop()
         channels = (record.events_of(self.run_id), record.deltas_of(self.run_id))
         for channel in channels:
@@ -149,7 +154,7 @@ class Feed:
             self.forget()
 
     def receive(self, message: bytes | None) -> None:
-        """None: the subscription stands, and what was published before may have been missed."""
+        """None: the subscription is active, and earlier messages may have been missed."""
         if message is None:
             self.may_have_missed()
         else:
@@ -160,9 +165,9 @@ class Feed:
             del self.feeds[self.run_id]
 
     async def look_about(self, wait_s: float) -> None:
-        """In doubt, or after a while, tell what is stored and was not heard; else that the line still stands.
+        """If events may be missing, send them from the rows; otherwise send a heartbeat.
 
-        A broker that was away loses messages, rows do not.
+        A broker that was unavailable loses messages; rows are not lost.
         """
         before = self.told
         try:
@@ -187,7 +192,7 @@ class Feed:
             self.tell(HEARTBEAT)
 
     async def ask_for_text(self) -> None:
-        """What was written of the reply before this feed listened."""
+        """The part of the reply written before this feed was subscribed."""
         self.wants_text = False
         found = await in_thread(unfinished_text, self.run_id)
         if found and (found["turn"] != self.turn or len(found["text"]) > len(self.text)):
@@ -195,7 +200,7 @@ class Feed:
 
 
 def unfinished_text(run_id: str) -> dict[str, Any] | None:
-    """{"turn", "text"} of a reply that is being written; once it is finished its event has it whole."""
+    """{"turn", "text"} of the reply being written; a finished reply is in its event."""
     found = record.text_so_far(run_id)
     return found if found and Run.objects.filter(pk=run_id, turns__lt=found["turn"]).exists() else None
 
@@ -205,7 +210,7 @@ FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDi
 
 @asynccontextmanager
 async def joined(run: Run) -> AsyncIterator[Feed]:
-    """This process's feed of the run; it lives as long as somebody is joined."""
+    """This process's feed of the run; it lives as long as it has readers."""
     feeds = FEEDS.setdefault(asyncio.get_running_loop(), {})
     feed = feeds.get(str(run.pk)) or feeds.setdefault(str(run.pk), Feed(run, feeds))
     feed.readers += 1

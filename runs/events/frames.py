@@ -1,20 +1,22 @@
-"""An event as it goes over the wire: each of its texts is made once, however many read it."""
+"""An event as it is sent: each text form is built once, however many readers there are."""
 
 from typing import Any
 
 import orjson
-from django.utils.functional import cached_property  # functools' takes a lock each time
+from django.utils.functional import cached_property  # functools' version takes a lock each time
 
 
 class Frame:
-    """One event of a run; `data` is JSON text. What is not stored, as a delta is not, has neither number nor time."""
+    """One event of a run; `data` is JSON text. An event that is not stored, such as a delta, has no
+    number and no time.
+    """
 
     def __init__(self, run: str, type: str, data: str, *, seq: int | None = None, at: str | None = None) -> None:
         self.run, self.type, self.json_data, self.seq, self.at = run, type, data, seq, at
 
     @classmethod
     def of(cls, event: dict[str, Any]) -> "Frame":
-        """Of an event as `events.as_json` writes it."""
+        """From an event in the format of `events.as_json`."""
         data = orjson.dumps(event["data"], default=str).decode()
         made = cls(event["run"], event["type"], data, seq=event["seq"], at=event.get("at"))
         made.data = event["data"]
@@ -46,7 +48,7 @@ class Frame:
 
 
 class Heartbeat(Frame):
-    """Nothing happened for a while, and the line still stands."""
+    """A heartbeat: nothing happened, and the connection is alive."""
 
     as_sse = b": still here\n\n"
     as_message = '{"type":"heartbeat"}'

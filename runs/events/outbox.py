@@ -1,6 +1,7 @@
-"""What follows from a run's events, written in the transaction that records them: deliveries and trigger firings.
+"""Deliveries and trigger firings that follow from a run's events, written in the same transaction.
 
-The tick sends and starts them; neither an event without its delivery nor a delivery without its event can be left over.
+The tick sends and starts them, so no event is without its delivery and no delivery without its
+event.
 """
 
 from collections.abc import Sequence
@@ -25,12 +26,14 @@ NOTICES = frozenset(["schedule.paused"])
 
 
 def tells(entries: Sequence[tuple[str, dict[str, Any]]]) -> bool:
-    """Is anything among these events that a webhook or a trigger may want to hear?"""
+    """Whether a webhook or a trigger may want any of these events."""
     return any(type in TOLD for type, _ in entries)
 
 
 def listeners(owner: Any) -> Q:
-    """Does this person have a webhook or a trigger on runs? Read each time: the first one made misses nothing."""
+    """Whether this user has a webhook or a trigger on runs. Read each time, so that a new one
+    misses nothing.
+    """
     return Q(Exists(Webhook.objects.filter(owner_id=owner, enabled=True).order_by())) | Q(
         Exists(Trigger.objects.filter(owner_id=owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by())
     )
@@ -43,7 +46,9 @@ HEARD = Select(
 
 
 def put(run: Run, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Deliveries and firings for these events of a run whose person has a webhook or a trigger (HEARD)."""
+    """Deliveries and firings for these events, if the run's user has a webhook or a trigger
+    (HEARD).
+    """
     told = [(type, data) for type, data in entries if type in TOLD]
     queue_events(run, told)
     if run.parent_id is None and any(type == "run.finished" for type, _ in told):
@@ -57,7 +62,9 @@ def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
 
 
 def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
-    """Something that is no run event, such as schedule.paused: to every address of the owner that did not narrow it."""
+    """An event that does not belong to a run, such as schedule.paused: sent to the owner's webhooks
+    without a filter.
+    """
     for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True):
         if not webhook.events or type in webhook.events:
             create(webhook, [(type, {"type": type, "at": timezone.now().isoformat(), "data": data})])
@@ -84,7 +91,9 @@ def body_of(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def fire_ended(run: Run) -> None:
-    """Triggers of the run's person on the end of such a run; the run's id is the key, so each fires once."""
+    """Triggers of the run's user on the end of such a run; the run's id is the key, so each fires
+    once.
+    """
     chain_id = run.chain_version.chain_id if run.chain_version_id else None
     rows = Trigger.objects.filter(owner_id=run.principal_id, enabled=True, kind=Trigger.Kind.RUN_ENDED)
     rows = rows.filter(Q(on_agent=None) | Q(on_agent_id=run.agent_id), Q(on_chain=None) | Q(on_chain_id=chain_id))

@@ -1,4 +1,4 @@
-"""How many requests may wait at once, how many streams a person may have open. Counted in each server process."""
+"""Limits on waiting requests and on a user's open streams. Counted in each server process."""
 
 import threading
 from collections import Counter
@@ -9,7 +9,9 @@ from agents.exceptions import RateLimited, Unavailable
 
 
 class Place:
-    """Where one request waits. A dismissed one answers with what is known now, so that somebody else may wait."""
+    """The place of one waiting request. A dismissed request answers with what is known now, to make
+    room.
+    """
 
     def __init__(self) -> None:
         self.is_dismissed = False
@@ -21,7 +23,7 @@ class Place:
 
 
 class Places:
-    """So many requests may wait at once. When all places are taken, whoever has most of them gives one up."""
+    """A limited number of places. When all are taken, the user with most of them gives one up."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -30,7 +32,7 @@ class Places:
 
     @contextmanager
     def take(self, person: int) -> Iterator[Place]:
-        """Raises Unavailable where this person has no fewer places than anybody else."""
+        """Raises Unavailable if no other user has more places than this one."""
         place = self.enter(person)
         try:
             yield place
@@ -47,7 +49,7 @@ class Places:
             return place
 
     def make_room(self, person: int) -> bool:
-        """Dismiss the oldest of those who have more places than this person would have."""
+        """Dismiss the oldest request of a user who has more places than this user would have."""
         most = max(self.taken, key=lambda one: len(self.taken[one]), default=person)
         if len(self.taken.get(most, ())) <= len(self.taken.get(person, ())) + 1:
             return False
@@ -64,7 +66,7 @@ class Places:
 
 
 class Streams:
-    """Event streams and sockets that each person has open."""
+    """Open event streams and sockets of each user."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -75,7 +77,7 @@ class Streams:
         with self.lock:
             if self.open[person] >= most:
                 raise RateLimited(
-                    f"You have {most} streams and sockets open here.",
+                    f"You already have {most} open streams and sockets.",
                     code="too_many_streams",
                     hint="Close one. A session's socket carries the events of all its runs.",
                     headers={"Retry-After": "5"},

@@ -1,6 +1,6 @@
-"""What happened in a run: a numbered row, then a broadcast once it is committed.
+"""Records what happens in a run: a numbered row, then a broadcast after the commit.
 
-Deltas of a reply are broadcast only; the text so far is kept beside, for those who join late.
+Deltas of a reply are only broadcast; the text so far is stored for readers who join later.
 """
 
 import json
@@ -22,16 +22,16 @@ from runs.models import EventPayload, Run, RunEvent
 from . import outbox
 from .waiting import ENDS
 
-# The closed list: docs/reference/events.md describes each, a test compares.
+# The complete list: docs/reference/events.md describes each type, and a test compares.
 TYPES = {
-    "run.queued": "The message was taken; data: trigger, agent.",
+    "run.queued": "The message was accepted; data: trigger, agent.",
     "run.routed": "The router chose an agent; data: agent, method, reason, candidates.",
     "run.started": "A worker took the run; data: attempt.",
-    "run.waiting": "The run waits and holds no worker; data: waiting_for, until.",
-    "run.resumed": "A wait is over and the run goes on; data: attempt.",
-    "run.recovered": "A worker vanished and another took over; data: attempt.",
-    "run.progress": "An outside executor told how far it is; data: message.",
-    "run.cancel_requested": "Somebody asked to stop the run; data: by, reason.",
+    "run.waiting": "The run waits without a worker; data: waiting_for, until.",
+    "run.resumed": "The wait is over and the run continues; data: attempt.",
+    "run.recovered": "A worker died and another took over; data: attempt.",
+    "run.progress": "An external executor reported progress; data: message.",
+    "run.cancel_requested": "A user asked to stop the run; data: by, reason.",
     "run.finished": "The run ended; data: status, reply, output, error, usage, counts.",
     "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",
     "model.finished": "The model answered; data: turn, model, text, tool_calls, tokens, cost, wall_ms.",
@@ -39,10 +39,10 @@ TYPES = {
     "tool.called": "A tool call was recorded; data: id, name, arguments, kind.",
     "tool.denied": "Policy refused a call; data: id, name, reason.",
     "tool.log": "A tool wrote a log line; data: id, message.",
-    "tool.progress": "A tool told how far it is; data: id, message, fraction.",
+    "tool.progress": "A tool reported progress; data: id, message, fraction.",
     "tool.finished": "A call has its result; data: id, name, outcome, result, error, wall_ms.",
-    "approval.requested": "A person is asked; data: id, tool, arguments, expires_at, default.",
-    "approval.decided": "The person, or the clock, answered; data: id, status, by, note.",
+    "approval.requested": "An approval is needed; data: id, tool, arguments, expires_at, default.",
+    "approval.decided": "The approval was decided or expired; data: id, status, by, note.",
     "child.chosen": "A delegated task found its agent; data: id, capability, agent, reason, candidates.",
     "child.started": "A child run was started; data: run, agent or chain.",
     "child.finished": "A child run ended; data: run, status.",
@@ -50,16 +50,16 @@ TYPES = {
     "step.finished": "A chain step ended; data: step, key, item, status.",
     "step.waiting": "A chain step waits; data: step, key, item, until.",
     "chain.progress": "A for_each step moved on; data: key, done, failed, total.",
-    "stuck.warned": "The run goes round in circles and was told so; data: reason.",
-    "session.summarised": "Older messages were put into the summary; data: to.",
+    "stuck.warned": "The run repeats itself and was warned; data: reason.",
+    "session.summarised": "Older messages were summarised; data: to.",
 }
-LARGE = 16_000  # bytes of JSON; more than that stands in a row of its own and is cut in the broadcast
+LARGE = 16_000  # bytes of JSON; larger data is stored in a row of its own and cut in the broadcast
 TEXT_KEPT_S = 600
 EXPECTED_S = 10  # a promised watcher has subscribed by then
 
 
 def events_of(run_id: Any) -> bytes:
-    """The channel of a run's events; so is `deltas_of` of the pieces of its reply."""
+    """The channel of a run's events; `deltas_of` is the channel of the pieces of its reply."""
     return channel_of("run", run_id)
 
 
@@ -91,9 +91,11 @@ def record_with(
     values: dict[str, Any] | None = None,
     asking: Sequence[Question] = (),
 ) -> list[bool] | None:
-    """Events together with a change of the run's row, in one statement: `values` are set where `where` still holds.
+    """Events together with a change of the run's row, in one statement: `values` are set if `where`
+    still holds.
 
-    The answers to what is asked; None, and nothing written, where it does not. Must be called in a transaction.
+    Returns the answers of the queries in it; None, with nothing written, if it does not hold. Must
+    be called in a transaction.
     """
     heard = heard_by(run, entries)
     taken = take_numbers(Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard])
@@ -117,7 +119,7 @@ def change(
     asking: Sequence[Question] = (),
     **values: Any,
 ) -> list[bool] | None:
-    """`Run.change` together with the events that tell of it. Must be called in a transaction."""
+    """`Run.change` together with its events. Must be called in a transaction."""
     heard = heard_by(run, entries)
     answers = run.change(status, where=where, numbers=len(entries), asking=[*asking, *heard], **values)
     if answers is not None:
@@ -126,7 +128,9 @@ def change(
 
 
 def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> None:
-    """Insert events whose numbers, up to `last`, are taken, and what `is_heard` by others; broadcast on commit."""
+    """Insert events whose numbers, up to `last`, are reserved, and write what others listen for;
+    broadcast on commit.
+    """
     unknown = [type for type, _ in entries if type not in TYPES]
     if unknown:
         raise ValueError(f"unknown event types {unknown}; add them to runs.events.TYPES and the docs")
@@ -152,7 +156,7 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
 
 
 def set_aside(row: RunEvent) -> EventPayload:
-    """Keep the whole data beside; the row keeps what is short."""
+    """Store the whole data in a separate row; the event row keeps a short form."""
     payload = EventPayload(event=row, data=row.data)
     row.data = {key: cut(value) for key, value in row.data.items()} | {"is_cut": True}
     return payload
@@ -178,7 +182,9 @@ def rfc3339(moment: datetime) -> str:
 
 
 class Deltas:
-    """Text of one reply on its way to those who watch: the first piece at once, then one message each `every` s."""
+    """The text of one reply for those who watch: the first piece at once, then one message every
+    `every` seconds.
+    """
 
     def __init__(self, run_id: Any, turn: int, *, every: float = 0.05) -> None:
         self.run_id = str(run_id)
@@ -209,7 +215,7 @@ def keep_text(run_id: Any, turn: int, text: str) -> None:
     try:
         broadcast.line().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
     except redis.RedisError:
-        pass  # only late joiners miss something, and the finished message holds it all
+        pass  # only late joiners miss something, and the finished message contains all of it
 
 
 def text_so_far(run_id: Any) -> dict[str, Any] | None:
@@ -222,7 +228,9 @@ def text_so_far(run_id: Any) -> dict[str, Any] | None:
 
 
 def has_watchers(run_id: Any) -> bool:
-    """Does anybody listen for deltas, or will in a moment? Else the model is asked for the whole answer at once."""
+    """Whether deltas have a reader now or will in a moment. Otherwise the model is asked for the
+    whole answer at once.
+    """
     numsub = ("PUBSUB", "NUMSUB", deltas_of(run_id))
     try:
         (_, count), expected = broadcast.line().ask(numsub, ("EXISTS", channel_of("watched", run_id)))
@@ -232,8 +240,8 @@ def has_watchers(run_id: Any) -> bool:
 
 
 def expect_watcher(run_id: Any) -> None:
-    """Say before a run is queued that somebody is about to listen: a worker may be faster than their subscription."""
+    """Announce a reader before the run is queued: a worker may be faster than the subscription."""
     try:
         broadcast.line().ask(("SET", channel_of("watched", run_id), "1", "EX", EXPECTED_S))
     except redis.RedisError:
-        pass  # they get the answer whole
+        pass  # they receive the whole answer

@@ -1,4 +1,4 @@
-"""Stored events of a run, read in slices. Their data stays the JSON text that it is in the row, and their time text."""
+"""Stored events of a run, read in slices. Data stays the JSON text of the row, and times stay text."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,7 +16,7 @@ SLICE = 1000
 
 
 async def stored(run_id: Any, after: int) -> AsyncIterator[list[Frame]]:
-    """Events after a number, up to `SLICE` at a time, never none."""
+    """Events after a number, up to `SLICE` at a time; never an empty slice."""
     while True:
         batch = await in_thread(read, run_id, after)
         if batch:
@@ -33,7 +33,9 @@ def read(run_id: Any, after: int) -> list[Frame]:
 
 
 def rfc3339(at: str) -> str:
-    """Of a moment as databases write it, in UTC: “2026-06-01 08:00:00.123456”, the fraction and “+00” as may be."""
+    """A time as databases write it, in UTC: “2026-06-01 08:00:00.123456”, with or without fraction
+    and “+00”.
+    """
     fraction = at[20:].partition("+")[0]
     return f"{at[:10]}T{at[11:19]}.{fraction[:3]:0<3}Z"
 

@@ -1,4 +1,4 @@
-"""Follow one run: what is stored after a cursor, then what happens, without gap or double."""
+"""Follows one run: stored events after a cursor, then live ones, without gaps or duplicates."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,15 +11,16 @@ from .stored import stored
 
 
 async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
-    """Events of a run from `after` on, until run.finished, by as many as are at hand; heartbeats among them.
+    """Events of a run after `after`, until run.finished, in batches, with heartbeats between them.
 
-    A cursor from the future counts as one that has everything. A reader that falls far behind is caught up from rows.
-    Raises FeedBroken.
+    A cursor beyond the last event counts as up to date. A reader that falls far behind catches up
+    from the rows. Raises FeedBroken.
     """
     async with feed.joined(run) as live:
         reader = Reader(str(run.pk), min(after, max(run.last_event, live.last)))
         while True:
-            place, was_over = live.told, live.is_over  # before the rows are read, so that nothing falls between
+            # subscribed before the rows are read, so that nothing is missed in between
+            place, was_over = live.told, live.is_over
             async for batch in stored(run.pk, reader.seen):
                 yield reader.fresh(batch)
                 if batch[-1].is_last:
@@ -37,14 +38,16 @@ async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
 
 
 class Reader:
-    """What one reader has had: events up to the number `seen`, and so much text of the reply of this turn."""
+    """A reader's position: events up to the number `seen`, and the length of the reply's text in
+    this turn.
+    """
 
     def __init__(self, run: str, seen: int) -> None:
         self.run, self.seen = run, seen
         self.turn = self.length = 0
 
     def fresh(self, frames: list[Frame]) -> list[Frame]:
-        """Those that it has not had; what comes twice is known by its number."""
+        """The frames the reader does not have yet; duplicates are recognised by number."""
         found = []
         for frame in frames:
             if frame.type == "message.delta":
@@ -58,7 +61,9 @@ class Reader:
         return found
 
     def unseen(self, frame: Frame) -> Frame | None:
-        """What of this delta it has not had: a late joiner got the text so far first."""
+        """The part of this delta the reader does not have: a late joiner received the text so far
+        first.
+        """
         piece = frame.data
         if piece["turn"] != self.turn:
             self.turn, self.length = piece["turn"], 0
@@ -70,7 +75,9 @@ class Reader:
 
 
 async def as_sse(source: AsyncIterator[list[Frame]]) -> AsyncIterator[bytes]:
-    """Server-sent events of batches, each batch written at once. A reader comes back after an end before the end."""
+    """Server-sent events in batches, each written at once. After an early end the reader
+    reconnects.
+    """
     yield b"retry: 1000\n\n"
     with suppress(feed.FeedBroken):
         async for batch in source:

@@ -1,4 +1,6 @@
-"""Wait for a run's end without polling or an event loop: requests wait for its announcement."""
+"""Waits for a run's end without polling and without an event loop: requests wait for its
+announcement.
+"""
 
 import time
 from typing import Any
@@ -9,14 +11,16 @@ from runs.models import RunEvent
 
 from .places import Place
 
-LOOK_AGAIN_S = 15.0  # a broker that was away loses messages, rows do not
+LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are not lost
 ENDS = Announcements("ends", remembered=4096)
 
 
 def wait_for_end(run_id: Any, timeout: float, place: Place | None = None) -> dict[str, Any] | None:
-    """Data of run.finished, or None when the run has not ended within `timeout` seconds or the place is given up.
+    """Data of run.finished, or None if the run has not ended within `timeout` seconds or the place
+    is given up.
 
-    The row is read only where the announcement may have been missed: nobody listened yet, or it is long in coming.
+    The row is only read if the announcement may have been missed: no listener yet, or it takes
+    long.
     """
     deadline = time.monotonic() + timeout
     is_heard, place = ENDS.is_heard(), place or Place()
@@ -35,7 +39,7 @@ def wait_for_end(run_id: Any, timeout: float, place: Place | None = None) -> dic
 
 
 def read_end(run_id: Any) -> dict[str, Any] | None:
-    """What run.finished says, from its row."""
+    """The data of run.finished, from its row."""
     row = RunEvent.objects.filter(run_id=run_id, type="run.finished").select_related("payload").first()
     if row is None:
         return None

@@ -17,15 +17,17 @@ from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
 DAYS = 14
-RECENT = 500  # the newest runs that latency is taken from
-CALLS = 1000  # the newest calls that failing tools are found in
+RECENT = 500  # the newest runs used for latency
+CALLS = 1000  # the newest calls used to find failing tools
 ENDED_BADLY = ("failed", "expired", "partial")
-KEPT, KEPT_S = 256, 300  # people, and seconds, that the days before today are kept for
+KEPT, KEPT_S = 256, 300  # cache entries (users) and their lifetime in seconds, for the days before today
 _earlier: dict[Any, tuple[datetime, list[dict[str, Any]]]] = {}
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """The smallest UUIDv7 of that millisecond: ids are in order of time, so the key serves as an index on time."""
+    """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
+    index on time.
+    """
     return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
@@ -70,7 +72,9 @@ class History:
 
 
 def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
-    """Counts and cost of the last DAYS days, of the viewer's zone, by day and status, and the agents that ran most."""
+    """Counts and cost of the last DAYS days in the viewer's zone, by day and status, and the most
+    active agents.
+    """
     now = timezone.localtime(now)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     start = today - timedelta(days=DAYS - 1)
@@ -93,9 +97,11 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
 def counted_before(
     runs: QuerySet[Run], start: datetime, today: datetime, now: datetime
 ) -> tuple[datetime, list[dict[str, Any]]]:
-    """What ran on the days before today, and when that was counted: it hardly changes, so it is kept for KEPT_S.
+    """The days before today with the time of counting: they hardly change, so they are cached for
+    KEPT_S.
 
-    The key holds the newest of those runs, so that nobody is ever told of another's, and a new day counts anew.
+    The key contains the newest of those runs, so that users never share counts, and a new day
+    counts again.
     """
     rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
     newest = rows.order_by("-pk").values_list("pk", "principal_id").first()
@@ -115,14 +121,14 @@ def grouped(runs: QuerySet[Run]) -> Any:
 
 
 def busiest(agents: dict[int, dict[str, Any]], count: int = 6) -> list[dict[str, Any]]:
-    """Those that ran most, with their names: only these are looked up."""
+    """The most active ones, with their names: only these are looked up."""
     most = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
     names = dict(Agent.objects.filter(pk__in=most).values_list("pk", "name"))
     return [{"name": names[pk], **agents[pk]} for pk in most if pk in names]
 
 
 def latency(runs: QuerySet[Run]) -> dict[str, float | None]:
-    """Seconds from taking to ending, over the newest runs that ended: {"p50", "p95", "queue_p50"}."""
+    """Seconds from start to end over the newest ended runs: {"p50", "p95", "queue_p50"}."""
     ended = runs.filter(finished_at__isnull=False).order_by("-pk")
     times = list(ended.values_list("created_at", "started_at", "finished_at")[:RECENT])
     whole = sorted((finished - created).total_seconds() for created, _, finished in times)
@@ -152,21 +158,23 @@ def failing_tools(runs: QuerySet[Run], everyone: bool, user: Any) -> list[dict[s
 
 
 def live_counts(runs: Any) -> dict[str, int]:
-    """How many wait in the queue, are at work, wait for something."""
+    """The numbers of queued, running and waiting runs."""
     counted = dict(runs.live().order_by().values_list("status").annotate(count=Count("pk")))
     return {status: counted.get(status, 0) for status in Run.LIVE}
 
 
 def anomalies(days: list[Day]) -> list[str]:
-    """Sentences about today where error rate or cost lie far (three deviations) from the days before."""
+    """Sentences about today if error rate or cost differ by more than three standard deviations
+    from earlier days.
+    """
     before, today = [day for day in days[:-1] if day.total], days[-1]
     if len(before) < 3 or not today.total:
         return []
     found = []
     rates = [day.error_rate for day in before]
     if today.ended >= 5 and today.error_rate > max(mean(rates) + 3 * pstdev(rates), mean(rates) + 0.1):
-        found.append(f"{today.error_rate:.0%} of today's runs failed; {mean(rates):.0%} is usual.")
+        found.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
     costs = [float(day.cost) for day in before]
     if float(today.cost) > max(mean(costs) + 3 * pstdev(costs), 2 * mean(costs), 0.01):
-        found.append(f"Today has cost ${today.cost:.2f}; ${mean(costs):.2f} a day is usual.")
+        found.append(f"Today's runs cost ${today.cost:.2f}; usually ${mean(costs):.2f} a day.")
     return found

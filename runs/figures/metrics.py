@@ -1,4 +1,6 @@
-"""Figures for Prometheus: what rows know is counted when asked for, what only this process knows as it happens."""
+"""Metrics for Prometheus: figures of rows are counted on request, figures of this process as they
+happen.
+"""
 
 import uuid
 from collections.abc import Iterable, Iterator
@@ -39,7 +41,7 @@ def exposition() -> bytes:
 
 
 class Rows(Collector):
-    """Runs, approvals and queues, read at the time of asking: every process gives the same answer."""
+    """Runs, approvals and queues, read on request: every process returns the same figures."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []
@@ -51,11 +53,11 @@ class Rows(Collector):
         yield by_status("muster_runs_recent", "Runs accepted within the last five minutes.", recent)
         yield GaugeMetricFamily(
             "muster_oldest_queued_seconds",
-            "Age of the run that waits longest for a worker, in seconds.",
+            "Age of the run that has waited longest for a worker, in seconds.",
             age_of_oldest_queued(now),
         )
         yield GaugeMetricFamily(
-            "muster_approvals_open", "Approvals nobody decided yet.", Approval.objects.open().count()
+            "muster_approvals_open", "Approvals that are not decided yet.", Approval.objects.open().count()
         )
         yield queues()
 
@@ -68,7 +70,7 @@ def by_status(name: str, text: str, runs: QuerySet[Run]) -> GaugeMetricFamily:
 
 
 def first_id_at(moment: datetime) -> uuid.UUID:
-    """The lowest UUIDv7 of that millisecond: ids are in the order of time, and they are indexed."""
+    """The smallest UUIDv7 of that millisecond: ids are ordered by time and indexed."""
     return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
@@ -78,7 +80,7 @@ def age_of_oldest_queued(now: datetime) -> float:
 
 
 def queues() -> GaugeMetricFamily:
-    """Messages that no worker has taken; empty where the broker is away."""
+    """Messages that no worker has taken; empty if the broker is unavailable."""
     family = GaugeMetricFamily("muster_queue_messages", "Messages waiting in a queue.", labels=["queue"])
     try:
         with current_app.connection_for_read(connect_timeout=2) as line:

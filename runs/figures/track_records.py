@@ -1,4 +1,6 @@
-"""How agents have done: success rate, latency, cost, errors, over time. From run rows, one query a window."""
+"""Track records of agents: success rate, latency, cost, errors, over time. From run rows, one query
+per window.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -16,7 +18,7 @@ from runs.models import Run
 from .dashboard import first_id_at
 
 WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
-# Upper edges of the latency classes in seconds; a percentile lies in one, as far as its share reaches.
+# Upper edges of the latency classes in seconds; percentiles are interpolated within a class.
 EDGES = (0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300, 900, 3600)
 GOOD = (Run.Status.SUCCEEDED, Run.Status.PARTIAL)
 
@@ -47,7 +49,7 @@ class Figure:
 
     @property
     def success_rate(self) -> float:
-        """Of the runs that nobody cancelled, with one success and one failure taken for granted (Laplace)."""
+        """Of the runs that were not cancelled, with one success and one failure added (Laplace)."""
         counted = self.runs - self.cancelled
         return (self.succeeded + 1) / (counted + 2)
 
@@ -72,7 +74,7 @@ class Figure:
 
 
 def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
-    """The last week of these agents, over all their users; the router's tie-break. One query."""
+    """The last week of these agents over all users; used to break ties in routing. One query."""
     since = timezone.now() - WINDOWS["week"]
     found: dict[int, Figure] = {}
     for row in grouped(Run.objects.filter(agent_id__in=agent_ids), since, "agent_id"):
@@ -84,7 +86,9 @@ Parts = list[tuple[datetime, Figure]]
 
 
 def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> tuple[Figure, Parts]:
-    """The whole window and its parts (hours of a day or an hour, days of the rest), oldest first. One query."""
+    """The whole window and its parts (hours of a day or an hour, otherwise days), oldest first. One
+    query.
+    """
     since = (now or timezone.now()) - WINDOWS[window]
     truncated = TruncHour("created_at") if window in ("hour", "day") else TruncDay("created_at")
     total = Figure()
@@ -109,7 +113,7 @@ def grouped(runs: QuerySet[Run], since: datetime, by: str) -> Sequence[dict[str,
     took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
     edges = [When(took__lte=timedelta(seconds=edge), then=Value(index)) for index, edge in enumerate(EDGES)]
     latency = Case(*edges, default=Value(len(EDGES)), output_field=IntegerField())
-    recent = runs.order_by().filter(pk__gte=first_id_at(since))  # ids are in order of time: an index on it
+    recent = runs.order_by().filter(pk__gte=first_id_at(since))  # ids are ordered by time and serve as its index
     ended = recent.filter(status__in=Run.DONE, finished_at__isnull=False)
     return (
         ended.annotate(took=took)

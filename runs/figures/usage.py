@@ -13,7 +13,9 @@ GROUPS = {"agent": "agent__name", "user": "principal__username", "day": "day", "
 
 
 def table(runs: QuerySet[Run], *, by: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
-    """One row a group: {by, runs, failed, input_tokens, output_tokens, cost}; cost in US dollars as text."""
+    """One row per group: {by, runs, failed, input_tokens, output_tokens, cost}; cost in US dollars
+    as text.
+    """
     column = GROUPS[by]
     runs = runs.filter(created_at__gte=since, created_at__lt=until)
     if by == "day":

@@ -1,4 +1,4 @@
-"""Once more: a chain from the step that failed, a message with the version it ran with or the one that is live."""
+"""Retries: a chain from its failed step, a message with the version it ran with or the live one."""
 
 from typing import Any
 from uuid import UUID
@@ -24,9 +24,10 @@ def retry(
     key: Any = None,
     idempotency_key: str | None = None,
 ) -> Run:
-    """A new run, linked by metadata.retry_of. Raises Conflict, Invalid and whatever intake refuses.
+    """A new run, linked by metadata.retry_of. Raises Conflict, Invalid and the refusals of intake.
 
-    The same idempotency key finds the run that it started before; another request under it is a mismatch.
+    The same idempotency key returns the run it started before; another request with that key is a
+    mismatch.
     """
     request_hash = schema.sha256_of(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
     if idempotency_key and (earlier := intake.earlier_run(user, idempotency_key, request_hash)):
@@ -40,7 +41,7 @@ def retry(
         earlier = intake.earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
         if earlier is None:
             raise
-        return earlier  # the same request came twice at once; the other one was first
+        return earlier  # the same request arrived twice at once; the other one was first
 
 
 def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool, **more: Any) -> Run:
@@ -49,7 +50,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
     refuse(run)
     message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if message is None:
-        raise Conflict("The message of this run is gone.", code="message_gone", hint="Send it anew.")
+        raise Conflict("The message of this run was deleted.", code="message_gone", hint="Send it again.")
     session = session_of(run, message)
     taken = intake.accept_message(
         user=user,
@@ -64,7 +65,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
         **more,
     )
     if taken.session.pk != session.pk:
-        session.delete()  # a fork that nobody needs: the same request came twice at once
+        session.delete()  # an unused fork: the same request arrived twice at once
     return taken.run
 
 
@@ -73,18 +74,22 @@ def refuse(run: Run) -> None:
     if run.parent_id:
         raise Conflict("This run is part of another.", code="is_child", hint=f"Retry run {run.root_pk}.")
     if run.trigger == Run.Trigger.EXTERNAL:
-        raise Conflict("An outside executor did this run.", code="is_external", hint="POST /api/v1/runs/ another.")
+        raise Conflict(
+            "This run was executed by an external executor.",
+            code="is_external",
+            hint="Prepare another one with POST /api/v1/runs/.",
+        )
 
 
 def linked(run: Run) -> dict[str, Any]:
-    """Its metadata, and which runs the new one takes the place of: the model is not told of them."""
+    """Its metadata, and the runs that the new one replaces: the model does not see them."""
     before = [str(pk) for pk in ids_in(run.metadata.get("instead_of"))]
     kept = {name: value for name, value in run.metadata.items() if name != "untrusted_input"}
     return {**kept, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
 
 
 def agent_of(run: Run, user: Any) -> Agent | None:
-    """None where no agent had been found for it: the router looks again."""
+    """None if no agent had been found: the router is asked again."""
     if run.agent_id is None:
         return None
     agents = Agent.objects.usable_by(user).select_related("published", "provider")
@@ -95,14 +100,16 @@ def agent_of(run: Run, user: Any) -> Agent | None:
 
 
 def session_of(run: Run, message: Message) -> Session:
-    """The run's own session, where nothing was said since; else one that begins with what was said before."""
+    """The run's own session if nothing was added since; else a new one that starts with the earlier
+    messages.
+    """
     last = Run.objects.filter(session=run.session_id, parent=None).order_by("-id").values_list("pk", flat=True).first()
-    assert run.session is not None  # its message is in it
+    assert run.session is not None  # it contains the run's message
     return run.session if last == run.pk else run.session.fork(before=message.seq)
 
 
 def ids_in(value: Any) -> list[UUID]:
-    """Metadata may hold anything: the run ids in a list."""
+    """The run ids in a list; metadata may contain anything."""
     found = []
     for one in value if isinstance(value, list) else ():
         try:

@@ -1,4 +1,4 @@
-"""Runs of chains as rows: made new, made as a child, made again from the step that failed."""
+"""Runs of chains as rows: created new, as a child, or as a retry from the failed step."""
 
 from typing import Any
 
@@ -28,7 +28,9 @@ def prepare(
     timeout: float | None = None,
     **fields: Any,
 ) -> Run:
-    """A run of a chain, checked and not stored. Raises BrokenInput where the input breaks the chain's schema."""
+    """A run of a chain, checked and not stored. Raises BrokenInput if the input does not match the
+    chain's schema.
+    """
     spec = version.read_spec()
     checks.check_input(spec, input)
     return Run(
@@ -44,7 +46,7 @@ def prepare(
 
 @transaction.atomic
 def insert(runs: list[Run]) -> None:
-    """Store prepared runs with their first event, and have workers take them."""
+    """Store prepared runs with their first event, and queue them."""
     insert_each(runs)
     insert_each([queued(run) for run in runs])
     for run in runs:
@@ -57,7 +59,7 @@ def queued(run: Run) -> RunEvent:
 
 
 def create(**order: Any) -> Run:
-    """A queued run, as `prepare` makes it."""
+    """A queued run, as created by `prepare`."""
     run = prepare(**order)
     insert([run])
     return run
@@ -82,10 +84,11 @@ def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: f
 
 
 def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:
-    """A new run that goes on from the failed step (or the one named); what ended well keeps its output.
+    """A new run that continues from the failed step (or the named one); successful steps keep their
+    output.
 
-    `input` replaces the mapped input of that step, `fields` are columns of the new run.
-    Raises Conflict while the run is live or ended well.
+    `input` replaces that step's mapped input, `fields` are columns of the new run. Raises Conflict
+    if the run is live or succeeded.
     """
     checks.check_ended(run)
     chain = Chain.objects.usable_by(user).filter(pk=run.chain_version.chain_id).first()
@@ -118,19 +121,21 @@ def starting_points(run: Run, spec: ChainSpec, step: str | None) -> set[str]:
     unfinished = StepRun.objects.filter(run=run, item=-1).exclude(status__in=KEPT)
     found = set(unfinished.values_list("key", flat=True))
     if not found and run.status == Run.Status.SUCCEEDED:
-        raise Conflict("This run ended well; there is nothing to retry.", hint="Name a step, or start the chain again.")
+        raise Conflict("This run succeeded; there is nothing to retry.", hint="Name a step, or start the chain again.")
     return found
 
 
 def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: Any) -> None:
-    """Rows of ended steps that do not come after a starting point; of a for_each also the items that ended well."""
+    """Rows of ended steps that do not depend on a starting point; for a for_each also the items
+    that succeeded.
+    """
     redone = begin | downstream(spec, begin)
     rows = list(StepRun.objects.filter(run=run))
     kept = [copied(row, again) for row in rows if row.key not in redone and row.status in KEPT]
     if input is not None:
         if len(begin) != 1:
             raise Invalid(
-                "An edited input needs one step.",
+                "An edited input needs exactly one step.",
                 hint="Name the step.",
                 details=[{"step": key} for key in sorted(begin)],
             )
@@ -141,7 +146,7 @@ def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: An
 
 
 def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
-    """A for_each that got part of the way: its items anew, those that ended well as they are."""
+    """A partly finished for_each: failed items again, successful ones as they are."""
     main = next((row for row in rows if row.item < 0 and row.total), None)
     items = [row for row in rows if row.item >= 0]
     if main is None or len(items) != main.total:
@@ -176,7 +181,7 @@ def copied(row: StepRun, again: Run) -> StepRun:
 
 
 def downstream(spec: ChainSpec, begin: set[str]) -> set[str]:
-    """All steps that follow from these, fallbacks that stand in for them too."""
+    """All steps that depend on these, including fallbacks that replace them."""
     from_needs = needs_map(spec)
     found: set[str] = set()
     waiting = list(begin)

@@ -1,6 +1,7 @@
-"""May this be started? The one place that says so, for messages, chains, child runs, retries, schedules and triggers.
+"""Decides whether something may be started: the one place for messages, chains, child runs,
+retries, schedules and triggers.
 
-What may be spent is asked when the run begins and before each model call: `runs/lifecycle/budgets.py`.
+Budgets are checked when the run begins and before each model call: `runs/lifecycle/budgets.py`.
 """
 
 from datetime import datetime, timedelta
@@ -20,18 +21,20 @@ Target = TypeVar("Target", Agent, Chain)
 
 
 def visible(target: Target, user: Any) -> Target:
-    """A target that its owner has unshared, or that was deleted, since somebody chose it. Raises Invalid."""
+    """The target was unshared or deleted since it was chosen. Raises Invalid."""
     if not type(target)._default_manager.usable_by(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
-        raise Invalid(f"“{target}” is no longer usable by {user}.", code="target_not_visible")
+        raise Invalid(f"“{target}” can no longer be used by {user}.", code="target_not_visible")
     return target
 
 
 def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) -> AgentVersion:
-    """The version that will run; by default the published one. Raises NotPublished, ProviderDisabled, Invalid."""
+    """The version that will run; by default the published one. Raises NotPublished,
+    ProviderDisabled, Invalid.
+    """
     found = version_of(agent, version)
     if not agent.provider.enabled:
         raise ProviderDisabled(
-            f"Provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another."
+            f"The provider “{agent.provider.name}” is switched off.", hint="Switch it on, or choose another provider."
         )
     return found
 
@@ -51,20 +54,20 @@ def version_of(target: Agent | Chain, version: Any) -> Any:
         kind = type(target).__name__
         raise NotPublished(
             f"{kind} “{target.name}” has no published version, or is switched off.",
-            hint=f"POST /api/v1/{kind.lower()}s/{target.name}/publish first.",
+            hint=f"Publish it with POST /api/v1/{kind.lower()}s/{target.name}/publish.",
         )
     return version
 
 
 def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
-    """Raises BrokenInput where the input breaks the agent's or the chain's schema."""
+    """Raises BrokenInput if the input does not match the agent's or chain's schema."""
     if spec is None or not spec.input_schema:
         return
     if problems := schema.validate(spec.input_schema, {} if input is None else input):
         kind = "chains" if isinstance(spec, ChainSpec) else "agents"
         details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise BrokenInput(
-            f"The input of “{spec.name}” breaks its schema: {problems[0]['message']}",
+            f"The input of “{spec.name}” does not match its schema: {problems[0]['message']}",
             hint=f"GET /api/v1/{kind}/{spec.name} shows input_schema.",
             details=details,
         )
@@ -73,23 +76,25 @@ def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
 def deadline(
     spec: AgentSpec | ChainSpec | None, timeout: float | None = None, *, parent: Run | None = None
 ) -> datetime:
-    """When the run must have ended: the shortest of all limits, and never after its parent."""
+    """The run's deadline: the shortest of all limits, and never after its parent's."""
     limits = [settings.MAX_RUN_S, spec.timeout_s if spec else None, timeout]
     until = timezone.now() + timedelta(seconds=min(filter(None, limits)))
     return min(until, parent.deadline) if parent and parent.deadline else until
 
 
 def check_depth(parent: Run, agent: Agent) -> None:
-    """May this run call this agent? Raises Conflict where it would be too deep, or in a circle."""
+    """Whether this run may call this agent. Raises Conflict if it is nested too deeply, or a
+    circle.
+    """
     limit = depth_limit(parent)
     if parent.depth + 1 > limit:
-        raise Conflict(f"Agents may call agents {limit} deep here.", code="too_deep")
+        raise Conflict(f"Agents can be nested {limit} deep here.", code="too_deep")
     if agent.pk in {run.agent_id for run in lineage(parent)}:
-        raise Conflict(f"Agent “{agent.name}” is already at work above this call.", code="cycle")
+        raise Conflict(f"Agent “{agent.name}” is already working above this call.", code="cycle")
 
 
 def depth_limit(run: Run) -> int:
-    """The root agent's limit; a session's variable may only narrow it."""
+    """The root agent's limit; a session's variable can only lower it."""
     root = Run.objects.select_related("version").get(pk=run.root_pk) if run.root_id else run
     limit = root.version.read_spec().max_agent_depth if root.version else settings.MAX_AGENT_DEPTH
     if run.session is not None and "max_agent_depth" in run.session.variables:
@@ -98,10 +103,10 @@ def depth_limit(run: Run) -> int:
 
 
 def check_nesting(parent: Run, chain: Chain) -> None:
-    """May this run of a chain start another chain? Raises Conflict."""
+    """Whether this run of a chain may start another chain. Raises Conflict."""
     above = sum(1 for run in lineage(parent) if run.chain_version_id)
     if above > parent.chain_version.read_spec().max_chain_depth:
-        raise Conflict(f"Chain “{chain.name}” would nest deeper than this chain allows.", code="too_deep")
+        raise Conflict(f"Chain “{chain.name}” would be nested deeper than this chain allows.", code="too_deep")
 
 
 def lineage(run: Run | None) -> list[Run]:
@@ -114,6 +119,6 @@ def lineage(run: Run | None) -> list[Run]:
 
 
 def check_ended(run: Run) -> None:
-    """Only what has ended is started again. Raises Conflict."""
+    """Only ended runs can be started again. Raises Conflict."""
     if not run.is_done:
         raise Conflict("This run has not ended.", hint="Cancel it first, or wait.")

@@ -1,4 +1,6 @@
-"""Child runs: an agent called by another (a minion), a chain's agent step. All is checked before a row is made."""
+"""Child runs: an agent called by another (a minion), or a chain's agent step. Checked completely
+before a row is created.
+"""
 
 from typing import Any
 
@@ -23,9 +25,11 @@ def spawn(
     call: ToolCallRecord,
     sources: list[dict[str, Any]] | None = None,
 ) -> ToolResult:
-    """What a minion's toolset calls: start the child once, then raise CallPending until it has ended.
+    """Called by a minion's toolset: start the child once, then raise CallPending until it has
+    ended.
 
-    The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for a child that ended badly.
+    The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for an
+    unsuccessful child.
     """
     child = Run.objects.filter(parent_call=call).select_related("agent").first()
     if child is None:
@@ -40,7 +44,9 @@ def spawn(
 
 
 def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
-    """The agent (its name resolves for the principal), within the depth limit and not among the ancestors."""
+    """The agent (by its name for the principal), within the depth limit and not among the
+    ancestors.
+    """
     agents = Agent.objects.usable_by(parent.principal).select_related("published", "provider")
     name = wanted if isinstance(wanted, str) else wanted.name
     try:
@@ -48,7 +54,7 @@ def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
     except MusterError as error:
         raise ToolFailed(str(error), code="unknown_agent")
     if agent is None:
-        raise ToolFailed(f"There is no agent “{name}” that this run's principal can use.", code="unknown_agent")
+        raise ToolFailed(f"There is no agent “{name}” that this run's user can use.", code="unknown_agent")
     checks.version_of_agent(agent)
     checks.check_depth(parent, agent)
     return agent
@@ -68,7 +74,9 @@ def start_child(
     trigger: str = Run.Trigger.AGENT,
     metadata: dict[str, Any] | None = None,
 ) -> Run:
-    """A queued child run in a child session. Raises MusterError where it may not be started, ToolFailed for context."""
+    """A queued child run in a child session. Raises MusterError if it cannot be started, ToolFailed
+    for its context.
+    """
     version = checks.version_of_agent(agent, version)
     spec = version.read_spec()
     checks.check_input(spec, input)
@@ -136,12 +144,12 @@ def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, tol
 
 
 def result_of(child: Run) -> dict[str, Any]:
-    """A child's end as its caller sees it, with where it came from."""
+    """A child's end as seen by its caller, with its origin."""
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
         error = child.error or {}
         name = child.agent.name if child.agent else "the chain"
         raise ToolFailed(
-            f"{name} ended {child.status}: {error.get('message', '')}",
+            f"{name} ended with status {child.status}: {error.get('message', '')}",
             code=f"child_{child.status}",
             details={"run": str(child.pk), "error": error},
         )
@@ -160,5 +168,5 @@ def reply_text(run: Run) -> str:
 
 
 def own_input(given: dict[str, Any]) -> dict[str, Any] | None:
-    """What of a step's input is the agent's own, beside the message and what the step is told."""
+    """The agent's own part of a step's input, without the message and the step's settings."""
     return {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")} or None

@@ -1,4 +1,4 @@
-"""What a child session is told of the world it was made in: each source names one thing, a missing one refuses."""
+"""Context for a child session: each source names one thing, and a missing one is refused."""
 
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ COMPACT = 600
 
 
 def is_untrusted(parent: Run, sources: Any) -> bool:
-    """Whether one of them may hold what strangers wrote. They have been gathered before, so each is there."""
+    """Whether a source may contain untrusted content. They were gathered before, so each exists."""
     return any(
         RunFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
         if source.get("source") == "file"
@@ -21,9 +21,11 @@ def is_untrusted(parent: Run, sources: Any) -> bool:
 
 
 def gather(parent: Run, sources: Any) -> str:
-    """The sources' text, one block each. Raises ToolFailed for a source that is unknown or not the principal's."""
+    """The sources' text, one block each. Raises ToolFailed for an unknown source or another user's."""
     if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
-        raise ToolFailed('context sources are a list of objects such as {"source": "summary"}', code="unknown_source")
+        raise ToolFailed(
+            'context sources must be a list of objects such as {"source": "summary"}', code="unknown_source"
+        )
     return "\n\n".join(read(parent, source) for source in sources)
 
 
@@ -50,7 +52,7 @@ def transcript(parent: Run, source: dict[str, Any]) -> str:
     session = own_session(parent, source)
     last = source.get("last", 10)
     if isinstance(last, bool) or not isinstance(last, int):
-        raise ToolFailed(f"“last” of a context source is a whole number, not {last!r}", code="unknown_source")
+        raise ToolFailed(f"“last” of a context source must be a whole number, not {last!r}", code="unknown_source")
     last = min(max(last, 1), 200)
     rows = Message.objects.filter(session=session).order_by("-seq")[:last]
     return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
@@ -59,16 +61,16 @@ def transcript(parent: Run, source: dict[str, Any]) -> str:
 def file(parent: Run, source: dict[str, Any]) -> str:
     row = RunFile.objects.filter(pk=checked_id(source), owner_id=parent.principal_id).first()
     if row is None:
-        raise ToolFailed("that file is not there", code="unknown_file")
+        raise ToolFailed("there is no such file", code="unknown_file")
     return f"File {row.name}:\n{bytes(row.content).decode('utf-8', 'replace')}"
 
 
 def own_session(parent: Run, source: dict[str, Any]) -> Session:
-    """The parent's session, or another one of the same person."""
+    """The parent's session, or another one of the same user."""
     wanted = checked_id(source) if source.get("id") else parent.session_id
     session = Session.objects.filter(pk=wanted, owner_id=parent.principal_id).first() if wanted else None
     if session is None:
-        raise ToolFailed("that session is not there", code="unknown_session")
+        raise ToolFailed("there is no such session", code="unknown_session")
     return session
 
 
@@ -76,7 +78,7 @@ def checked_id(source: dict[str, Any]) -> str:
     try:
         return str(UUID(str(source.get("id")).removeprefix("file:")))
     except ValueError:
-        raise ToolFailed(f"{source.get('id')!r} is no id", code="unknown_source")
+        raise ToolFailed(f"{source.get('id')!r} is not a valid id", code="unknown_source")
 
 
 READERS = {

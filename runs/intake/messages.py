@@ -1,4 +1,4 @@
-"""The one door: every message that starts a run comes in here, whoever brought it."""
+"""Accepts messages: every message that starts a run comes through here, from whatever protocol."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ ON_BUSY = ("reject", "enqueue", "interrupt")
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A run that will be worked on. `is_new` is False where an idempotency key found an earlier one."""
+    """An accepted run. `is_new` is False if an idempotency key found an earlier one."""
 
     run: Run
     session: Session
@@ -48,12 +48,14 @@ def accept_message(
     untrusted_input: str = "",
     **more: Any,
 ) -> Accepted:
-    """Take a message for `agent` (None: the router chooses) and queue its run; `more` as in message_run.
+    """Accept a message for `agent` (None: the router chooses) and queue its run; `more` as in
+    message_run.
 
-    `is_watched`: the caller will follow it. `request_hash`: what stands for the body under its idempotency key.
-    `untrusted_input`: where the input came from, if strangers wrote it.
+    `is_watched`: the caller will follow the run. `request_hash`: represents the body for its
+    idempotency key. `untrusted_input`: the origin of the input, if it is untrusted.
 
-    Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed, IdempotencyMismatch.
+    Raises NotFound, NotPublished, ProviderDisabled, BrokenInput, SessionBusy, SessionClosed,
+    IdempotencyMismatch.
     """
     content = checked_parts(user, text, parts)
     if idempotency_key:
@@ -68,7 +70,7 @@ def accept_message(
     try:
         with transaction.atomic():
             session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
-            insert(run)  # before its session, where that is new: foreign keys are checked at the commit
+            insert(run)  # before a new session: foreign keys are checked at the commit
             session.add_message(Message.Role.USER, content, run=run)
             mark_session(run)
             insert(first_event(run))
@@ -80,7 +82,7 @@ def accept_message(
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
         if earlier is None:
             raise
-        return earlier  # the same request came twice at once; the other one was first
+        return earlier  # the same request arrived twice at once; the other one was first
     return Accepted(run, session, is_new=True)
 
 
@@ -91,13 +93,13 @@ def mark_input(run: Run, origin: str) -> None:
 
 
 def mark_parts(run: Run, content: list[dict[str, Any]]) -> None:
-    """Who attaches a file or a picture has rarely written it."""
+    """The user who attaches a file or a picture has rarely written it."""
     if any(part.get("type") != "text" for part in content) and are_untrusted(content):
         run.has_untrusted = True
 
 
 def mark_session(run: Run) -> None:
-    """In a session that is there already; a new one was stored with its mark."""
+    """In an existing session; a new one was stored with its mark."""
     if run.has_untrusted and not run.session.has_untrusted:
         Session.objects.filter(pk=run.session.pk).update(has_untrusted=True)
         run.session.has_untrusted = True
@@ -115,7 +117,7 @@ def message_run(
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
 ) -> Run:
-    """The run of a message, all checks of its agent made; not stored, and in no session yet."""
+    """The run of a message, with its agent checked; not stored, and not in a session yet."""
     chosen, version, spec = checked_agent(user, agent, version)
     checks.check_input(spec, input)
     return Run(
@@ -139,7 +141,7 @@ def first_event(run: Run) -> RunEvent:
 
 @transaction.atomic
 def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
-    """Queue many (run, text, device) at once, as message_run made them, each with a session of its own."""
+    """Queue many (run, text, device) at once, as created by message_run, each with its own session."""
     messages = []
     for run, text, device in runs:
         run.session = Session(
@@ -157,9 +159,10 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
 
 
 def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:
-    """Queue a run of a chain; `more` as in chain_run. Raises NotFound, NotPublished, BrokenInput, IdempotencyMismatch.
+    """Queue a run of a chain; `more` as in chain_run. Raises NotFound, NotPublished, BrokenInput,
+    IdempotencyMismatch.
 
-    The same idempotency key finds the run that it started before.
+    The same idempotency key returns the run it started before.
     """
     if isinstance(chain, str):
         chain = Chain.objects.select_related("published").for_use(user, chain)
@@ -175,7 +178,7 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
         earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
         if earlier is None:
             raise
-        return earlier  # the same request came twice at once; the other one was first
+        return earlier  # the same request arrived twice at once; the other one was first
     return run
 
 
@@ -191,10 +194,10 @@ def chain_run(
     timeout: float | None = None,
     untrusted_input: str = "",
 ) -> Run:
-    """The run as it would be stored (chain_runs.insert), all checks made. Raises NotPublished, BrokenInput."""
+    """The checked run, ready to be stored (chains.insert). Raises NotPublished, BrokenInput."""
     version = checks.version_of_chain(chain, version)
     if isinstance(input, dict) and isinstance(input.get("device"), str):
-        metadata = {"device": input["device"], **(metadata or {})}  # where the tool calls of all its steps go
+        metadata = {"device": input["device"], **(metadata or {})}  # the device for the tool calls of all its steps
     fields = {"key": key, "metadata": metadata or {}}
     run = chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
     mark_input(run, untrusted_input)
@@ -211,7 +214,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """What else of a request changes what is done; nothing where it says nothing of it."""
+    """The other parts of a request that change what is done; empty if there are none."""
     found = {name: asked[name] for name in ("metadata", "timeout", "device") if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
@@ -219,13 +222,13 @@ def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
-    """What this key started before; another body under it is a conflict."""
+    """The run that this key started before; another body with the same key is a conflict."""
     run = earlier_run(user, idempotency_key, request_hash)
     if run is None:
         return None
     if run.session is None:
         raise Conflict(
-            "The conversation that this key began is deleted.", code="session_deleted", hint="Use a new key."
+            "The conversation that this key started was deleted.", code="session_deleted", hint="Use a new key."
         )
     return Accepted(run, run.session, is_new=False)
 
@@ -245,7 +248,9 @@ def earlier_run(user: Any, idempotency_key: str, request_hash: str) -> Run | Non
 
 
 def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Content parts of the message; plain text becomes one. Raises Invalid with one detail a fault."""
+    """Content parts of the message; plain text becomes one part. Raises Invalid with one detail per
+    problem.
+    """
     content = parts if parts is not None else [{"type": "text", "text": text or ""}]
     problems = [
         {"field": f"message.{place}", "code": "invalid", "message": problem}
@@ -266,7 +271,7 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
 def checked_agent(
     user: Any, agent: Any, version: AgentVersion | int | None
 ) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
-    """The agent, the version that will run, and its spec; all None where the router is to choose."""
+    """The agent, the version that will run, and its spec; all None if the router chooses."""
     if agent is None:
         return None, None, None
     if isinstance(agent, str):
@@ -319,5 +324,5 @@ def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
         )
     run.after = busy
     if on_busy == "interrupt":
-        assert run.session is not None  # it is busy
+        assert run.session is not None  # the session is busy
         run.after = endings.clear(run.session, by=run.principal, reason="interrupted by another message")

@@ -1,7 +1,8 @@
-"""Content parts of a message: what may be sent, and what of it a model reads.
+"""The content parts of a message: which parts are valid, and what a model sees of them.
 
-{"type": "text", "text"} · {"type": "image", "url" or "data" (base64), "media_type"?} · {"type": "file", "file": id}.
-The row keeps what was sent; a file is read again each time, so one that was deleted is gone from the history too.
+{"type": "text", "text"} · {"type": "image", "url" or "data" (base64), "media_type"?} · {"type":
+"file", "file": id}. The row keeps what was sent; a file is read again each time, so a deleted file
+disappears from the history too.
 """
 
 import base64
@@ -16,29 +17,29 @@ from runs.rules.marks import marked
 
 TYPES = ("text", "image", "file")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-IMAGE_SIZE = 4_000  # characters that an image counts for in a budget: models charge about a thousand tokens
-FILE_LIMIT = 40_000  # characters of one file that a model is shown
+IMAGE_SIZE = 4_000  # characters that an image counts in a budget: models charge about a thousand tokens
+FILE_LIMIT = 40_000  # characters of one file shown to a model
 
 Part = dict[str, Any]
 Files = dict[UUID, RunFile]
 
 
 def problem_of(user: Any, part: Any) -> str:
-    """What is wrong with a part that this person sends; nothing where it may be sent."""
+    """The problems of a part sent by this user; empty if it may be sent."""
     if not isinstance(part, dict) or part.get("type") not in TYPES:
-        return f"a part is an object whose type is one of {', '.join(TYPES)}"
+        return f"a part must be an object whose type is one of {', '.join(TYPES)}"
     if part["type"] == "text":
         return "" if isinstance(part.get("text"), str) else "a text part needs “text”"
     if part["type"] == "image":
         return image_problem(part)
     file_id = parsed_id(part.get("file"))
     if file_id is None or not RunFile.objects.visible_to(user).filter(pk=file_id).exists():
-        return "that file is not there"
+        return "there is no such file"
     return ""
 
 
 def are_untrusted(content: list[Part]) -> bool:
-    """Pictures, and files but for those that their owner calls their own."""
+    """Pictures, and files except those that their owner marked as their own."""
     if any(part.get("type") == "image" for part in content):
         return True
     ids = [parsed_id(part.get("file")) for part in content if part.get("type") == "file"]
@@ -50,10 +51,10 @@ def image_problem(part: Part) -> str:
     if (url is None) == (data is None):
         return "an image part needs either “url” or “data” (base64)"
     if part.get("media_type", IMAGES[0]) not in IMAGES:
-        return f"“media_type” of an image is one of {', '.join(IMAGES)}"
+        return f"“media_type” of an image must be one of {', '.join(IMAGES)}"
     if url is not None:
-        return "" if is_web_address(url) else "“url” of an image begins with https:// or http://"
-    return "" if is_base64(data) else "“data” of an image is base64, without “data:” before it"
+        return "" if is_web_address(url) else "“url” of an image must begin with https:// or http://"
+    return "" if is_base64(data) else "“data” of an image must be base64, without “data:” before it"
 
 
 def is_web_address(url: Any) -> bool:
@@ -82,14 +83,14 @@ def parsed_id(value: Any) -> UUID | None:
 
 
 def files_of(rows: Iterable[Message], owner_id: Any) -> Files:
-    """The files that these messages refer to, as far as they are there and this person's own."""
+    """The existing files of this user that these messages refer to."""
     named = {parsed_id(part.get("file")) for row in rows for part in row.content if part.get("type") == "file"}
     wanted = [one for one in named if one]
     return RunFile.objects.filter(owner_id=owner_id).in_bulk(wanted) if wanted else {}
 
 
 def shown(row: Message, files: Files) -> str | list[Part]:
-    """A message's content for a model: plain text where it is only text; files as their text or picture."""
+    """A message's content for a model: plain text if possible; files as their text or picture."""
     if all(part.get("type") == "text" for part in row.content):
         return row.text
     return [shown_file(part, files) if part.get("type") == "file" else part for part in row.content]
@@ -99,14 +100,14 @@ def shown_file(part: Part, files: Files) -> Part:
     file_id = parsed_id(part.get("file"))
     row = files.get(file_id) if file_id else None
     if row is None:
-        return {"type": "text", "text": f"[file {file_id}: it is no longer there]"}
+        return {"type": "text", "text": f"[file {file_id}: deleted]"}
     content = bytes(row.content)
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        told = f"[file {row.name}, {row.media_type}, {len(content)} bytes: it cannot be read as text]"
+        told = f"[file {row.name}, {row.media_type}, {len(content)} bytes: cannot be read as text]"
         return {"type": "text", "text": told}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"

@@ -1,7 +1,9 @@
-"""Is there budget left? What a model call may take at most is held before it is made, and settled once it is known.
+"""Budgets: the maximum cost of a model call is held before the call and settled when its cost is
+known.
 
-Each budget has one tally a period, each run one hold in it. A hold is taken by a conditional UPDATE of the tally, so
-that calls at the same time cannot spend the same money; locks are taken in the order hold, tally, by budget.
+Each budget has one tally per period, and each run one hold in it. A hold is taken by a conditional
+UPDATE of the tally, so that concurrent calls cannot spend the same money. Locks are taken in the
+order hold, tally, by budget.
 """
 
 import math
@@ -26,16 +28,18 @@ from runs.rules import stakes
 from . import endings
 
 FRESH_S = 1.0
-AGAIN_S = 2.0  # a run that waits for what others hold looks again; a hold that is let go wakes it before
-STALE_S = 600  # what a dry run's vanished process held
+AGAIN_S = 2.0  # a run that waits for others' holds checks again after this; a released hold wakes it earlier
+STALE_S = 600  # age of holds of a dry run whose process died
 BATCH = 500
-WAKE = 16  # runs that one settled call wakes
+WAKE = 16  # runs woken by one settled call
 
 
 class Watch:
-    """The budgets of one run at work. Limits are read again after a second; what is left is read each time.
+    """The budgets of one run in progress. Limits are read again after a second; the remaining
+    amount is read each time.
 
-    The claim of a run has seen whether any budget covers it: mostly none does, and then none is read.
+    The claim of a run has seen whether any budget covers it: usually none does, and then none is
+    read.
     """
 
     def __init__(self, run: Run) -> None:
@@ -46,9 +50,11 @@ class Watch:
         self.read_at = run.seen.at if run.seen and is_free else -math.inf
 
     def hold(self, make_bid: Callable[[], Bid]) -> int | None:
-        """Hold the most that this call may use. The longest answer there is room for, None where nothing limits it.
+        """Hold the maximum that this call may use. Returns the longest affordable answer, None
+        without a limit.
 
-        Raises RunEnded(budget_exhausted); RunWaits where there is room once other calls have given back theirs.
+        Raises RunEnded(budget_exhausted), or RunWaits if there is room once other calls release
+        their holds.
         """
         if not self.current():
             return None
@@ -65,28 +71,30 @@ class Watch:
         return self.budgets
 
     def require(self) -> None:
-        """For work whose use is known only at its end: counts the run. Raises RunEnded(budget_exhausted)."""
+        """For work whose cost is known only at its end: counts the run. Raises
+        RunEnded(budget_exhausted).
+        """
         if self.current():
             enter(self.run, self.budgets)
 
     def settle(self, tokens: int, cost: Decimal) -> None:
-        """What the call has used takes the place of what was held. Within the transaction that writes the answer."""
+        """Replace the hold by what the call used, in the transaction that writes the answer."""
         if self.holds:
             settle(self.holds, tokens, units(cost))
             self.holds = []
 
     def release(self) -> None:
-        """The call came to nothing."""
+        """The call was not made."""
         self.settle(0, Decimal(0))
 
     def charge(self, tokens: int, cost: Decimal) -> None:
-        """Add what nothing was held for."""
+        """Add a cost for which nothing was held."""
         for budget in self.current():
             spend(open_tally(budget, self.run), tokens, units(cost))
 
 
 class Crowded(Exception):
-    """There is room, but calls under way hold it."""
+    """There is room, but other calls hold it."""
 
 
 @transaction.atomic
@@ -105,16 +113,18 @@ def reserve(run: Run, budgets: list[Budget], bid: Bid) -> tuple[list[Hold], int]
 
 @transaction.atomic
 def enter(run: Run, budgets: list[Budget]) -> list[Hold]:
-    """The run's hold in each budget, empty; one that is new counts the run. Raises RunEnded(budget_exhausted)."""
+    """The run's hold in each budget, empty; a new one counts the run. Raises
+    RunEnded(budget_exhausted).
+    """
     return [enter_one(run, budget, open_tally(budget, run)) for budget in budgets]
 
 
 def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
-    if run._state.adding:  # a dry run of the router: it is no run, and nothing counts it
+    if run._state.adding:  # a dry run of the router is not counted as a run
         hold = Hold.objects.create(tally=tally)
     else:
         hold, is_new = Hold.objects.get_or_create(tally=tally, run=run)
-        let_go(hold)  # of an attempt whose worker vanished
+        let_go(hold)  # of an attempt whose worker died
         if is_new and not has_begun(run):
             count_run(budget, tally)
     tally.refresh_from_db()
@@ -125,7 +135,7 @@ def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
 
 
 def has_begun(run: Run) -> bool:
-    """It was at work before its budget had a tally, which counted it then."""
+    """The run started before its budget had a tally, which counted it then."""
     return bool(run.turns or run.input_tokens or run.output_tokens)
 
 
@@ -139,7 +149,9 @@ def count_run(budget: Budget, tally: Tally) -> None:
 
 
 def take(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
-    """The statement that admits a call: it holds the amounts as long as what is spent and held stays in the limit."""
+    """The statement that admits a call: it holds the amounts as long as spent and held amounts stay
+    within the limit.
+    """
     rows = Tally.objects.filter(pk=hold.tally.pk)
     if budget.max_tokens is not None:
         rows = rows.filter(tokens__lte=budget.max_tokens - tokens - F("held_tokens"))
@@ -170,7 +182,9 @@ def settle(holds: list[Hold], tokens: int, cost: int) -> None:
 
 
 def let_go(hold: Hold) -> bool:
-    """Give back what is held, once: another worker may have done so, or hold something new under a later attempt."""
+    """Release a hold, once: another worker may have done so, or hold something new in a later
+    attempt.
+    """
     if not hold.is_active:
         return False
     mine = Hold.objects.filter(pk=hold.pk, attempt=hold.attempt, is_active=True, since=hold.since)
@@ -187,20 +201,20 @@ def spend(tally: Tally, tokens: int, cost: int) -> None:
 
 
 def wake_waiting() -> None:
-    """Runs that wait for what others hold. Those that still find no room wait again."""
+    """Runs that wait for others' holds. Those that still find no room wait again."""
     waiting = Run.objects.filter(status=Run.Status.WAITING, waiting_for="budget").order_by("id")
     for run_id in waiting.values_list("pk", flat=True)[:WAKE]:
         endings.wake(run_id, waiting_for="budget")
 
 
 def has_room_again(run: Run) -> bool:
-    """Nothing is held any more of the budgets that this run waits for: nobody is left to wake it."""
+    """No hold remains in the budgets that this run waits for: nothing would wake it."""
     tallies = [open_tally(budget, run).pk for budget in covering(run)]
     return not Hold.objects.filter(tally__in=tallies, is_active=True).exists()
 
 
 def release_stale(now: datetime) -> int:
-    """What is held for a call that nobody is making any more."""
+    """Holds of calls that no process is making any more."""
     at_work = Q(run__status=Run.Status.RUNNING, run__attempt=F("attempt"))
     alone = Q(run=None, since__gt=now - timedelta(seconds=STALE_S))
     stale = Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
@@ -235,17 +249,17 @@ def of_work(user: Any, agent: Any, *, shared: Any) -> QuerySet:
     """
     return Budget.objects.filter(
         Q(user=None) | Q(user_id=user),
-        Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which nothing equals
+        Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which never matches
         Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
         enabled=True,
-    ).order_by("pk")  # in which they are locked
+    ).order_by("pk")  # the order of locking
 
 
 COVERING = Select(lambda at: of_work(at.user, at.agent, shared=at.agent), user=IntegerField(), agent=IntegerField())
 
 
 def open_tally(budget: Budget, run: Run) -> Tally:
-    """The tally of this period. A new one begins with what the rows of runs say was used before there was one."""
+    """The tally of this period. A new one starts with what the runs' rows say was used before."""
     key = key_of(budget, run)
     tally = Tally.objects.filter(budget=budget, key=key).first()
     if tally is None:
@@ -273,7 +287,7 @@ def used_before(budget: Budget, run: Run) -> dict[str, int]:
 
 
 def overdrawn(budget: Budget, tally: Tally) -> str:
-    """Why this budget refuses, or nothing. Its limits may have been lowered since the run was counted."""
+    """Why this budget refuses, or "". Its limits may have been lowered since the run was counted."""
     if budget.max_tokens is not None and tally.tokens >= budget.max_tokens:
         return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used"
     if budget.max_cost is not None and tally.cost >= units(budget.max_cost):
@@ -284,7 +298,7 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
 
 
 def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
-    """The first budget that has no room even for a short answer."""
+    """The first budget without room even for a short answer."""
     for budget, hold in zip(budgets, holds, strict=True):
         room, tally = room_of(budget, hold.tally), hold.tally
         if stakes.stake(bid, [room]) is not None:

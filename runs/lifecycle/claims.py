@@ -1,4 +1,6 @@
-"""How a worker takes a run: one conditional update, then one look at all that its first turn must know."""
+"""How a worker takes a run: one conditional update, then one query for everything its first turn
+needs.
+"""
 
 import time
 from datetime import datetime, timedelta
@@ -23,7 +25,7 @@ Status = Run.Status
 
 @transaction.atomic
 def claim(run_id: str) -> Run | None:
-    """The run, if it is free to take, and the event that tells of it."""
+    """The run, if it is free, and its event."""
     run = take(run_id, worker_name(), numbers=1)
     if run is not None and run.seen is not None:
         told = (how_claimed(run), {"attempt": run.attempt})
@@ -38,9 +40,10 @@ def how_claimed(run: Run) -> str:
 
 
 def take(run_id: Any, worker: str, *, now: datetime | None = None, numbers: int = 0) -> Run | None:
-    """Take the run for this worker, or None: of two claims one wins (a conditional update decides).
+    """Take the run for this worker, or return None: of two claims one wins (a conditional update
+    decides).
 
-    `numbers` event numbers are taken on the way; the caller writes those events in the same transaction.
+    `numbers` event numbers are reserved; the caller writes those events in the same transaction.
     """
     now = now or timezone.now()
     until = now + timedelta(seconds=settings.LEASE_S)
@@ -54,7 +57,7 @@ def take(run_id: Any, worker: str, *, now: datetime | None = None, numbers: int 
 
 
 def seen(run: Any) -> Seen:
-    """What was annotated. Which budgets cover a run is open as long as its agent is."""
+    """The annotated values. Which budgets cover a run is open until its agent is known."""
     return Seen(
         at=time.monotonic(),
         is_heard=run.is_heard,

@@ -1,4 +1,4 @@
-"""How a run stops working: it ends, it waits, it is cancelled, it wakes. Every ending goes through here."""
+"""How a run stops working: it ends, waits, is cancelled or wakes. Every ending goes through here."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -39,12 +39,12 @@ def finish(
     tool_calls: list[dict[str, Any]] | None = None,
     told: list[events.Entry] | None = None,
 ) -> bool:
-    """End a run once. With a lease the write is void when another worker took over (LeaseLost).
+    """End a run once. With a lease, raises LeaseLost if another worker took over.
 
-    `told` are events that come before its end. False when the run had ended already.
+    `told` are events that come before its end. False if the run had ended already.
     """
     if run.parent_id:
-        lock(run.parent_id)  # before its own row, as whoever cancels the parent does
+        lock(run.parent_id)  # before its own row, in the order of a parent's cancellation
     values = as_ended(run, status, output, error)
     before = {name: getattr(run, name) for name in values}
     for name, value in values.items():
@@ -69,7 +69,7 @@ def finish(
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     if not is_well:
         close_open_work(run, reason=(error or {}).get("code", status))
-        if run.chain_version_id:  # steps that are still at work
+        if run.chain_version_id:  # steps still in progress
             transaction.on_commit(lambda: tell_cancelled(run.pk))
     if run.parent_id and any(counts_of(run).values()):
         Run.objects.filter(pk=run.parent_id).update(
@@ -82,16 +82,16 @@ def finish(
 
 
 def lock(run_id: Any) -> None:
-    """Hold this run's row until the transaction ends.
+    """Lock this run's row until the transaction ends.
 
-    Rows are locked in one order, or two transactions wait for each other: a parent before its children, a run before
-    its calls and approvals, those before budgets.
+    Rows are locked in one order to avoid deadlocks: a parent before its children, a run before its
+    calls and approvals, those before budgets.
     """
     list(Run.objects.select_for_update().filter(pk=run_id).order_by().values_list("pk"))
 
 
 def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -> dict[str, Any]:
-    """The columns of a run that ends, with what it spent up to now."""
+    """The columns of an ended run, with its usage so far."""
     return {
         "status": status,
         "output": output,
@@ -110,7 +110,7 @@ def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -
 
 
 def tell_devices(run: Run, reply: str | None) -> None:
-    """The devices that worked for it may close their books; what is still open there is stopped."""
+    """Devices that worked for it are told; what is still open there is stopped."""
     if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
         device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
     device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))
@@ -132,7 +132,7 @@ def summary_of(run: Run, reply: str | None) -> dict[str, Any]:
 
 
 def reply_json(text: str, untrusted: bool = False) -> dict[str, Any]:
-    """`untrusted`: strangers' text was read on the way to it, so that it may repeat what they claim."""
+    """`untrusted`: untrusted content was read before, so the answer may repeat its claims."""
     content = [{"type": "text", "text": text}]
     return {"role": "assistant", "content": content, "text": text, "untrusted": untrusted}
 
@@ -150,7 +150,7 @@ def counts_of(run: Run) -> dict[str, int]:
 
 
 def close_open_work(run: Run, *, reason: str) -> None:
-    """A run that failed or was stopped takes its open calls, approvals and children with it."""
+    """A failed or stopped run also ends its open calls, approvals and children."""
     now = timezone.now()
     Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
     ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
@@ -172,27 +172,29 @@ FOLLOWERS = Select(
 
 
 def release_followers(run: Run, said: Message | None) -> None:
-    """Wake the parent that waits for this child, and the next message of the session, whose row `said` has locked."""
+    """Wake the parent that waits for this child, and the next message of the session, whose row
+    `said` has locked.
+    """
     if run.parent_id:
         wake(run.parent_id, waiting_for="child")
     if said is not None and is_last_word(run, said):
         return
     for (follower,) in FOLLOWERS.all(run=run.pk):
         behind = Run.objects.filter(pk=follower, after=run)
-        if run.after_id:  # it ended before its own turn came: who stood behind it stands behind whom it waited for
+        if run.after_id:  # it ended before its turn: runs behind it now wait for the run it waited for
             behind.update(after=run.after_id)
         elif behind.update(after=None, queued_at=timezone.now()):
             queue.enqueue(follower)
 
 
 def is_last_word(run: Run, said: Message) -> bool:
-    """Whoever follows has brought a message: none came where the claim saw none and this is the very next number."""
+    """Whether a later message exists: none if the claim saw none and this is the very next number."""
     seen = run.seen
     return seen is not None and not seen.is_followed and said.seq == seen.last_seq + 1
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
-    """Put a waiting run back on the queue; False where it does not wait (for that). A chain waits for anything."""
+    """Queue a waiting run; False if it does not wait (for that). A chain waits for anything."""
     waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
     if waiting_for:
         waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
@@ -205,7 +207,7 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
 
 @transaction.atomic
 def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None) -> None:
-    """Let go of the worker. What the run waits for may have come meanwhile: the caller checks after this."""
+    """Release the worker. What the run waits for may have arrived: the caller checks after this."""
     pauses.pause(run)
     wake_at = min(filter(None, [until, run.deadline]), default=None)
     until_text = events.rfc3339(wake_at) if wake_at else None
@@ -230,7 +232,9 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
 
 @transaction.atomic
 def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
-    """Stop a run, its children and what they wait for. Who holds it is told at once. Raises RunFinished."""
+    """Stop a run, its children and what they wait for. The worker is notified at once. Raises
+    RunFinished.
+    """
     now = timezone.now()
     if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
         cancel_requested_at=now, cancel_reason=reason[:200]
@@ -249,22 +253,26 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
 
 
 def cancelled_error(run: Run) -> dict[str, str]:
-    return {"code": "cancelled", "message": run.cancel_reason or "Somebody stopped this run."}
+    return {"code": "cancelled", "message": run.cancel_reason or "The run was stopped."}
 
 
 def clear(session: Session, *, by: Any, reason: str) -> Run | None:
-    """Stop whatever a session is at work on, those in line first; the one whose worker has yet to let go of it."""
+    """Stop everything in progress in a session, queued runs first; returns the run whose worker
+    must still release it.
+    """
     for run in Run.objects.filter(session=session).live().order_by("-id"):
-        with suppress(RunFinished):  # it came to its end by itself
+        with suppress(RunFinished):  # it ended by itself
             cancel(run, by=by, reason=reason)
     return session_is_busy(session)
 
 
 def session_is_busy(session: Session) -> Run | None:
-    """The run this session is at work on, newest first; in a child session that is a child run."""
+    """The run in progress in this session, newest first; in a child session that is a child run."""
     return Run.objects.filter(session=session).live().order_by("-id").first()
 
 
 def untrusted(run: Run) -> dict[str, Any]:
-    """The mark as a column to write. It is only ever set: another worker may have set it since this row was read."""
+    """The mark as a column. It is only ever set: another worker may have set it since this row was
+    read.
+    """
     return {"has_untrusted": True} if run.has_untrusted else {}

@@ -1,6 +1,8 @@
-"""Who works on what. One thread a process renews the leases of all runs it holds and hears of cancellations.
+"""Leases: which worker works on what. One thread per process renews all its leases and receives
+cancellations.
 
-A run in work holds a lease. A worker that dies stops renewing, and the run may be claimed again.
+A run in progress holds a lease. When a worker dies the lease expires, and the run may be claimed
+again.
 """
 
 import logging
@@ -29,12 +31,12 @@ CANCELS = broadcast.channel_of("cancels")
 
 
 def worker_name() -> str:
-    """host:pid of this process, computed after a fork too."""
+    """host:pid of this process, also correct after a fork."""
     return f"{socket.gethostname()[:40]}:{os.getpid()}"
 
 
 class Lease:
-    """One run in this process's hands."""
+    """One run held by this process."""
 
     def __init__(self, run: Run) -> None:
         self.run_id = str(run.pk)
@@ -49,13 +51,13 @@ class Lease:
         return self.cancelled.is_set() or self.lost.is_set()
 
     def rows(self) -> Any:
-        """The run's row as long as it is ours: every write of the runner goes through this."""
+        """The run's row as long as it is ours: every write of the runner uses this."""
         return Run.objects.filter(
             pk=self.run_id, lease_owner=self.owner, attempt=self.attempt, status=Run.Status.RUNNING
         )
 
     def conditions(self) -> dict[str, Any]:
-        """The same as columns, for a statement that does more than an update."""
+        """The same as columns, for a statement that is more than an update."""
         return {"lease_owner": self.owner, "attempt": self.attempt, "status": Run.Status.RUNNING}
 
     def write(self, **fields: Any) -> None:
@@ -71,7 +73,7 @@ class Lease:
 
 
 class StepLease:
-    """Some step rows of one run; shaped like a run's lease as far as tool calls ask."""
+    """Some step rows of one run, with the interface of a run's lease that tool calls need."""
 
     def __init__(self, run: Run, rows: Iterable[Any] = ()) -> None:
         self.run_id = str(run.pk)
@@ -92,7 +94,7 @@ class StepLease:
 
 
 class Keeper:
-    """Renews and listens from the first lease on; its thread ends when the process does."""
+    """Renews and listens from the first lease on; its thread ends with the process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -127,14 +129,14 @@ class Keeper:
                 self.renew()
             except DatabaseError as error:
                 log.warning("Leases were not renewed: %s", error)
-            except RuntimeError as error:  # the process is being taken down, or is a test without a database
+            except RuntimeError as error:  # the process is shutting down, or is a test without a database
                 log.debug("Leases were not renewed: %s", error)
             finally:
                 for opened in connections.all(initialized_only=True):
                     opened.close()
 
     def renew(self) -> None:
-        """Extend what is held; notice what was lost or cancelled meanwhile."""
+        """Extend the held leases; notice lost and cancelled ones."""
         held = self.held()
         runs = [lease.run_id for lease in held if isinstance(lease, Lease)]
         close_old_connections()
@@ -156,7 +158,9 @@ class Keeper:
                 lease.check(found[lease.run_id])
 
     def hear(self, run_ids: bytes | None) -> None:
-        """A cancel reaches the worker at once; the renewal sees it too, should the broker be away."""
+        """A cancel reaches the worker at once; if the broker is unavailable, the renewal notices
+        it.
+        """
         cancelled = set((run_ids or b"").decode().split())
         for lease in self.held():
             if lease.run_id in cancelled:
@@ -169,7 +173,7 @@ Held = TypeVar("Held", bound=Lease | StepLease)
 
 @contextmanager
 def hold(lease: Held) -> Iterator[Held]:
-    """A lease just taken, renewed until the block ends."""
+    """A new lease, renewed until the block ends."""
     KEEPER.add(lease)
     try:
         yield lease
@@ -178,7 +182,7 @@ def hold(lease: Held) -> Iterator[Held]:
 
 
 def tell_cancelled(run_id: Any) -> None:
-    """Tell whichever worker holds this run, or steps of it. The renewal sees the row too."""
+    """Notify the worker that holds this run, or steps of it. The renewal notices it too."""
     text = str(run_id).encode()
     KEEPER.hear(text)
     broadcast.publish(CANCELS, text)

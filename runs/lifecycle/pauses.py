@@ -1,7 +1,8 @@
-"""Waiting for a person counts against no deadline: meanwhile those of the run and of its ancestors move on.
+"""Waiting for a person does not count against any deadline: those of the run and its ancestors are
+extended meanwhile.
 
-They move by the longest that the person may take. What was not needed of it is taken back when the run goes on, so
-that nothing that looks at a deadline needs to know who waits for whom.
+They are extended by the longest time that the person has. The unused part is taken back when the
+run continues, so code that checks a deadline need not know who waits for whom.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from runs.models import Approval, Run
 
 
 def pause(run: Run, now: datetime | None = None) -> None:
-    """Where a person is asked something, move the deadlines; nothing where nobody is."""
+    """Extend the deadlines if an approval is open."""
     asked = Approval.objects.open().filter(run=run).aggregate(until=Max("expires_at"))["until"]
     longest = (asked - (now or timezone.now())) if asked else timedelta()
     if longest <= timedelta():
@@ -27,7 +28,7 @@ def pause(run: Run, now: datetime | None = None) -> None:
 
 
 def resume(run: Run, now: datetime | None = None) -> None:
-    """The person has answered, or did not in time: take back what is left."""
+    """The approval was decided or has expired: take back the unused time."""
     if run.paused_until is None:
         return
     left = max(run.paused_until - (now or timezone.now()), timedelta())

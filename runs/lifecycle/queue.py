@@ -1,8 +1,9 @@
-"""Put work on the queue by task name, after the commit that made it. A message that is lost is sent again.
+"""Queues work by task name, after the commit that created it. A lost message is sent again.
 
-Runs and chain steps, which must start at once, are entries of one Redis list that workers take directly
-(`runs.pickup`); everything else is a Celery task. A hop through Celery costs 10 ms of CPU, one through the list half a
-millisecond; what Celery adds to a message is done by the rows and their leases anyway (ADR 0006).
+Runs and chain steps, which must start at once, are entries of one Redis list that workers read
+directly (runs/worker/pickup.py); everything else is a Celery task. A message through Celery costs
+10 ms of CPU, one through the list half a millisecond; what Celery adds is provided by rows and
+leases (ADR 0006).
 """
 
 import json
@@ -28,7 +29,7 @@ READY = "muster:ready"  # the list; an entry is a JSON array of the task's name 
 
 
 def enqueue(run_id: Any) -> None:
-    """Have a worker take this run as soon as the transaction commits."""
+    """Queue this run once the transaction commits."""
     transaction.on_commit(lambda: send(EXECUTE_RUN, str(run_id)))
 
 
@@ -37,21 +38,21 @@ def enqueue_step(step_run_id: Any) -> None:
 
 
 def send(task: str, *arguments: Any) -> bool:
-    """False when the broker is down: the recovery tick sends stale queued rows again."""
+    """False if the broker is down: the recovery tick sends stale queued rows again."""
     try:
         if task in AT_ONCE:
             line().ask(("LPUSH", READY, json.dumps([task, *arguments])))
         else:
             current_app.send_task(task, args=arguments)
     except (OperationalError, OSError, redis.RedisError) as error:
-        log.warning("The broker did not take %s%s: %s; the recovery tick will send it again.", task, arguments, error)
+        log.warning("The broker did not accept %s%s: %s; the recovery tick will send it again.", task, arguments, error)
         return False
     return True
 
 
 @lru_cache(maxsize=1)
 def line() -> Line:
-    """To the broker. One that is away costs 2 s."""
+    """Send to the broker. If it is unavailable this takes 2 s."""
     return Line(settings.QUEUE_URL, timeout_s=2)
 
 

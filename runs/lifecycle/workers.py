@@ -1,4 +1,4 @@
-"""Which worker processes there are, and what each has loaded. A worker that is silent for an hour is forgotten."""
+"""The worker processes, and what each has loaded. A worker that is silent for an hour is removed."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,15 +10,15 @@ from registry import factory
 from runs.models import Run, Worker
 
 FORGOTTEN = timedelta(hours=1)
-SILENT = timedelta(minutes=2)  # longer, and it is taken for dead
-MOST = 500  # hashes a row names: those used last
+SILENT = timedelta(minutes=2)  # seconds of silence after which it counts as dead
+MOST = 500  # hashes that a row lists: the most recently used
 
 _reported: tuple[str, list[str]] | None = None
 STARTED = timezone.now()
 
 
 def report(name: str, *, runs: int, now: datetime | None = None) -> None:
-    """This process is alive, with these agents in hand. The list is written only when it changed."""
+    """This process is alive and holds these agents. The list is only written when it changed."""
     global _reported
     now = now or timezone.now()
     loaded = factory.loaded_hashes()[-MOST:]
@@ -32,7 +32,9 @@ def report(name: str, *, runs: int, now: datetime | None = None) -> None:
 
 
 def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
-    """What this person may know of loaded agents: {hash: {"agent", "version", "hash"}}, as they are published now."""
+    """Loaded agents that this user may see: {hash: {"agent", "version", "hash"}}, as currently
+    published.
+    """
     rows = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
     found = rows.exclude(live_hash="").values_list("live_hash", "name", "published__number")
     return {live_hash: {"agent": name, "version": number, "hash": live_hash} for live_hash, name, number in found}
@@ -43,6 +45,6 @@ def is_alive(worker: Worker, now: datetime | None = None) -> bool:
 
 
 def runs_of(worker: Worker, user: Any) -> list[Run]:
-    """The runs in its hands that this person may see, oldest first."""
+    """The runs it holds that this user may see, oldest first."""
     rows = Run.objects.all() if user.is_superuser else Run.objects.visible_to(user)
     return list(rows.filter(lease_owner=worker.name, status=Run.Status.RUNNING).select_related("agent").order_by("pk"))

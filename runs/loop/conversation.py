@@ -1,7 +1,7 @@
 """One run of one agent: model → tool calls → model …, until there is a reply.
 
-The rows are the state. A turn is written before its calls are made; a run that comes back after a wait, a crash or an
-approval reads its rows and goes on. Nothing is kept in memory that is not in rows.
+The rows are the state. A turn is written before its calls are made; after a wait, a crash or an
+approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
@@ -34,7 +34,7 @@ from runs.rules.replies import json_of
 from . import summary
 
 Status = Run.Status
-OUT_OF_STEPS = "You are out of steps. Answer now with what you have, without tools."
+OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
 
 
 class Conversation:
@@ -48,19 +48,19 @@ class Conversation:
         self.spec = self.live.spec
         self.desk = Desk(run, lease, self.live.tools, agent=self.spec.name)
         self.budgets = budgets.Watch(run)
-        self.records: list[ToolCallRecord] = []  # this run's calls so far, as their rows stand
+        self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
         self.output_schema = run.policy.get("output_schema") or self.spec.output_schema
 
     def inherit_mark(self) -> None:
-        """Strangers' text may have come into the session after this message was sent."""
+        """Untrusted content may have entered the session after this message was sent."""
         session = self.run.session
         if session is not None and session.has_untrusted and not self.run.has_untrusted:
             self.run.has_untrusted = True
             self.lease.write(has_untrusted=True)
 
     def build(self) -> LiveAgent:
-        """The live agent of this run's version; a run without one asks the router first."""
+        """The live agent of this run's version; a run without an agent asks the router first."""
         if self.run.agent is None:
             self.choose_agent()
         try:
@@ -113,13 +113,13 @@ class Conversation:
             self.recover_reply()
 
     def recover_reply(self) -> None:
-        """The model had answered when the worker vanished: the row holds the reply."""
+        """The model had answered when the worker died: the row contains the reply."""
         call = ModelCall.objects.filter(run=self.run, error__isnull=True).order_by("-turn").first()
         if call and call.response and not call.response.get("note") and self.end_with(call.response.get("text", "")):
             raise RunDone
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
-        """One model call and the tools it asks for; none in the last turn."""
+        """One model call and its tool calls; the last turn has no tools."""
         require_shared(self.run, self.live.provider)
         self.desk.read_grants()
         is_last = self.run.turns >= self.max_turns
@@ -140,7 +140,9 @@ class Conversation:
         return reply, () if is_last else reply.tool_calls
 
     def ask(self, **question: Any) -> ModelReply:
-        """The model's answer; its deltas go to whoever watches. No database connection is held meanwhile."""
+        """The model's answer; its deltas are sent to watchers. No database connection is held
+        meanwhile.
+        """
         turn = self.run.turns + 1
         deltas = events.Deltas(self.run.pk, turn) if events.has_watchers(self.run.pk) else None
         release_connection()
@@ -164,10 +166,10 @@ class Conversation:
                 deltas.flush()
 
     def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
-        """The model's answer as a row; its event is for the caller to record in the same transaction."""
+        """The model's answer as a row; the caller records its event in the same transaction."""
         run = self.run
         run.turns += 1
-        run.crashes = 0  # who gets a turn done is not what makes workers vanish
+        run.crashes = 0  # a run that completes a turn is not the cause of dying workers
         cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
         run.input_tokens += reply.input_tokens
         run.output_tokens += reply.output_tokens
@@ -207,7 +209,7 @@ class Conversation:
         self.budgets.settle(reply.input_tokens + reply.output_tokens, cost)
 
     def write(self, told: list[events.Entry]) -> None:
-        """Events and what was spent, as long as the run is ours."""
+        """Write events and usage, as long as the run is ours."""
         if events.record_with(self.run, told, where=self.lease.conditions(), values=self.spent()) is None:
             raise LeaseLost(str(self.run.pk))
 
@@ -227,7 +229,9 @@ class Conversation:
         )
 
     def make_calls(self, reply: ModelReply, requested: tuple[ModelToolCall, ...]) -> None:
-        """Write the turn in one transaction, make its calls; then wait, end, or show the model what came back."""
+        """Write the turn in one transaction and make its calls; then wait, end, or show the model
+        the results.
+        """
         with transaction.atomic():
             calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in requested]
             answered = self.write_answer(reply, calls)
@@ -253,15 +257,17 @@ class Conversation:
         """The model ended its step with a result of its own."""
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         if self.output_schema and (problems := schema.validate(self.output_schema, result)):
-            raise RunEnded(Status.FAILED, "output_invalid", f"the result breaks the schema: {problems[0]['message']}")
+            raise RunEnded(
+                Status.FAILED, "output_invalid", f"the result does not match the schema: {problems[0]['message']}"
+            )
         endings.finish(self.run, Status.SUCCEEDED, lease=self.lease, reply=text, output=result)
         raise RunDone
 
     def look_for_circles(self) -> None:
-        """A run that goes round in circles is told once, then stopped."""
+        """A run that repeats itself is warned once, then stopped."""
         warned = self.run.policy.get("warned")
         if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
-            return  # whoever was warned of this turn, and then lost its worker, has yet to hear it
+            return  # a run warned in this turn that then lost its worker must still be told
         verdict = stuck.check([Step.of(record) for record in self.records], was_warned=bool(warned))
         if verdict is None:
             return
@@ -276,7 +282,9 @@ class Conversation:
 
     @transaction.atomic
     def conclude(self, reply: ModelReply) -> bool:
-        """A reply without calls ends the run once it keeps the output schema; one repair turn is given."""
+        """A reply without calls ends the run once it matches the output schema; one repair turn is
+        allowed.
+        """
         told = [self.write_answer(reply, [])]
         has_ended = self.end_with(reply.text, told)
         self.settle(reply)
@@ -290,7 +298,7 @@ class Conversation:
         if problem is None:
             return self.finish(text, told=told, output=output)
         if self.was_repaired():
-            error = {"code": "output_invalid", "message": f"{problem}; the reply began: {text[:300]}"}
+            error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
             return endings.finish(self.run, Status.FAILED, lease=self.lease, reply=text, error=error, told=told)
         self.ask_for_repair(problem, told or [])
         return False
@@ -299,7 +307,7 @@ class Conversation:
         return ModelCall.objects.filter(run=self.run, response__note__isnull=False).exists()
 
     def ask_for_repair(self, problem: str, told: list[events.Entry]) -> None:
-        note = f"Your answer is not valid: {problem}. Answer again with JSON only, nothing around it."
+        note = f"Your answer is not valid: {problem}. Answer again with JSON only and nothing around it."
         call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True).latest("id")
         call.response = {**(call.response or {}), "note": note}
         call.save(update_fields=["response"])
@@ -310,13 +318,16 @@ class Conversation:
         ]
 
     def finish(self, text: str, *, told: list[events.Entry] | None = None, output: Any = None) -> bool:
-        """Succeeded; partial when the steps ran out, failed when the model said nothing at all."""
+        """Succeeded; partial if the steps ran out, failed if the model returned nothing."""
         status, error = Status.SUCCEEDED, None
         if self.run.turns > self.max_turns:
-            status, error = Status.PARTIAL, {"code": "step_limit", "message": f"out of {self.max_turns} steps"}
+            status, error = (
+                Status.PARTIAL,
+                {"code": "step_limit", "message": f"the limit of {self.max_turns} steps was reached"},
+            )
         if not text.strip():
             status = Status.FAILED
-            error = error or {"code": "empty_reply", "message": "the model answered with nothing"}
+            error = error or {"code": "empty_reply", "message": "the model returned an empty answer"}
         calls = shown.remembered_calls(self.records)
         return endings.finish(
             self.run,
@@ -331,7 +342,7 @@ class Conversation:
 
 
 def check_alive(run: Run, lease: Lease) -> None:
-    """Between any two actions: cancelled, lost or too late?"""
+    """Checked between any two actions: cancelled, lost or past the deadline."""
     if lease.lost.is_set():
         raise LeaseLost(str(run.pk))
     if lease.is_cancelled():
@@ -342,7 +353,7 @@ def check_alive(run: Run, lease: Lease) -> None:
 
 
 def earliest(records: list[ToolCallRecord]) -> Any:
-    """When the first of these waits is over, as far as it is known."""
+    """When the first of these waits ends, as far as that is known."""
     times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
     times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
     return min(times, default=None)

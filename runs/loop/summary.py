@@ -1,4 +1,6 @@
-"""A running summary of a long session, written by the agent's own model when older messages no longer fit."""
+"""A running summary of a long session, written by the agent's own model when older messages no
+longer fit.
+"""
 
 from django.db import transaction
 
@@ -14,12 +16,14 @@ from runs.models import Message, Run, Session
 
 ASK = (
     "Summarise the conversation below for your own later use: facts, decisions, names, numbers, open questions. "
-    "At most 200 words. Keep what the earlier summary says unless it was corrected."
+    "At most 200 words. Keep the content of the earlier summary unless it was corrected."
 )
 
 
 def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
-    """Put messages that fall out of the context into the summary. A model that fails leaves things as they are."""
+    """Add messages that no longer fit the context to the summary. If the model fails, nothing
+    changes.
+    """
     session, spec = run.session, live.spec
     if session is None or spec.session_context != "summary":
         return
@@ -27,7 +31,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     if not older:
         return
     text = "\n".join(f"{message.role}: {message.words}" for message in older)
-    text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot sum up
+    text = text[-2 * spec.context_tokens * shown.CHARS_PER_TOKEN :]  # what a model cannot read it cannot summarise
     earlier = f"Earlier summary:\n{session.summary}\n\n" if session.summary else ""
     asked = [{"role": "system", "content": ASK}, {"role": "user", "content": f"{earlier}Conversation:\n{text}"}]
     watch = budgets.Watch(run)
@@ -45,7 +49,7 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
     run.cost += cost
     watch.settle(reply.input_tokens + reply.output_tokens, cost)
     if not reply.text.strip():
-        return  # an empty summary would forget everything
+        return  # an empty summary would lose everything
     session.summary, session.summarised_to = reply.text, older[-1].seq
     told = ("session.summarised", {"to": session.summarised_to})
     with transaction.atomic():
@@ -55,12 +59,12 @@ def keep_up(run: Run, live: LiveAgent, lease: Lease) -> None:
 
 
 def falling_out(session: Session, spec: AgentSpec, run: Run) -> list[Message]:
-    """The messages before this run that are to be summarised, oldest first: none while all are still shown.
+    """The messages before this run to be summarised, oldest first: none while all are still shown.
 
-    In portions, not at every message: what stays takes half of the tokens at most.
+    Done in portions, not for every message: the remaining messages take at most half of the tokens.
     """
     own = shown.own_messages(run)
-    until = own[0].seq if own else session.last_seq + 1  # what waits for its turn was not answered yet
+    until = own[0].seq if own else session.last_seq + 1  # messages waiting for their turn are not answered yet
     before = Message.objects.filter(session=session, seq__gt=session.summarised_to, seq__lt=until)
     rows, budget = list(before.exclude(run=run).order_by("-seq")), spec.context_tokens * shown.CHARS_PER_TOKEN
     are_few = len(rows) <= shown.most_messages(spec)

@@ -1,4 +1,4 @@
-"""A person's yes, no or edit to one tool call."""
+"""A person's decision on one tool call: approve, deny or edit."""
 
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from .run import Run
 
 class ApprovalQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        """Those of a person's own runs, and those that they may decide."""
+        """Approvals of the user's own runs, and those that they may decide."""
         return self.filter(Q(run__principal_id=user.pk) | may_decide(user))
 
     def decidable_by(self, user: Any) -> Self:
@@ -26,7 +26,9 @@ class ApprovalQuerySet(models.QuerySet):
 
 
 def may_decide(user: Any) -> Q:
-    """The grant that asked says who decides; who is in the team is asked now, not when the call was made."""
+    """The grant of the call says who decides; team membership is checked now, not when the call was
+    made.
+    """
     in_team = Membership.objects.filter(user_id=user.pk, team_id=OuterRef("decider_team_id"))
     is_starter = Q(decides=ToolGrant.Decider.STARTER, run__principal_id=user.pk)
     is_owner = Q(decides=ToolGrant.Decider.OWNER, decider_id=user.pk)
@@ -41,7 +43,7 @@ class Approval(models.Model):
         APPROVED = "approved"
         DENIED = "denied"
         EXPIRED = "expired"
-        VOID = "void", "its call died first"
+        VOID = "void", "its call ended first"
 
     class Default(models.TextChoices):
         DENY = "deny"
@@ -59,7 +61,7 @@ class Approval(models.Model):
     effect = models.CharField(max_length=12, blank=True)
     reason = models.CharField(max_length=200, blank=True)
     findings = models.JSONField(
-        default=list, blank=True, help_text='Whose each argument is: {"path", "value", "source", "origin"}.'
+        default=list, blank=True, help_text='The origin of each argument: {"path", "value", "source", "origin"}.'
     )
     decides = models.CharField(max_length=7, choices=ToolGrant.Decider.choices, default=ToolGrant.Decider.STARTER)
     decider = models.ForeignKey(
@@ -67,7 +69,7 @@ class Approval(models.Model):
     )
     decider_team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     decider_role = models.CharField(max_length=64, blank=True)
-    not_starter = models.BooleanField(default=False, help_text="Not by the person whose run asks.")
+    not_starter = models.BooleanField(default=False, help_text="The user whose run asks must not decide.")
     arguments = models.JSONField(default=dict)
     edited_arguments = models.JSONField(null=True, blank=True)
     expires_at = models.DateTimeField()

@@ -1,4 +1,6 @@
-"""Limits on tokens, cost and runs. What a model call may take at most is held before the call and settled after it."""
+"""Limits on tokens, cost and runs. The maximum of a model call is held before it and settled after
+it.
+"""
 
 from typing import Any, Self
 
@@ -62,7 +64,9 @@ class Budget(models.Model):
 
 
 class Tally(models.Model):
-    """What was used of a budget in one period, and what calls under way hold of it. Costs are in `provider.UNITS`."""
+    """What was used of a budget in one period, and what calls in progress hold. Costs are in
+    `provider.UNITS`.
+    """
 
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="tallies")
     key = models.CharField(max_length=36, help_text="2026-11-22, 2026-11, or the id of the root run.")
@@ -82,14 +86,15 @@ class Tally(models.Model):
 
 
 class Hold(models.Model):
-    """A run's part in a tally: its row counts the run; what it holds is for one model call under way.
+    """A run's part of a tally: its row counts the run; its hold belongs to one model call in
+    progress.
 
-    A call that belongs to no run (a dry run of the router) has a row of its own.
+    A call without a run (a dry run of the router) has a row of its own.
     """
 
     tally = models.ForeignKey(Tally, on_delete=models.CASCADE, related_name="holds")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="holds")
-    attempt = models.PositiveIntegerField(default=0, help_text="Of the run: a later one does not own this hold.")
+    attempt = models.PositiveIntegerField(default=0, help_text="The run's attempt: a later one does not own this hold.")
     tokens = models.BigIntegerField(default=0)
     cost = models.BigIntegerField(default=0)
     is_active = models.BooleanField(default=False)

@@ -8,7 +8,9 @@ from .run import Run
 
 
 class StepRun(models.Model):
-    """One step (or one item of it) of a chain run; a plain message is one implied step and has none."""
+    """One step (or one of its items) of a chain run; a plain message is one implied step without a
+    row.
+    """
 
     class Status(models.TextChoices):
         READY = "ready"
@@ -87,12 +89,12 @@ class ToolCallRecord(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
     parent_call = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="callbacks")
     turn = models.PositiveIntegerField(default=0)
-    model_call_id = models.CharField(max_length=128, blank=True, help_text="The id the model gave its request.")
+    model_call_id = models.CharField(max_length=128, blank=True, help_text="The id that the model gave its call.")
     name = models.CharField(max_length=64)
     kind = models.CharField(max_length=12, blank=True)
     effect = models.CharField(max_length=12, blank=True)
     arguments = models.JSONField(default=dict)
-    attempt = models.PositiveIntegerField(default=0, help_text="0: recorded, not started.")
+    attempt = models.PositiveIntegerField(default=0, help_text="0: recorded but not started.")
     outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING, blank=True)
     waiting_for = models.CharField(max_length=8, blank=True)
     result = models.JSONField(null=True, blank=True)

@@ -1,4 +1,4 @@
-"""What happened in a run, numbered and immutable. Large payloads stand beside."""
+"""What happened in a run, numbered and immutable. Large payloads are stored separately."""
 
 from django.db import models
 from uuid_utils.compat import uuid7

@@ -1,4 +1,4 @@
-"""Why a message went to an agent, and which workers there are."""
+"""Routing decisions, and worker processes."""
 
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ class RouteDecisionQuerySet(models.QuerySet):
 
 
 class RouteDecision(models.Model):
-    """The router's answer for one run: whom, how, and who else was considered."""
+    """The router's decision for one run: the agent, the method, and the other candidates."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="route")
     agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -41,7 +41,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
     loaded = models.JSONField(default=list, help_text="Hashes of the live agents it holds.")
-    runs = models.PositiveIntegerField(default=0, help_text="Runs in its hands when it was last seen.")
+    runs = models.PositiveIntegerField(default=0, help_text="Runs it held when it was last seen.")
 
     class Meta:
         ordering = ["name"]

@@ -27,20 +27,22 @@ class RunQuerySet(models.QuerySet):
         return self.filter(status__in=Run.LIVE)
 
     def claimable(self, now: datetime) -> Self:
-        """Queued, or in work under a lease that ran out."""
+        """Queued, or in progress with an expired lease."""
         queued = Q(status=Run.Status.QUEUED, after=None)
-        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.external
+        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external
         return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
     def update(self, **values: Any) -> int:
         if "status" in values:
-            raise TypeError("a run's status is changed by Run.change alone")
+            raise TypeError("a run's status can only be changed by Run.change")
         return super().update(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the claim of a run saw beside its row. `at` is on the monotonic clock; see runs.claims for the rest."""
+    """What the claim of a run read besides its row. `at` is on the monotonic clock; see
+    runs/lifecycle/claims.py.
+    """
 
     at: float
     is_heard: bool
@@ -72,8 +74,8 @@ class Run(models.Model):
 
     LIVE = (Status.QUEUED, Status.RUNNING, Status.WAITING)
     DONE = (Status.SUCCEEDED, Status.PARTIAL, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-    SUSPECT = 3  # workers that vanished with it before it got a turn done: the next ones work on it alone
-    TO_BLAME = 6  # three of them vanished with it alone
+    SUSPECT = 3  # workers that died with it before it completed a turn: after that it runs alone
+    TO_BLAME = 6  # limit of workers that died while it ran alone
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -104,9 +106,11 @@ class Run(models.Model):
     request_hash = models.CharField(max_length=64, blank=True)
     lease_owner = models.CharField(max_length=64, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    attempt = models.PositiveIntegerField(default=0, help_text="Counts claims; a write under an older one is void.")
+    attempt = models.PositiveIntegerField(
+        default=0, help_text="Counts claims; a write with an older number is refused."
+    )
     claimed_from = models.CharField(max_length=9, blank=True, editable=False)
-    crashes = models.PositiveSmallIntegerField(default=0, help_text="Workers that vanished with it.")
+    crashes = models.PositiveSmallIntegerField(default=0, help_text="Workers that died while they held it.")
     deadline = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
@@ -129,10 +133,10 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     paused_until = models.DateTimeField(
-        null=True, blank=True, help_text="It waits for a person, for whom its deadline was moved on to at most this."
+        null=True, blank=True, help_text="It waits for a person, and its deadline was extended to at most this time."
     )
 
-    seen: Seen | None = None  # no column: only a worker that has claimed the run knows
+    seen: Seen | None = None  # not a column: only a worker that has claimed the run knows it
 
     objects = RunQuerySet.as_manager()
 
@@ -184,11 +188,13 @@ class Run(models.Model):
         asking: Sequence[Question] = (),
         **values: Any,
     ) -> list[bool] | None:
-        """The one place where a run's status changes, but for the claim of a worker (TAKE, below).
+        """The one place where a run's status changes, except for the claim of a worker (TAKE,
+        below).
 
-        One conditional statement: `where` must hold, by default that the run has not ended; `values` are set beside
-        the status and `numbers` event numbers are taken (`events.change` writes those events). Returns the answers to
-        what is asked, or None where nothing was changed.
+        One conditional statement: `where` must hold, by default that the run has not ended;
+        `values` are set together with the status, and `numbers` event numbers are reserved
+        (`events.change` writes those events). Returns the answers of the queries in it, or None if
+        nothing was changed.
         """
         conditions = where or {"status": Run.LIVE}
         values = {"status": status, **values}
@@ -238,7 +244,7 @@ TAKE = Update(
 
 
 class RunValue(models.Model):
-    """One entry of a run's key-value store, which its functions share."""
+    """One entry of a run's key-value store, shared by its functions."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="values")
     key = models.CharField(max_length=200)
@@ -259,7 +265,7 @@ class RunFileQuerySet(models.QuerySet):
 
 
 class RunFile(models.Model):
-    """A file given to or made by a run; `file:<id>` names it, never a server path."""
+    """A file given to or made by a run, referred to as `file:<id>`, never by a server path."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="files")
@@ -267,7 +273,7 @@ class RunFile(models.Model):
     name = models.CharField(max_length=200)
     media_type = models.CharField(max_length=100, default="text/plain")
     content = models.BinaryField()
-    untrusted = models.BooleanField(default=True, help_text="Others may have written it, or some of it.")
+    untrusted = models.BooleanField(default=True, help_text="It may contain text written by others.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = RunFileQuerySet.as_manager()

@@ -1,4 +1,4 @@
-"""Schedule: when to start runs. ScheduleOccurrence: one due time and what became of it."""
+"""Schedule: when to start runs. ScheduleOccurrence: one due time and its outcome."""
 
 from datetime import datetime
 from typing import Any
@@ -28,18 +28,18 @@ class ScheduleQuerySet(OwnedQuerySet):
 
 
 class Schedule(Owned):
-    """The timing is a row of django-celery-beat: a crontab, an interval or a clocked one; exactly one of them."""
+    """The timing is exactly one row of django-celery-beat: a crontab, an interval or a clocked one."""
 
     class Missed(models.TextChoices):
-        SKIP = "skip", "What was missed stays missed"
-        ONCE = "once", "Start once for all that was missed"
-        ALL = "all", "Start each that was missed within the window"
+        SKIP = "skip", "Skip missed starts"
+        ONCE = "once", "Start once for all missed starts"
+        ALL = "all", "Start each one missed within the window"
 
     class Overlap(models.TextChoices):
-        SKIP = "skip", "Leave it out"
-        QUEUE = "queue", "Let one wait until the earlier run has ended"
+        SKIP = "skip", "Skip it"
+        QUEUE = "queue", "Wait for the earlier run to end, at most one"
         CANCEL = "cancel", "Cancel the earlier run"
-        ALLOW = "allow", "Start it beside the earlier run"
+        ALLOW = "allow", "Start it in parallel"
 
     name = models.CharField(max_length=64, validators=[check_name])
     description = models.TextField(blank=True)
@@ -52,22 +52,22 @@ class Schedule(Owned):
     clocked = models.ForeignKey(ClockedSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     timezone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
     starts_at = models.DateTimeField(
-        null=True, blank=True, validators=[check_moment], help_text="An interval counts from here."
+        null=True, blank=True, validators=[check_moment], help_text="Start of the interval."
     )
     ends_at = models.DateTimeField(null=True, blank=True, validators=[check_moment])
     jitter_s = models.FloatField(
         default=0.0,
         validators=[MinValueValidator(0), MaxValueValidator(3600)],
-        help_text="Each start is put off by up to so many seconds, the same for the same due time.",
+        help_text="Each start is delayed by up to this many seconds, always the same for one due time.",
     )
     missed_policy = models.CharField(max_length=4, choices=Missed.choices, default=Missed.ONCE)
     missed_window_s = models.FloatField(default=86400.0, validators=[MinValueValidator(0)])
     overlap_policy = models.CharField(max_length=6, choices=Overlap.choices, default=Overlap.SKIP)
     wait_for_device = models.BooleanField(default=False, help_text="Start only while the device is online.")
     device = models.UUIDField(null=True, blank=True, help_text="Which device; empty: any of the owner's.")
-    pause_after_failures = models.PositiveSmallIntegerField(default=5, help_text="In a row; 0: never.")
-    failures = models.PositiveIntegerField(default=0, editable=False, help_text="In a row.")
-    notify_email = models.EmailField(blank=True, help_text="Told when the schedule pauses itself.")
+    pause_after_failures = models.PositiveSmallIntegerField(default=5, help_text="Consecutive ones; 0: never.")
+    failures = models.PositiveIntegerField(default=0, editable=False, help_text="Consecutive ones.")
+    notify_email = models.EmailField(blank=True, help_text="Notified when the schedule pauses itself.")
     enabled = models.BooleanField(default=True)
     paused_reason = models.CharField(max_length=200, blank=True, editable=False)
     next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -91,10 +91,10 @@ class Schedule(Owned):
         return self.name
 
     def timing(self) -> Timing:
-        """The beat row as pure data. Raises TimingError where it makes no sense."""
+        """The beat row as pure data. Raises TimingError if it is invalid."""
         rows = [row for row in (self.crontab, self.interval, self.clocked) if row is not None]
         if len(rows) != 1:
-            raise TimingError("A schedule takes exactly one of crontab, interval and clocked.")
+            raise TimingError("A schedule needs exactly one of crontab, interval and clocked.")
         zone_named(self.timezone)
         if self.interval is not None:
             return self.every()
@@ -105,7 +105,7 @@ class Schedule(Owned):
         if seconds < SHORTEST_S:
             raise TimingError("An interval must be a second or longer.")
         if seconds > LONGEST_S:
-            raise TimingError("An interval must be ten years or shorter.")
+            raise TimingError("An interval can be at most ten years.")
         return Interval(seconds, self.starts_at or self.created_at or timezone.now())
 
     def on_the_wall(self) -> Crontab:
@@ -125,7 +125,7 @@ class OccurrenceQuerySet(models.QuerySet):
 
 
 class ScheduleOccurrence(models.Model):
-    """One due time. `outcome` and `reason` tell why a run was started, or why not."""
+    """One due time. `outcome` and `reason` say whether a run was started, and why not."""
 
     class Outcome(models.TextChoices):
         DUE = "due", "claimed; about to start"
@@ -134,8 +134,8 @@ class ScheduleOccurrence(models.Model):
         STARTED = "started"
         SUCCEEDED = "succeeded"
         FAILED = "failed"
-        SKIPPED = "skipped", "left out: an earlier run was at work"
-        MISSED = "missed", "nobody was there to start it"
+        SKIPPED = "skipped", "skipped: an earlier run was in progress"
+        MISSED = "missed", "nothing was there to start it"
         REFUSED = "refused", "could not be started"
         CANCELLED = "cancelled"
 
@@ -148,8 +148,8 @@ class ScheduleOccurrence(models.Model):
     outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.DUE)
     reason = models.CharField(max_length=300, blank=True)
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="occurrences")
-    is_manual = models.BooleanField(default=False, help_text="Started by hand (run-now).")
-    count = models.PositiveIntegerField(default=1, help_text="How many due times this row stands for.")
+    is_manual = models.BooleanField(default=False, help_text="Started manually (run-now).")
+    count = models.PositiveIntegerField(default=1, help_text="Number of due times that this row represents.")
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     settled_at = models.DateTimeField(null=True, blank=True)

@@ -35,8 +35,8 @@ class Session(models.Model):
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
     variables = models.JSONField(default=dict, blank=True)
     summary = models.TextField(blank=True)
-    summarised_to = models.PositiveIntegerField(default=0, help_text="Messages up to this seq are in the summary.")
-    has_untrusted = models.BooleanField(default=False, help_text="Content written by strangers was read in it.")
+    summarised_to = models.PositiveIntegerField(default=0, help_text="Messages up to this number are in the summary.")
+    has_untrusted = models.BooleanField(default=False, help_text="Untrusted content was read in it.")
     last_seq = models.PositiveIntegerField(default=0)
     metadata = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -57,7 +57,8 @@ class Session(models.Model):
     def add_message(self, role: str, content: list[dict[str, Any]], **fields: Any) -> "Message":
         """Append one entry. Taking the number locks the session's row until the transaction ends.
 
-        A session that is not stored yet is stored with its first entry: nobody else can number one.
+        A session that is not stored yet is stored with its first entry: nothing else can number
+        one.
         """
         if self._state.adding:
             self.last_seq = 1
@@ -76,7 +77,7 @@ class Session(models.Model):
 
     @transaction.atomic
     def fork(self, *, before: int) -> "Session":
-        """A new session that begins with what was said here before that message. The copies belong to no run."""
+        """A new session that starts with the messages before that one. The copies belong to no run."""
         copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
         fork = Session.objects.create(
             owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device,
@@ -107,9 +108,7 @@ class Message(models.Model):
     )
     tool_calls = models.JSONField(default=list, blank=True)
     tool_call_id = models.CharField(max_length=64, blank=True)
-    untrusted = models.BooleanField(
-        default=False, help_text="Strangers wrote it, or their text was read before it was written."
-    )
+    untrusted = models.BooleanField(default=False, help_text="Written by others, or after untrusted content was read.")
     metadata = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -127,7 +126,7 @@ class Message(models.Model):
 
     @property
     def words(self) -> str:
-        """The same, with a word in place of each image and file."""
+        """The same, with a placeholder for each image and file."""
         return "\n".join(
             part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in self.content
         )

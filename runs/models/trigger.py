@@ -1,4 +1,4 @@
-"""Triggers beside time, and the webhooks that tell others of run events."""
+"""Triggers besides time, and the webhooks that deliver run events."""
 
 import base64
 import secrets
@@ -34,19 +34,19 @@ class Trigger(Owned):
     kind = models.CharField(max_length=13, choices=Kind.choices)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="triggers")
-    text = models.TextField(blank=True, help_text="The message to the agent; what happened is in the input.")
+    text = models.TextField(blank=True, help_text="The message to the agent; the event is in the input.")
     input = models.JSONField(
-        null=True, blank=True, help_text="Parameter → JMESPath over {event}; empty: the event as it is."
+        null=True, blank=True, help_text="Parameter → JMESPath over {event}; empty: the whole event."
     )
     hook = models.UUIDField(default=uuid7, unique=True, editable=False)
-    secret = EncryptedTextField(default=new_secret, help_text="Signs what comes in; shown once.")
+    secret = EncryptedTextField(default=new_secret, help_text="Key for checking incoming signatures; shown once.")
     replay_window_s = models.PositiveIntegerField(default=300, validators=[MinValueValidator(1)])
     on_status = models.JSONField(default=list, blank=True, help_text="run_ended: these statuses; empty: all.")
     on_agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     on_chain = models.ForeignKey(Chain, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     device = models.UUIDField(null=True, blank=True, help_text="device_online: this one; empty: any of the owner's.")
     cooldown_s = models.FloatField(
-        default=0.0, validators=[MinValueValidator(0)], help_text="At most one start in so long."
+        default=0.0, validators=[MinValueValidator(0)], help_text="Minimum seconds between two starts."
     )
     enabled = models.BooleanField(default=True)
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -79,7 +79,7 @@ class FiringQuerySet(models.QuerySet):
 
 
 class TriggerFiring(models.Model):
-    """One time a trigger went off. `key` (a nonce, a run's id) comes once only: a replay finds it taken."""
+    """One firing of a trigger. `key` (a nonce, a run's id) is unique: a replay finds it used."""
 
     class Outcome(models.TextChoices):
         PENDING = "pending"
@@ -91,7 +91,7 @@ class TriggerFiring(models.Model):
     key = models.CharField(max_length=128)
     body_sha256 = models.CharField(max_length=64, blank=True)
     event = models.JSONField(default=dict)
-    untrusted = models.BooleanField(default=False, help_text="The event was written by strangers.")
+    untrusted = models.BooleanField(default=False, help_text="The event was written by others.")
     outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING)
     reason = models.CharField(max_length=300, blank=True)
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -114,12 +114,12 @@ class WebhookQuerySet(models.QuerySet):
 
 
 class Webhook(models.Model):
-    """An address that is told of its owner's run events."""
+    """An address that receives its owner's run events."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     url = models.URLField(max_length=1000)
     events = models.JSONField(default=list, blank=True, help_text="Event types; empty: run.finished.")
-    secret = EncryptedTextField(default=new_secret, help_text="Signs what goes out; shown once.")
+    secret = EncryptedTextField(default=new_secret, help_text="Key for signing deliveries; shown once.")
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -139,7 +139,7 @@ class DeliveryQuerySet(models.QuerySet):
 
 
 class WebhookDelivery(models.Model):
-    """One message to one address: tried with back-off until it is taken or dead."""
+    """One message to one address: retried with back-off until it is accepted or dead."""
 
     class State(models.TextChoices):
         PENDING = "pending"

@@ -1,4 +1,4 @@
-"""The inbox of approvals: what waits for this person, and what was decided."""
+"""The approvals page: open ones of this user, and decided ones."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ WHOSE = {
 
 @signed_in
 def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
-    """Open questions first. `failed` is what somebody typed that could not be taken: (approval, text, complaint)."""
+    """Open ones first. `failed` is an input that was refused: (approval, text, complaint)."""
     mine = Approval.objects.visible_to(request.user).select_related(
         "run__agent", "run__chain_version__chain", "run__principal"
     )
@@ -54,7 +54,7 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
 def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
     if approval is None:
-        raise Http404("There is no such approval of yours.")
+        raise Http404("You have no such approval.")
     typed = request.POST.get("arguments", "")
     try:
         arguments = read_arguments(typed, approval)
@@ -71,12 +71,12 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
             return inbox(request, failed=(pk, typed, " ".join(said)), status=422)
         tell(request, error)
     else:
-        messages.success(request, f"{approval.tool}: {approval.status}. The run goes on.")
+        messages.success(request, f"{approval.tool}: {approval.status}. The run continues.")
     return redirect("page:approvals")
 
 
 def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:
-    """Edited arguments, or None where they are as they were. Raises ValueError."""
+    """The edited arguments, or None if they are unchanged. Raises ValueError."""
     if not typed.strip():
         return None
     arguments = json.loads(typed)

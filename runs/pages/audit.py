@@ -1,4 +1,4 @@
-"""Who did what to what, from where."""
+"""The audit page: who did what to what, from where."""
 
 from django.http import HttpRequest, HttpResponse
 
@@ -9,7 +9,7 @@ from .base import PAGE, page, signed_in
 
 @signed_in
 def audit(request: HttpRequest) -> HttpResponse:
-    """Newest first; filtered by action, kind and words. A superuser reads everyone's lines."""
+    """Newest first; filtered by action, kind and words. A superuser sees all entries."""
     rows = AuditEvent.objects.visible_to(request.user).order_by("-pk")
     chosen = {name: request.GET.get(name, "")[:100].replace("\0", "") for name in ("action", "kind", "search")}
     if chosen["action"]:

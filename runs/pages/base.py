@@ -1,4 +1,4 @@
-"""What all pages share: the shell's navigation, the person's rows, JSON for the eye, and paging by key."""
+"""What all pages share: navigation, the user's rows, readable JSON, and paging."""
 
 import json
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int)
 
 
 def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Only for people who are signed in; a refusal becomes a message on the page it came from."""
+    """Only for signed-in users; a refusal becomes a message on the previous page."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -85,7 +85,7 @@ def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 
 def zone_of(request: HttpRequest) -> tzinfo:
-    """The viewer's zone, which page.js keeps in a cookie; UTC before that, or where nobody knows such a zone."""
+    """The viewer's time zone, which page.js stores in a cookie; UTC if it is missing or unknown."""
     try:
         return zone_named(request.COOKIES.get("zone", "UTC")[:64])
     except TimingError:
@@ -93,19 +93,19 @@ def zone_of(request: HttpRequest) -> tzinfo:
 
 
 def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
-    said = {"title": "That did not work" if error.status != 404 else "Not found", "error": error}
+    said = {"title": "The action failed" if error.status != 404 else "Not found", "error": error}
     shell = {"navigation": navigation(request, 0)}
     return render(request, "muster/refused.html", {**shell, **said}, status=error.status)
 
 
 def tell(request: HttpRequest, error: MusterError) -> None:
-    """The refusal as a message, for a page that is shown again."""
+    """The refusal as a message on the page that is shown again."""
     words = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict)), error.hint]
     messages.error(request, " ".join(word for word in words if word))
 
 
 def seen_runs(request: HttpRequest) -> QuerySet[Run]:
-    """One's own runs; a superuser may look at everyone's (`?everyone=1`)."""
+    """The user's own runs; a superuser can see all (`?everyone=1`)."""
     if sees_everyone(request):
         return Run.objects.all()
     return Run.objects.visible_to(request.user)
@@ -116,12 +116,12 @@ def sees_everyone(request: HttpRequest) -> bool:
 
 
 def pretty(value: Any) -> str:
-    """JSON for the eye."""
+    """JSON in readable form."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def keyset(request: HttpRequest, rows: QuerySet, size: int = PAGE) -> tuple[list[Any], str]:
-    """One page of rows ordered by a falling UUID, and the query of the next page ("" for none)."""
+    """One page of rows in descending order of a UUID, and the query of the next page ("" for none)."""
     before = uuid_in(request.GET.get("before", ""))
     if before:
         rows = rows.filter(pk__lt=before)
@@ -141,7 +141,7 @@ def uuid_in(text: str) -> UUID | None:
 
 
 def url_or_none(name: str, *args: Any) -> str | None:
-    """The address of a page of another app, where it is there."""
+    """The address of a page of another app, if that app is installed."""
     try:
         return reverse(name, args=args)
     except NoReverseMatch:

@@ -1,4 +1,4 @@
-"""Chains: a list, and one chain with its picture, a form that starts it, and its newest runs."""
+"""The pages of chains: a list, and one chain with its picture, a start form, and its newest runs."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ BLANK = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [],
 class StartForm(forms.Form):
     input = forms.JSONField(
         required=False, widget=forms.Textarea(attrs={"rows": 8, "class": "code", "spellcheck": "false"}),
-        help_text="JSON, as the chain's input schema says.",
+        help_text="JSON that matches the chain's input schema.",
     )  # fmt: skip
 
 
 @signed_in
 def chain_list(request: HttpRequest) -> HttpResponse:
-    """By name; the search looks at names and descriptions."""
+    """Ordered by name; the search covers names and descriptions."""
     rows = Chain.objects.visible_to(request.user).select_related("published", "owner").annotate(total=Count("steps"))
     found, around = by_name(request, rows)
     return page(request, "chains.html", "Chains", chains=found, **around)
@@ -35,9 +35,9 @@ def chain_list(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def chain_page(request: HttpRequest, name: str) -> HttpResponse:
-    """POST starts the published version and goes to its run."""
+    """POST starts the published version and redirects to its run."""
     if not SLUG.regex.match(name):
-        raise Http404("There is no chain of that name.")
+        raise Http404("There is no chain with that name.")
     chain = Chain.objects.select_related("published", "owner").named(request.user, name)
     form = StartForm(request.POST if request.method == "POST" else None, initial={"input": blank(chain.input_schema)})
     if form.is_bound and form.is_valid():
@@ -57,7 +57,7 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def blank(schema: dict[str, Any] | None) -> Any:
-    """What the schema asks for, with nothing in it yet: a place to begin."""
+    """An empty value of the schema's shape, as a starting point."""
     fields = (schema or {}).get("properties") or {}
     return {name: about.get("default", BLANK.get(str(about.get("type")), "")) for name, about in fields.items()}
 

@@ -1,4 +1,6 @@
-"""Cloud accounts and servers that tools reach: connect, look at their health, approve what servers offer."""
+"""The pages of connections: connect cloud accounts and servers, check their health, approve offered
+tools.
+"""
 
 from typing import Any
 
@@ -21,7 +23,7 @@ def connection_list(request: HttpRequest) -> HttpResponse:
 
 
 def accesses(service: Any) -> list[dict[str, Any]]:
-    """What a person may tick before the login, with the sentences behind each word."""
+    """The kinds of access that a user can choose before the login, with their explanations."""
     words = list(dict.fromkeys(one.access for one in service.scopes))
     return [{"word": word, "why": " ".join(one.why for one in service.scopes if one.access == word)} for word in words]
 

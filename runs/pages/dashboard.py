@@ -1,4 +1,4 @@
-"""The dashboard: how it goes, what fails, what waits, and what to do next."""
+"""The dashboard: results, failures, waiting runs, and what to do next."""
 
 from datetime import timedelta
 from typing import Any
@@ -23,7 +23,7 @@ GROUPS = {
     "waiting": ("waiting",),
     "other": ("queued", "running", "cancelled"),
 }
-EXECUTIONS = 2000  # the newest executions that violations are counted in
+EXECUTIONS = 2000  # the newest executions in which violations are counted
 
 
 @signed_in
@@ -34,7 +34,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         request,
         "dashboard.html",
         "Dashboard",
-        lead="Runs of everyone." if everyone else "",
+        lead="Runs of all users." if everyone else "",
         everyone=everyone,
         history=history,
         bars=bars(history.days),
@@ -56,7 +56,9 @@ def recent(runs: QuerySet[Run]) -> list[Run]:
 
 
 def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
-    """The next due schedules, and how many due times of the last week were missed or refused; None without any."""
+    """The next due schedules, and the number of due times missed or refused last week; None without
+    schedules.
+    """
     mine = Schedule.objects.visible_to(request.user)
     coming = list(mine.filter(enabled=True, next_due_at__isnull=False).order_by("next_due_at")[:6])
     lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
@@ -67,7 +69,7 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
 
 
 def device_figures(request: HttpRequest) -> dict[str, int] | None:
-    """How many of this person's devices are there; None without any."""
+    """How many of this user's devices are online; None without devices."""
     devices = list(Device.objects.visible_to(request.user).live().only("id", "socket", "last_seen", "revoked_at"))
     return {"all": len(devices), "online": sum(device.is_online() for device in devices)} if devices else None
 
@@ -80,7 +82,7 @@ def violations(request: HttpRequest, everyone: bool) -> int:
 
 
 def bars(days: list[Day]) -> dict[str, Any]:
-    """The chart as rectangles: one column a day, one rectangle a group of states."""
+    """The chart as rectangles: one column per day, one rectangle per group of states."""
     top = max([day.total for day in days] + [1])
     step = WIDTH / len(days)
     columns = []

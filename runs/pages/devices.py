@@ -1,4 +1,4 @@
-"""A person's devices: pair one with a code, see what it does and offers, take it away."""
+"""The pages of devices: pair one with a code, see its calls and offered tools, revoke it."""
 
 from typing import Any
 from uuid import UUID
@@ -35,7 +35,7 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
 @require_POST
 @signed_in
 def pair(request: HttpRequest) -> HttpResponse:
-    """A new code, shown once: it is in this answer and nowhere else."""
+    """A new code, shown only in this answer."""
     row, code = Pairing.make(request.user)
     AuditEvent.record("pairing.created", row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
     return device_list(request, code, row.expires_at)
@@ -57,17 +57,17 @@ def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
     device = find(request, pk)
     device.revoke(reason="by its owner", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
     presence.tell_revoked(device)
-    messages.success(request, f"“{device}” can no longer connect. Its history stays.")
+    messages.success(request, f"“{device}” can no longer connect. Its history is kept.")
     return redirect("page:devices")
 
 
 @require_POST
 @signed_in
 def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
-    """Approve or reject exactly this definition of a tool that the device offers."""
+    """Approve or reject exactly this definition of an offered tool."""
     found = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
     if found is None:
-        raise Http404("This device has offered no such tool.")
+        raise Http404("This device has not offered such a tool.")
     verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject
     try:
         verb(found, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
@@ -79,5 +79,5 @@ def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
 def find(request: HttpRequest, pk: UUID) -> Device:
     device = Device.objects.visible_to(request.user).filter(pk=pk).first()
     if device is None:
-        raise Http404("There is no such device of yours.")
+        raise Http404("You have no such device.")
     return device

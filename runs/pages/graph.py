@@ -1,7 +1,8 @@
-"""The picture of a chain: an SVG drawn on the server, with what each step of a run is doing. Pure: no query, no model.
+"""Draws a chain as SVG on the server, with the state of each step of a run. Pure: no query, no
+model.
 
-Steps stand in columns by what they wait for. Colours come from CSS classes, light or dark as the reader prefers. Each
-node is a group with a title and a label, so that a screen reader tells the same story as the eye.
+Steps are placed in columns by their dependencies. Colours come from CSS classes for light and dark
+mode. Each node is a group with a title and a label for screen readers.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from agents.graph import fallback_keys, needs_of, ordered
 from agents.spec import ChainSpec, StepSpec
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 56, 56, 24, 16
-LETTERS = 20  # that fit into a node
+LETTERS = 20  # characters that fit into a node
 SIGNS = {
     "ready": "·", "running": "▶", "waiting": "⏸", "succeeded": "✓", "partial": "◐",
     "failed": "✗", "skipped": "–", "cancelled": "⊘",
@@ -39,7 +40,7 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """What a run's row says of a step; `done` of `total` items of a for_each."""
+    """The state of a step in a run; `done` of `total` items of a for_each."""
 
     status: str
     total: int = 0
@@ -62,7 +63,7 @@ class Edge:
 
 
 def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
-    """Where each step stands, and what is joined to what."""
+    """The position of each step, and the edges."""
     needs, edges = needs_of(spec), edges_of(spec)
     before = {step.key: list(needs[step.key]) for step in spec.steps}
     for step in spec.steps:
@@ -80,9 +81,9 @@ def layout(spec: ChainSpec) -> tuple[dict[str, Node], list[Edge]]:
 
 
 def columns_of(spec: ChainSpec, before: dict[str, list[str]]) -> dict[str, int]:
-    """One more than the furthest of what it waits for; steps of a circle stand at the left."""
+    """One more than the furthest step it waits for; steps of a circle are placed on the left."""
     columns: dict[str, int] = {step.key: 0 for step in spec.steps}
-    for _ in range(2):  # the second pass moves what follows a fallback's place
+    for _ in range(2):  # the second pass moves the steps that follow a fallback
         for key in ordered(spec):
             columns[key] = max((columns.get(need, 0) + 1 for need in before[key]), default=0)
     return columns
@@ -100,7 +101,7 @@ def edges_of(spec: ChainSpec) -> list[Edge]:
 
 
 def as_json(spec: ChainSpec, states: Mapping[str, StepState] | None = None) -> dict[str, Any]:
-    """{"nodes": […], "edges": […]} with positions, for those who draw themselves."""
+    """{"nodes": […], "edges": […]} with positions, for other drawing code."""
     nodes, edges = layout(spec)
     states = states or {}
     return {
@@ -126,8 +127,8 @@ def draw(
 ) -> str:
     """The whole picture. `links` gives some nodes an address (the child's page).
 
-    A picture inside a page (`is_alone=False`) leaves its style to static/runs/graph.css: no inline style, as the
-    content policy asks.
+    A picture inside a page (`is_alone=False`) uses static/runs/graph.css: the content policy
+    forbids inline style.
     """
     nodes, edges = layout(spec)
     states, links = states or {}, links or {}
@@ -148,7 +149,7 @@ def draw(
 
 
 def told(spec: ChainSpec, states: Mapping[str, StepState]) -> str:
-    """The picture in words."""
+    """The picture as text."""
     words = [f"{step.key}: {states[step.key].status if step.key in states else 'not started'}" for step in spec.steps]
     return f"{len(spec.steps)} steps. {'; '.join(words)}."
 

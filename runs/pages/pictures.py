@@ -1,4 +1,4 @@
-"""Pictures of chains and of their runs as they stand now."""
+"""Pictures of chains and of their runs in their current state."""
 
 from django.utils.safestring import SafeString, mark_safe
 
@@ -10,7 +10,7 @@ from .graph import StepState
 
 
 def of_run(run: Run, *, is_alone: bool = True) -> SafeString:
-    """The chain of a run with what each step is doing, and links to the pages of child runs."""
+    """The chain of a run with the state of each step, and links to the pages of child runs."""
     assert run.chain_version is not None
     return safe(graph.draw(run.chain_version.read_spec(), states_of(run), links=links_of(run), is_alone=is_alone))
 

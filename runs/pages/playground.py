@@ -1,4 +1,4 @@
-"""Talk to an agent and watch what it does."""
+"""The playground: talk to an agent and watch its run."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from runs.models import Session
 
 from .base import page, signed_in, uuid_in
 
-OFFERED = 200  # names in the agent field's list; any other can be typed
+OFFERED = 200  # names in the agent field's list; others can be typed
 SHOWN = 200
 
 
 @signed_in
 def playground(request: HttpRequest) -> HttpResponse:
-    """`?agent=` chooses one, `?session=` goes on with a conversation, `?compare=1` opens two columns."""
+    """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
     agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
     session = find(request)
@@ -34,7 +34,7 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 
 def examples_of(user: Any, name: str) -> list[str]:
-    """What to try first with the agent that this name means; nothing where there is none."""
+    """Example messages of the agent with that name; empty if there is none."""
     try:
         return Agent.objects.published().named(user, name).examples[:3]
     except NotFound:
@@ -54,14 +54,14 @@ def find(request: HttpRequest) -> Session | None:
 @require_POST
 @signed_in
 def fork(request: HttpRequest) -> HttpResponse:
-    """A new session that holds this one's messages before `run` was started: {"session", "run"} → {"session"}."""
+    """A new session with the messages before `run` was started: {"session", "run"} → {"session"}."""
     try:
         body = parsers.read(request.body)
         session_id, run_id = uuid_in(str(body["session"])), uuid_in(str(body["run"]))
     except (ValueError, KeyError, TypeError):
-        return JsonResponse({"error": {"message": "Send {“session”, “run”}."}}, status=400)
+        return JsonResponse({"error": {"message": "Send a JSON object with “session” and “run”."}}, status=400)
     session = Session.objects.visible_to(request.user).filter(pk=session_id).first()
     first = session.messages.filter(run=run_id).order_by("seq").first() if session else None
     if session is None or first is None:
-        return JsonResponse({"error": {"message": "There is no such message in a session of yours."}}, status=404)
+        return JsonResponse({"error": {"message": "There is no such message in one of your sessions."}}, status=404)
     return JsonResponse({"session": str(session.fork(before=first.seq).pk)}, status=201)

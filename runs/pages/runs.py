@@ -1,4 +1,4 @@
-"""The list of runs, and the page of one run: waterfall, conversation, chain graph, live."""
+"""The list of runs, and the page of one run: waterfall, conversation, chain graph, live updates."""
 
 from typing import Any
 from uuid import UUID
@@ -33,7 +33,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(status=status)
     if agent:
         named = Agent.objects.filter(name=agent).values_list("pk", flat=True)
-        rows = rows.filter(agent__in=list(named[:200]))  # a join would read every run of the person
+        rows = rows.filter(agent__in=list(named[:200]))  # a join would read every run of the user
     if trigger in Run.Trigger.values:
         rows = rows.filter(trigger=trigger)
     found, older = keyset(request, rows)
@@ -52,7 +52,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One run. `?part=live` answers only what changes while it is at work."""
+    """One run. `?part=live` returns only what changes while it is in progress."""
     run = find_run(request, pk)
     context = {
         "run": run,
@@ -68,7 +68,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def find_run(request: HttpRequest, pk: UUID) -> Run:
-    """A superuser may open any run; everyone else their own."""
+    """A superuser can open any run, other users their own."""
     rows = Run.objects.all() if request.user.is_superuser else Run.objects.visible_to(request.user)
     run = rows.select_related(*JOINS).filter(pk=pk).first()
     if run is None:
@@ -84,7 +84,7 @@ def run_title(run: Run) -> str:
 
 @signed_in
 def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
-    """What was sent to the model and what came back, for those who may read it."""
+    """The raw request and answer of a model call, for users with that permission."""
     run = find_run(request, pk)
     found = ModelCall.objects.filter(run=run, pk=call).first()
     if found is None or not request.user.has_perm("runs.read_raw"):
@@ -94,7 +94,7 @@ def raw_call(request: HttpRequest, pk: UUID, call: UUID) -> HttpResponse:
 
 @signed_in
 def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
-    """The draft of a chain, for those who may see it."""
+    """The draft of a chain, for users who can see it."""
     rows = Chain.objects.all() if request.user.is_superuser else Chain.objects.visible_to(request.user)
     chain = rows.filter(pk=pk).first()
     if chain is None:
@@ -117,7 +117,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @signed_in
 def again(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The same message once more in a new session, or the same chain with the same input."""
+    """The same message again in a new session, or the same chain with the same input."""
     run = own_run(request, pk)
     try:
         fresh = start_again(request.user, run)
@@ -133,14 +133,14 @@ def start_again(user: Any, run: Run) -> Run:
         return intake.start_chain(user=user, chain=chain, input=run.input, metadata={"again_of": str(run.pk)})
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
-        raise Conflict("Only a run of a chain, or one that a message started, can be run again from here.")
+        raise Conflict("Only a chain's run, or a run started by a message, can be run again from here.")
     return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input).run
 
 
 @require_POST
 @signed_in
 def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Go on from the step that failed; of an agent: the same message again in its session."""
+    """Continue from the failed step; for an agent: the same message again in its session."""
     try:
         fresh = retries.retry(own_run(request, pk), user=request.user)
     except MusterError as error:
@@ -150,8 +150,8 @@ def retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def own_run(request: HttpRequest, pk: UUID) -> Run:
-    """Acting is for the run's principal: it spends their money and reaches their devices."""
+    """Only the run's principal may act: it uses their budget and devices."""
     run = Run.objects.visible_to(request.user).select_related(*JOINS).filter(pk=pk).first()
     if run is None:
-        raise Http404("There is no such run of yours.")
+        raise Http404("You have no such run.")
     return run

@@ -1,4 +1,6 @@
-"""Schedules: a calendar of what came due and what will, and one schedule with its occurrences."""
+"""The pages of schedules: a calendar of past and coming due times, and one schedule with its
+occurrences.
+"""
 
 from calendar import Calendar
 from collections import defaultdict
@@ -28,7 +30,7 @@ FIRST = {"crontab": "0 8 * * 1-5"}
 
 
 class ScheduleForm(NamedForm):
-    """A crontab schedule for an agent; the admin and the API offer the rest."""
+    """A crontab schedule for an agent; the admin and the API offer the other kinds."""
 
     model = Schedule
     agent = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "agents", "autocomplete": "off"}))
@@ -74,7 +76,7 @@ class ScheduleForm(NamedForm):
 
 @signed_in
 def schedule_list(request: HttpRequest) -> HttpResponse:
-    """The month, and every schedule. POST makes one."""
+    """The month, and every schedule. POST creates one."""
     form = ScheduleForm(request.POST, user=request.user) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -96,12 +98,12 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 
 
 def offered(user: Any) -> list[str]:
-    """Names that the agent field proposes; any other can be typed."""
+    """Names suggested by the agent field; others can be typed."""
     return list(Agent.objects.usable_by(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
 
 
 def zone() -> str:
-    """The viewer's, as the cookie says: an IANA name."""
+    """The viewer's time zone from the cookie: an IANA name."""
     return timezone.get_current_timezone_name()
 
 
@@ -115,7 +117,9 @@ def visible(request: HttpRequest) -> Any:
 
 
 def calendar(request: HttpRequest, found: list[Schedule], now: datetime | None = None) -> dict[str, Any]:
-    """The asked month as weeks of days in the viewer's zone, each with past occurrences and coming due times."""
+    """The month as weeks of days in the viewer's zone, each with past occurrences and coming due
+    times.
+    """
     now = timezone.localtime(now)
     first = month_in(request.GET.get("month", ""), now)
     days = list(Calendar().itermonthdates(first.year, first.month))
@@ -153,7 +157,7 @@ def past(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str
 
 
 def coming(found: list[Schedule], start: datetime, end: datetime) -> list[dict[str, Any]]:
-    """Due times still to come, at most PER_SCHEDULE of each."""
+    """Coming due times, at most PER_SCHEDULE for each schedule."""
     entries = []
     for schedule in found:
         if not schedule.enabled or schedule.next_due_at is None:
@@ -201,17 +205,17 @@ def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
 
 def run_now(schedule: Schedule, user: Any) -> str:
     occurrence = schedules.run_now(schedule, by=user)
-    return f"Started by hand: {occurrence.outcome} {occurrence.reason}".strip()
+    return f"Started manually: {occurrence.outcome} {occurrence.reason}".strip()
 
 
 def pause(schedule: Schedule, user: Any) -> str:
     schedules.set_enabled(schedule, False, reason=f"paused by {user}")
-    return "Paused. What comes due meanwhile is left out."
+    return "Paused. Due times during the pause are skipped."
 
 
 def resume(schedule: Schedule, user: Any) -> str:
     schedules.set_enabled(schedule, True)
-    return f"It goes on. Due next {schedule.next_due_at:%Y-%m-%d %H:%M} UTC."
+    return f"Resumed. Next due {schedule.next_due_at:%Y-%m-%d %H:%M} UTC."
 
 
 VERBS = {"run-now": run_now, "pause": pause, "resume": resume}

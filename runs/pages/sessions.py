@@ -1,4 +1,4 @@
-"""Conversations: a list with search, and one of them read from the beginning."""
+"""The pages of sessions: a list with search, and one conversation."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ SHOWN = 400  # messages on one page
 
 @signed_in
 def session_list(request: HttpRequest) -> HttpResponse:
-    """Newest first. The search looks at titles and agents."""
+    """Newest first. The search covers titles and agents."""
     rows = Session.objects.visible_to(request.user).select_related("agent")
     words = request.GET.get("search", "").replace("\0", " ").split()[:6]
     for word in words:

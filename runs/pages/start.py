@@ -1,4 +1,4 @@
-"""First steps: provider, function, agent, talk, schedule. Each step really does it."""
+"""First steps: provider, function, agent, message, schedule. Each step performs the real action."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ EXAMPLE = '''def loan_payment(principal: float, yearly_rate: float, years: int) 
 
 
 class NamedForm(forms.Form):
-    """A form that knows who fills it in, and refuses a name that is taken."""
+    """A form that knows its user, and refuses a name that is taken."""
 
     model: Any
     name = forms.CharField(max_length=64)
@@ -47,7 +47,7 @@ class NamedForm(forms.Form):
         for check in self.model._meta.get_field("name").validators:
             check(name)
         if self.model.objects.filter(owner=self.user, name=name).exists():
-            raise forms.ValidationError("You have one of that name already.")
+            raise forms.ValidationError("You already have one with that name.")
         return name
 
 
@@ -55,7 +55,7 @@ class ProviderForm(NamedForm):
     model = Provider
     kind = forms.ChoiceField(choices=[choice for choice in Provider.Kind.choices if choice[0] != Provider.Kind.OFFLINE])
     base_url = forms.URLField(
-        required=False, assume_scheme="https", label="Address", help_text="Only for a server of your own."
+        required=False, assume_scheme="https", label="Address", help_text="Only for your own server."
     )
     api_key = forms.CharField(required=False, max_length=2000, label="API key", widget=forms.PasswordInput)
 
@@ -63,7 +63,7 @@ class ProviderForm(NamedForm):
         provider = Provider.objects.create(owner=self.user, **self.cleaned_data)
         AuditEvent.record("provider.created", provider, actor=self.user)
         provider_changed(provider)
-        return f"“{provider}” is there. Its key is stored encrypted and never shown again."
+        return f"“{provider}” was added. Its key is stored encrypted and never shown again."
 
 
 class FunctionForm(NamedForm):
@@ -76,12 +76,12 @@ class FunctionForm(NamedForm):
         function = StoredFunction(owner=self.user, name=self.cleaned_data["name"], source=self.cleaned_data["source"])
         store.save(function, user=self.user)
         version = store.publish(function, user=self.user, note="First steps")
-        return f"“{function}” is live as version {version.number}, and a tool that agents may be granted."
+        return f"“{function}” is live as version {version.number}. Agents can now be granted it as a tool."
 
 
 class AgentForm(NamedForm):
     model = Agent
-    description = forms.CharField(max_length=500, label="What it is for")
+    description = forms.CharField(max_length=500, label="What it does")
     system_prompt = forms.CharField(widget=forms.Textarea(attrs={"rows": 4}), label="Instructions", required=False)
     provider = forms.ModelChoiceField(Provider.objects.none(), empty_label=None)
     model_name = forms.CharField(
@@ -104,7 +104,7 @@ class AgentForm(NamedForm):
         ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool) for tool in tools)
         version = agent.publish(author=self.user, note="First steps")
         AuditEvent.record("agent.published", agent, actor=self.user, version=version.number)
-        return f"“{agent}” is live. Say something to it."
+        return f"“{agent}” is live. Send it a message."
 
 
 OFFERED = 100  # functions in the list of the agent's form; the admin searches among all tools
@@ -114,7 +114,7 @@ FIRST = {
     "function": {"name": "loan-payment", "source": EXAMPLE},
     "agent": {
         "name": "money-helper",
-        "description": "Works out what loans cost.",
+        "description": "Calculates the cost of loans.",
         "system_prompt": "You help people understand loans. Use your tools to calculate; never guess a number.",
     },
 }
@@ -122,7 +122,7 @@ FIRST = {
 
 @signed_in
 def start(request: HttpRequest) -> HttpResponse:
-    """The path. POST does one step and comes back; what was wrong is told at its field."""
+    """The steps. POST performs one and returns; errors are shown at their field."""
     step = request.POST.get("step", "")
     filled = FORMS[step](request.POST, user=request.user, prefix=step) if step in FORMS else None
     if filled is not None and filled.is_valid() and saved(request, filled):
@@ -162,7 +162,7 @@ def empty(name: str, user: Any) -> Any:
 
 
 def progress(request: HttpRequest) -> dict[str, Any]:
-    """What is done already, and with what the next step can go on."""
+    """What has been done already, and what the next step can use."""
     user = request.user
     agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()
     return {

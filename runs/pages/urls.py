@@ -1,4 +1,4 @@
-"""The pages. The admin and the API have their own roots."""
+"""URLs of the pages. The admin and the API have their own roots."""
 
 from django.contrib.auth import views as auth
 from django.urls import path

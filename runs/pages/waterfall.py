@@ -1,4 +1,4 @@
-"""What a run did as bars on one time line."""
+"""The waterfall: what a run did, as bars on one time line."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from django.utils import timezone
 from devices.models import DeviceCall
 from runs.models import Approval, ModelCall, Run, StepRun, ToolCallRecord
 
-LIMIT = 500  # entries of one kind; a run with more is read through its events
+LIMIT = 500  # entries of one kind; longer runs are read through their events
 WIDTH = 1000
 DEVICE_STATES = {"done": "device", "failed": "failed", "expired": "failed", "unknown": "failed"}
 
@@ -47,7 +47,7 @@ class Waterfall:
 
 
 def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
-    """Bars in order of their start, what a bar stands for beneath it. Six bounded queries."""
+    """Bars in order of their start, with their parts below them. Six bounded queries."""
     now = now or timezone.now()
     steps = steps_of(run)
     calls = tool_calls_of(run, steps)
@@ -117,7 +117,7 @@ def tool_calls_of(run: Run, steps: list[Bar]) -> list[Bar]:
 
 
 def device_calls_of(run: Run, calls: list[Bar]) -> list[Bar]:
-    """What was sent to a device: it bears the id of the tool call that it carries out."""
+    """Calls sent to a device; each has the id of its tool call."""
     depths = {call.row.pk: call.depth + 1 for call in calls}
     rows = DeviceCall.objects.filter(run_id=run.pk).select_related("device").order_by("id")[:LIMIT]
     return [

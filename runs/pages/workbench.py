@@ -1,4 +1,6 @@
-"""The function workbench: a list, and one function with its editor, try-out, versions, tests, executions, replay."""
+"""The function workbench: a list, and one function with its editor, try-out, versions, tests,
+executions, replay.
+"""
 
 from django.http import Http404, HttpRequest, HttpResponse
 
@@ -14,7 +16,7 @@ LIMITS = ("timeout", "memory_limit", "effect", "safe_mode", "is_pure")
 
 @signed_in
 def function_list(request: HttpRequest) -> HttpResponse:
-    """By name; the search looks at names and descriptions."""
+    """Ordered by name; the search covers names and descriptions."""
     rows = StoredFunction.objects.visible_to(request.user).select_related("published", "owner").defer(*SLIM)
     found, around = by_name(request, rows)
     return page(request, "functions.html", "Functions", functions=found, **around)
@@ -28,7 +30,7 @@ def new_function(request: HttpRequest) -> HttpResponse:
 @signed_in
 def function_page(request: HttpRequest, name: str) -> HttpResponse:
     if not SLUG.regex.match(name):
-        raise Http404("There is no function of that name.")
+        raise Http404("There is no function with that name.")
     function = StoredFunction.objects.select_related("published", "owner").named(request.user, name)
     return page(
         request, "workbench.html", function.name, function=function, source=function.source,

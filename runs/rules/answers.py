@@ -1,4 +1,6 @@
-"""What a tool call told, as far as circles are concerned: is it news, progress, or the same in other words? Pure."""
+"""Compares tool calls to detect circles: is an answer new, progress, or the same in other words?
+Pure.
+"""
 
 import json
 import re
@@ -10,9 +12,9 @@ from typing import Any
 
 from agents.schema import canonical_json
 
-NEW_WORDS = 5  # so many words that nobody said before make an answer new
-SHORT = 200  # characters of an answer that may differ in numbers alone and say nothing new
-STEM = 5  # letters of a word that tell it from others: invoice, invoices
+NEW_WORDS = 5  # this many new words make an answer new
+SHORT = 200  # answers shorter than this that differ only in numbers say nothing new
+STEM = 5  # letters that identify a word: invoice, invoices
 NUMBERS = re.compile(r"\w*\d\w*")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 MOMENT = re.compile(
@@ -50,14 +52,14 @@ class Step:
 
     @cached_property
     def call(self) -> tuple[str, str]:
-        """What was asked; a reader is asked the same in capitals and with more blanks."""
+        """What was asked; letter case and spacing are ignored."""
         return self.name, "".join(self.arguments.casefold().split()) if self.is_read else self.arguments
 
     @cached_property
     def news(self) -> str:
-        """What a short answer tells, for a comparison with the same call's others: not when, nor under which id.
+        """The content of a short answer for comparison, without times and ids.
 
-        Writing the same again gives it another number, and is no other result.
+        Writing the same again returns another number, which is not another result.
         """
         if not self.is_short:
             return self.answer
@@ -69,7 +71,7 @@ class Step:
 
     @cached_property
     def words(self) -> set[str]:
-        """What is said in the call and its answer, without numbers."""
+        """The words of the call and its answer, without numbers."""
         return words_in(f"{self.arguments} {self.answer}")
 
     @property
@@ -114,7 +116,9 @@ def wording(answer: str) -> str:
 
 
 def gets_on(answers: Iterable[str]) -> bool:
-    """Does one answer follow from the other: the numbers go one way, and what gave way to other words never returns?"""
+    """Whether one answer follows from the other: numbers move in one direction, and replaced words
+    never return.
+    """
     told: set[str] = set()
     for words, alike in groupby(answers, key=wording):
         if words in told or not goes_one_way([list(map(float, NUMBER.findall(one))) for one in alike]):
@@ -124,7 +128,7 @@ def gets_on(answers: Iterable[str]) -> bool:
 
 
 def goes_one_way(rows: Sequence[Sequence[float]]) -> bool:
-    """Does each number, from answer to answer, never rise or never fall?"""
+    """Whether each number never rises or never falls from answer to answer."""
     pairs = [list(zip(column, column[1:], strict=False)) for column in zip(*rows, strict=True)]
     return all(all(old <= new for old, new in row) or all(old >= new for old, new in row) for row in pairs)
 
@@ -157,6 +161,6 @@ def stems(text: str) -> set[str]:
 
 
 def hands_over(step: Step, names: Collection[str]) -> bool:
-    """A short answer that names another of these agents: ask them, not me."""
+    """A short answer that refers to another of these agents."""
     said = words_in(step.answer)
     return step.is_short and any(words_in(name) <= said for name in names if name != step.name)

@@ -1,4 +1,4 @@
-"""Days that a text speaks of, in the usual spellings."""
+"""Dates that a text mentions, in the usual spellings."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MOMENT = re.compile(r"^(\d{4})-(\d{2})-(\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day; without a year it is that day of any year."""
+    """A date; without a year it is that day of any year."""
 
     month: int
     day: int
@@ -44,7 +44,7 @@ def moment(value: Any) -> Day | None:
 
 
 def dates_in(text: str) -> set[Day]:
-    """Every day that the text names."""
+    """Every date that the text mentions."""
     found = [day(int(year), int(month), int(of)) for year, month, of in ISO.findall(text)]
     found += [day(int(year), int(month), int(of)) for of, month, year in DOTTED.findall(text)]
     found += [day(int(year), *pair) for one, two, year in SLASHED.findall(text) for pair in either(one, two)]
@@ -55,14 +55,16 @@ def dates_in(text: str) -> set[Day]:
 
 
 def without_dates(text: str) -> str:
-    """The text with a gap for each day written in words: the 13 of “June 13” is no value of its own."""
+    """The text with a gap for each date written in words: the 13 of “June 13” is not a value of its
+    own.
+    """
     for pattern in (RANGE, MONTH_FIRST, DAY_FIRST):
         text = pattern.sub(" … ", text)
     return text
 
 
 def either(one: str, two: str) -> list[tuple[int, int]]:
-    """(month, day) both ways round: countries differ."""
+    """(month, day) in both orders, since countries differ."""
     return [(int(one), int(two)), (int(two), int(one))]
 
 

@@ -1,10 +1,10 @@
-"""Addresses in a text: what a person or a program could follow, however it is spelt."""
+"""Addresses in a text that a person or a program could follow, in any spelling."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-# Each begins where a run of its characters begins and takes them possessively: the time grows with the length alone.
+# Each pattern starts at the beginning of a run of its characters and is possessive: the time is linear in the length.
 HANDLE = re.compile(
     r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*"  # an e-mail address
     r"|(?<![\w.+-])[a-z][a-z0-9+.-]*+://[^\s\"'<>]+"  # a URL

@@ -1,8 +1,10 @@
-"""How long one call may take. Pure."""
+"""The time limit of one call. Pure."""
 
 from datetime import datetime, timedelta
 
 
 def deadline(now: datetime, seconds: float, *others: datetime | None) -> datetime:
-    """The end of the call's own limit, or the earliest of the deadlines it works under: its run's, its caller's."""
+    """The end of the call's own limit, or the earliest deadline that applies: its run's, its
+    caller's.
+    """
     return min([now + timedelta(seconds=seconds), *filter(None, others)])

@@ -1,4 +1,4 @@
-"""Letters that look like Latin ones, folded onto them, so that a value is found again in a disguised text."""
+"""Replaces letters that look like Latin ones, so that a value is found in a disguised text."""
 
 import unicodedata
 
@@ -27,7 +27,7 @@ TABLE = Table()
 
 
 def folded(text: str) -> str:
-    """Case, accents, widths, look-alikes and characters that do not show are gone."""
+    """Removes differences in case, accents, width, look-alikes and invisible characters."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKD", text).casefold().translate(TABLE)

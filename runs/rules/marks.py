@@ -1,4 +1,4 @@
-"""Strangers' words as a model is shown them: data between tags that nothing in them can end."""
+"""Untrusted text as shown to a model: data between tags that nothing in it can end."""
 
 import re
 

@@ -1,10 +1,10 @@
-"""What to do with due times that came while nobody looked, or while an earlier run is at work. Pure."""
+"""Decides about due times that were missed, or that come while an earlier run is in progress. Pure."""
 
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-GRACE_S = 60.0  # later than this is missed; sooner is merely late
+GRACE_S = 60.0  # later than this counts as missed, sooner as late
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,9 @@ class Verdict:
 
 
 def settle_missed(due: list[datetime], now: datetime, policy: str, window_s: float) -> list[Verdict]:
-    """One verdict a due time, in order. What is due within the grace always starts; `policy` decides on the rest."""
+    """One verdict per due time, in order. Due times within the grace period always start; `policy`
+    decides on the rest.
+    """
     late = [moment for moment in due if (now - moment).total_seconds() > GRACE_S]
     on_time = [Verdict(moment, True) for moment in due if moment not in set(late)]
     if policy == "all":
@@ -26,7 +28,9 @@ def settle_missed(due: list[datetime], now: datetime, policy: str, window_s: flo
         return [Verdict(each, False, "missed; the latest one was started instead") for each in earlier] + [
             Verdict(latest, True, caught_up)
         ]
-    return [Verdict(moment, False, f"nobody was there; seen {late_by(moment, now)} later") for moment in late] + on_time
+    return [
+        Verdict(moment, False, f"nothing was there to start it; seen {late_by(moment, now)} later") for moment in late
+    ] + on_time
 
 
 def judge_window(moment: datetime, now: datetime, window_s: float) -> Verdict:
@@ -40,7 +44,9 @@ def late_by(moment: datetime, now: datetime) -> str:
 
 
 def on_overlap(policy: str, *, running: int, waiting: int) -> str:
-    """start, wait, skip or cancel (the earlier, then start). `waiting`: occurrences queued behind the run already."""
+    """start, wait, skip or cancel (the earlier run, then start). `waiting`: occurrences queued
+    behind the run.
+    """
     if not running or policy == "allow":
         return "start"
     if policy == "queue":
@@ -49,7 +55,7 @@ def on_overlap(policy: str, *, running: int, waiting: int) -> str:
 
 
 def jittered(due_at: datetime, jitter_s: float, key: str) -> datetime:
-    """The due time put off by a part of the jitter that only key and time decide: two beats agree on it."""
+    """The due time delayed by jitter that depends only on key and time, so that two beats agree."""
     if jitter_s <= 0:
         return due_at
     digest = hashlib.sha256(f"{key}:{due_at.isoformat()}".encode()).digest()

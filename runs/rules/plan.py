@@ -1,9 +1,10 @@
-"""What a chain does next: pure. Spec and states in; what starts, what is skipped and how it ends out.
+"""Decides what a chain does next. Pure: spec and states in; steps to start, steps to skip and the
+result out.
 
-A step starts when all it needs have ended and at least one of them ran. It is skipped when its `when` is false, when
-all it needs were skipped, or when a router chose another.
-A failed step with `on_error: stop` starts nothing more: what is under way ends first, then the run fails, so that a
-retry keeps every finished step.
+A step starts when all its needs have ended and at least one of them ran. It is skipped when its
+`when` is false, when all its needs were skipped, or when a router chose another step. After a
+failed step with `on_error: stop` nothing more starts: steps in progress end first, then the run
+fails, so that a retry keeps every finished step.
 """
 
 import random
@@ -29,7 +30,7 @@ NEVER_RETRIED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What became of one step. `status` is StepRun's."""
+    """The state of one step. `status` is StepRun's."""
 
     status: str
     output: Any = None
@@ -41,8 +42,8 @@ class State:
 class Plan:
     start: list[str] = field(default_factory=list)
     skip: list[tuple[str, str]] = field(default_factory=list)  # (key, why)
-    broken: list[tuple[str, MappingError]] = field(default_factory=list)  # a condition that cannot be judged
-    status: str = ""  # how the run ends; empty while it goes on
+    broken: list[tuple[str, MappingError]] = field(default_factory=list)  # a condition that cannot be evaluated
+    status: str = ""  # how the run ends; empty while it continues
     cause: str = ""  # the step that made it fail
 
 
@@ -69,7 +70,9 @@ def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Pla
 
 
 def settle_fallbacks(spec: ChainSpec, states: dict[str, State]) -> dict[str, State]:
-    """The states with each failed step replaced by what its fallback made of it; absent while that is at work."""
+    """The states with each failed step replaced by its fallback's result; absent while the fallback
+    runs.
+    """
     settled = {key: state for key, state in states.items() if state.status in ENDED}
     for _ in range(len(spec.steps)):
         changed = False
@@ -88,7 +91,9 @@ def settle_fallbacks(spec: ChainSpec, states: dict[str, State]) -> dict[str, Sta
 
 
 def stops_the_run(step: StepSpec, settled: dict[str, State]) -> bool:
-    """Did it fail in a way that nothing softens? Of a fallback pair the stand-in decides."""
+    """Whether it failed without a fallback or `continue`. For a step with a fallback, the fallback
+    decides.
+    """
     state = settled.get(step.key)
     return state is not None and state.status in ("failed", "cancelled") and step.on_error == "stop"
 
@@ -137,14 +142,18 @@ def start_fallbacks(spec: ChainSpec, states: dict[str, State], made: Plan) -> No
 
 
 def ending(spec: ChainSpec, settled: dict[str, State]) -> str:
-    """All is done: `partial` where a failure was carried on from, or some items of a for_each failed."""
+    """All steps have ended: `partial` if a failure was tolerated, or some items of a for_each
+    failed.
+    """
     spare = fallback_keys(spec)
     words = {state.status for key, state in settled.items() if key not in spare}
     return "partial" if words & {"failed", "partial"} else "succeeded"
 
 
 def scope_of(states: dict[str, State], settled: dict[str, State], base: dict[str, Any]) -> dict[str, Any]:
-    """What expressions see: ended steps, each with status, output, error and the errors of its items."""
+    """The scope of expressions: ended steps, each with status, output, error and the errors of its
+    items.
+    """
     seen = {**{key: state for key, state in states.items() if state.status in ENDED}, **settled}
     return {
         **base,
@@ -156,7 +165,9 @@ def scope_of(states: dict[str, State], settled: dict[str, State], base: dict[str
 
 
 def result_of(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Any:
-    """The chain's output: its expression, else the output of the last step that ran. Raises MappingError."""
+    """The chain's output: its expression, else the output of the last step that ran. Raises
+    MappingError.
+    """
     settled = settle_fallbacks(spec, states)
     if spec.output:
         return search(spec.output, scope_of(states, settled, base))
@@ -167,12 +178,12 @@ def result_of(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -
 
 
 def may_retry(retry: Retry, attempt: int, error: dict[str, Any] | None) -> bool:
-    """Is another attempt allowed after `attempt` of them, and could it help?"""
+    """Whether another attempt is allowed after `attempt` attempts, and could help."""
     return attempt < retry.attempts and (error or {}).get("code") not in NEVER_RETRIED
 
 
 def backoff_s(retry: Retry, attempt: int, *, spread: float | None = None) -> float:
-    """Seconds to wait after the `attempt`th try. `spread` in [-1, 1] is drawn at random unless given."""
+    """Seconds to wait after attempt number `attempt`. `spread` in [-1, 1] is random unless given."""
     spread = random.uniform(-1, 1) if spread is None else spread  # noqa: S311 (spreads load, guards nothing)
     wait = min(retry.backoff_s * 2 ** (attempt - 1), retry.max_backoff_s)
     return wait * (1 + retry.jitter * spread)

@@ -1,4 +1,6 @@
-"""May this call run? Pure: rules in, a decision out. The strictest rule wins; what is unknown is denied."""
+"""Decides whether a call may run. Pure: rules in, a decision out. The strictest rule wins; unknown
+things are denied.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,23 +10,24 @@ from .provenance import Finding, may_pass, reason
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
 EFFECTS = frozenset({"read", "read_out", "idempotent", "write", "sends_out", "destructive"})
-ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot take it away
+ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot remove it
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     mode: str
     reason: str
-    findings: tuple[Finding, ...] = ()  # of a question about strangers' text: whose each argument is
+    findings: tuple[Finding, ...] = ()  # of an approval for untrusted content: the origin of each argument
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known about one tool at this moment. `grant` is None where nothing is granted.
+    """What is known about one tool at this moment. `grant` is None if the tool is not granted.
 
-    `allowed` None means every granted tool; `blocked` wins over `allowed`. `findings` says whose each argument is,
-    where the run has read strangers' text; None where no arguments are judged yet. A delegation does nothing itself:
-    the calls of the child run are judged, and it bears the same mark.
+    `allowed` None means every granted tool; `blocked` wins over `allowed`. `findings` gives the
+    origin of each argument if the run has read untrusted content; None while no arguments are
+    checked. A delegation has no effect of its own: the calls of the child run are checked, and it
+    carries the same mark.
     """
 
     tool: str
@@ -42,7 +45,7 @@ class Rules:
 
 
 def decide(rules: Rules) -> Decision:
-    """The strictest of all that apply."""
+    """The strictest of all applicable decisions."""
     verdict = max(opinions(rules), key=lambda decision: (STRICTNESS[decision.mode], len(decision.findings)))
     if rules.is_callback and verdict.mode == ASK:
         return Decision(DENY, f"{verdict.reason}; a function's callback cannot wait for a person")
@@ -81,7 +84,7 @@ def of_step(rules: Rules) -> Decision:
         return Decision(DENY, f"this step blocks “{rules.tool}”")
     if rules.allowed is not None and rules.tool not in rules.allowed:
         return Decision(DENY, f"this step does not allow “{rules.tool}”")
-    return Decision(ALLOW, "the step allows it")
+    return Decision(ALLOW, "allowed by the step")
 
 
 def of_effect(rules: Rules) -> Decision:
@@ -89,17 +92,19 @@ def of_effect(rules: Rules) -> Decision:
         return Decision(DENY, f"the effect “{rules.effect}” is unknown")
     if rules.effect in rules.ask_effects:
         return Decision(ASK, f"its effect is “{rules.effect}”")
-    return Decision(ALLOW, "its effect needs no question")
+    return Decision(ALLOW, "its effect needs no approval")
 
 
 def of_untrusted(rules: Rules) -> Decision:
-    """After strangers' text everything but a read asks, unless its arguments come from elsewhere."""
+    """After untrusted content everything except a read asks, unless its arguments come from
+    elsewhere.
+    """
     if not rules.has_untrusted or rules.effect == "read":
         return Decision(ALLOW, "nothing untrusted was read")
     if rules.allow_after_untrusted or rules.is_delegation or rules.tool in ALWAYS_OPEN:
-        return Decision(ALLOW, "it may follow untrusted content")
+        return Decision(ALLOW, "it may follow from untrusted content")
     if rules.findings is None:
-        return Decision(ASK, "the run has read strangers' text")
+        return Decision(ASK, "the run has read untrusted content")
     if may_pass(rules.findings, rules.effect):
-        return Decision(ALLOW, "its arguments are the person's own, or from trusted records")
+        return Decision(ALLOW, "its arguments come from the user, or from trusted records")
     return Decision(ASK, reason(rules.findings), tuple(rules.findings))

@@ -1,8 +1,10 @@
-"""Where does each value of a call's arguments come from? Pure: what a run was told in, one finding a value out.
+"""Finds the origin of each value in a call's arguments. Pure: texts of the run in, one finding per
+value out.
 
-A value is the person's when it stands in their own words or in a record that their words looked up, trusted when it
-stands in another record that no stranger wrote, a stranger's when it stands in a marked text, else unknown. Matching a
-value to the person's words is strict (whole words, the same letters). Matching it to a stranger's text is lenient.
+A value is the user's if it occurs in their own words or in a record found with their words; trusted
+if it occurs in another record not written by others; untrusted if it occurs in a marked text;
+otherwise unknown. Matching with the user's words is strict (whole words, the same letters).
+Matching with untrusted text is lenient.
 """
 
 import re
@@ -16,24 +18,26 @@ from .handles import handles_in
 from .words import Marked, Words, longer_words
 
 PERSON, TRUSTED, STRANGER, UNKNOWN = "person", "trusted", "stranger", "unknown"
-NEUTRAL, MODEL = "neutral", "model"  # a yes, a choice of the schema's, a day; prose that the model wrote
+NEUTRAL, MODEL = "neutral", "model"  # yes or no, an option of the schema, a date; prose written by the model
 CLEAN = frozenset({PERSON, TRUSTED, NEUTRAL})
-# Arguments that hold prose: what is said, not to whom or where.
+# Arguments that contain prose: the content, not the recipient or place.
 CONTENT = frozenset(
     ["body", "caption", "comment", "content", "description", "details", "html", "markdown", "message", "note", "notes",
      "question", "reason", "subject", "summary", "text", "title"]
 )  # fmt: skip
 LENIENT = frozenset({"idempotent", "write", "sends_out"})  # effects whose prose may be the model's own
-OWN_WORK = frozenset({"idempotent", "write"})  # effects that stay with the person
-SEARCHES = frozenset({"read", "read_out"})  # effects whose words may stand in any order
+OWN_WORK = frozenset({"idempotent", "write"})  # effects that stay with the user
+SEARCHES = frozenset({"read", "read_out"})  # effects whose words may be in any order
 NAME_LIMIT = 64  # characters of a name in a record
-FEW = 10  # records that one lookup may name
-NAMING = 3  # letters: a shorter word is in every text and names nothing
+FEW = 10  # records that one lookup may return
+NAMING = 3  # letters: shorter words occur in every text and identify nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One value of the arguments: its place, whose it is, and for a stranger's where it was read."""
+    """One value of the arguments: its place, its origin, and for an untrusted one the text it was
+    read in.
+    """
 
     path: str
     value: Any
@@ -46,7 +50,7 @@ class Finding:
 
     @property
     def names_something(self) -> bool:
-        """The person's, and enough of a word to find something by."""
+        """The user's, and long enough to find something with."""
         return self.source == PERSON and (not isinstance(self.value, str) or len(self.value) >= NAMING)
 
     def as_json(self) -> dict[str, Any]:
@@ -56,7 +60,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as far as its values are judged. `fields` are those of its result that the service itself sets."""
+    """A call for checking its values. `fields` are the fields of its result that the service itself
+    sets.
+    """
 
     name: str
     arguments: Any
@@ -66,12 +72,12 @@ class Call:
     fields: Collection[str] = ()
 
     def vouches_for(self, path: str, value: Any) -> bool:
-        """Whether it is a field that the service itself sets."""
+        """Whether the service itself sets this field."""
         return field_of(path) in self.fields and is_name(value)
 
 
 class Told:
-    """All that a run has been told so far, in order: by the person, by trusted records, by strangers."""
+    """Everything the run has been told, in order: by the user, by trusted records, by others."""
 
     def __init__(self) -> None:
         self.said = Words()
@@ -80,21 +86,23 @@ class Told:
         self.marked: list[tuple[str, Marked]] = []
 
     def say(self, value: Any) -> None:
-        """The person's own words."""
+        """The user's own words."""
         self.said.add(value)
 
     def trust(self, value: Any) -> None:
         self.trusted.add(value)
 
     def mark(self, value: Any, origin: str) -> None:
-        """A stranger's text, and where it came from."""
+        """An untrusted text, and its origin."""
         self.marked.append((origin, Marked(value)))
 
     def record(self, call: "Call", result: Any) -> None:
-        """A call that was answered. What was asked for with a stranger's words is theirs, whoever answers."""
+        """An answered call. If it was requested with untrusted words, the answer is untrusted,
+        whatever tool gives it.
+        """
         findings = self.examine(call, explain=False)
         is_foreign = bool(self.marked) and any(found.is_foreign for found in findings)
-        if is_foreign:  # before the first stranger's text nothing can be theirs
+        if is_foreign:  # before the first untrusted text no value can be untrusted
             self.mark(result, f"the result of “{call.name}”")
             return
         is_named = any(found.names_something for found in findings) and size_of(result) <= FEW
@@ -114,7 +122,7 @@ class Told:
         return [explained(one, self) if explain and one.source == UNKNOWN else one for one in found]
 
     def distrust(self) -> None:
-        """More was said than could be looked at: only the person's own words count now."""
+        """There was more text than can be checked: only the user's own words count now."""
         self.looked_up, self.trusted = Words(), Words()
 
     def origin_of(self, value: Any) -> str:
@@ -122,13 +130,15 @@ class Told:
 
 
 def field_of(path: str) -> str:
-    """The name of the field that a value stands in: “body” of “mails[0].body[1]”, “[]” of a bare list."""
+    """The name of the field that contains a value: “body” for “mails[0].body[1]”, “[]” for a plain
+    list.
+    """
     names = re.sub(r"\[\d+\]", "", path).split(".")
     return names[-1].lower() or "[]"
 
 
 def is_name(value: Any) -> bool:
-    """Short and of one word: what a service calls things, not what strangers write into its fields."""
+    """Short and a single word: a name set by the service, not a text written by others."""
     return not isinstance(value, str) or (len(value) <= NAME_LIMIT and len(value.split()) == 1)
 
 
@@ -136,23 +146,25 @@ def is_name(value: Any) -> bool:
 
 
 def may_pass(findings: Collection[Finding], effect: str) -> bool:
-    """No value is a stranger's or unknown; and what leaves or destroys is named by the person in at least one value.
+    """No value is untrusted or unknown, and a call that sends or destroys contains a value named by
+    the user.
 
-    Without the second half a stranger could choose among trusted records in other words: “the largest file”.
+    Without the second rule, untrusted text could choose among trusted records in other words: “the
+    largest file”.
     """
     enough = {PERSON, TRUSTED} if effect in OWN_WORK else {PERSON}
     return not any(found.is_foreign for found in findings) and any(found.source in enough for found in findings)
 
 
 def reason(findings: Collection[Finding]) -> str:
-    """Why a person is asked: a stranger's value before an unknown one."""
+    """The reason for asking: an untrusted value before an unknown one."""
     bad = sorted((found for found in findings if found.is_foreign), key=lambda found: found.source != STRANGER)
     if not bad:
-        return "the run has read strangers' text, and nothing in this call was named by you"
+        return "the run has read untrusted content, and you named nothing in this call"
     first = f"“{visible(bad[0].path)[:60]}” ({visible(str(bad[0].value)[:60])})"
     if bad[0].source == STRANGER:
-        return f"{first} comes from strangers' text: {bad[0].origin}"
-    return f"the run has read strangers' text, and nobody knows where {first} comes from"
+        return f"{first} comes from untrusted content: {bad[0].origin}"
+    return f"the run has read untrusted content, and the origin of {first} is unknown"
 
 
 def judge(path: str, value: Any, told: Told, effect: str, choices: Collection[Any] = ()) -> Finding:
@@ -198,7 +210,9 @@ def of_prose(path: str, text: str, told: Told) -> Finding:
 
 
 def is_mostly_said(text: str, told: Told) -> bool:
-    """At least half of its longer words are the person's, and three in four theirs or a trusted record's."""
+    """At least half of its longer words are the user's, and three quarters the user's or a trusted
+    record's.
+    """
     words = longer_words(text)
     said = sum(word in told.said.bag for word in words)
     known = sum(word in bag for word in words for bag in [told.said.bag | told.looked_up.bag | told.trusted.bag])
@@ -206,7 +220,7 @@ def is_mostly_said(text: str, told: Told) -> bool:
 
 
 def choices_of(schema: Any) -> set[str]:
-    """Texts that the tool's own schema lists: choosing one of them names nobody."""
+    """Values listed in the tool's own schema: choosing one of them identifies nothing."""
     if isinstance(schema, dict):
         own = {one for one in schema.get("enum", ()) if isinstance(one, str)}
         return own.union(*(choices_of(part) for name, part in schema.items() if name != "enum"))
@@ -214,7 +228,7 @@ def choices_of(schema: Any) -> set[str]:
 
 
 def names_of(schema: Any) -> set[str]:
-    """The names of arguments and fields that the tool's schema declares."""
+    """The names of arguments and fields declared in the tool's schema."""
     if isinstance(schema, list):
         return set().union(*map(names_of, schema))
     if not isinstance(schema, dict):
@@ -225,7 +239,7 @@ def names_of(schema: Any) -> set[str]:
 
 
 def leaves(value: Any, path: str = "", *, names: Collection[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """Each value that is no list and no object; with `names` also each name in an object that is none of them."""
+    """Each value that is not a list or an object; with `names` also each undeclared field name."""
     if isinstance(value, dict):
         for key, one in value.items():
             place = f"{path}.{key}" if path else str(key)
@@ -240,7 +254,7 @@ def leaves(value: Any, path: str = "", *, names: Collection[str] | None = None) 
 
 
 def size_of(result: Any) -> int:
-    """How many records it is: the entries of the longest list in it, or of an object of objects."""
+    """The number of records: the entries of the longest list in it, or of an object of objects."""
     if isinstance(result, dict):
         own = len(result) if result and all(isinstance(one, dict | list) for one in result.values()) else 1
         return max([own, *map(size_of, result.values())])
@@ -248,5 +262,5 @@ def size_of(result: Any) -> int:
 
 
 def visible(text: str) -> str:
-    """Characters that hide, or turn the text around, as their numbers."""
+    """Invisible characters and those that change the text's direction, as numbers."""
     return "".join(f"\\u{ord(one):04x}" if unicodedata.category(one) in ("Cf", "Cc", "Co") else one for one in text)

@@ -1,4 +1,4 @@
-"""Reading JSON out of what a model wrote. Pure but for the schema check."""
+"""Reads JSON from a model's text. Pure except for the schema check."""
 
 import json
 import re
@@ -10,8 +10,10 @@ FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
 
 def json_of(text: str, output_schema: dict[str, Any]) -> tuple[Any, str | None]:
-    """(value, None) for a reply that holds JSON of this schema, even in fences or between prose; else (None, why)."""
-    problem = "there is no JSON in it"
+    """(value, None) if the reply contains JSON of this schema, even in fences or between prose;
+    else (None, reason).
+    """
+    problem = "it contains no JSON"
     for candidate in candidates(text):
         try:
             value = json.loads(candidate)

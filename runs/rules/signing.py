@@ -11,11 +11,11 @@ import hmac
 from collections.abc import Mapping
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-TOLERATED_AHEAD_S = 60  # of a clock that is fast
+TOLERATED_AHEAD_S = 60  # for clocks that are fast
 
 
 class BadSignature(ValueError):
-    """The headers are missing, too old, or do not fit the body; `code` says which."""
+    """The headers are missing, too old, or do not match the body; `code` says which."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ def digest(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 def key_of(secret: str) -> bytes:
-    """`whsec_` marks a secret and is no part of it; base64 is read as such, as the scheme asks."""
+    """`whsec_` marks a secret and is not part of it; the rest is base64, as the scheme requires."""
     text = secret.removeprefix("whsec_")
     try:
         return base64.b64decode(text, validate=True)
@@ -42,17 +42,17 @@ def key_of(secret: str) -> bytes:
 
 
 def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float, window_s: int) -> str:
-    """The message's id when one of its signatures fits. Raises BadSignature."""
+    """The message's id if one of its signatures is valid. Raises BadSignature."""
     message_id, stamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
     if not message_id or not stamp or not given:
-        raise BadSignature("unsigned", f"The headers {ID}, {TIMESTAMP} and {SIGNATURE} are needed.")
+        raise BadSignature("unsigned", f"The headers {ID}, {TIMESTAMP} and {SIGNATURE} are required.")
     if len(message_id) > 128 or not stamp.isascii() or not stamp.isdigit() or len(stamp) > 12:
-        raise BadSignature("unsigned", f"{ID} has at most 128 characters; {TIMESTAMP} is seconds since 1970.")
+        raise BadSignature("unsigned", f"{ID} can have at most 128 characters; {TIMESTAMP} must be seconds since 1970.")
     age = now - int(stamp)
     if age > window_s or age < -TOLERATED_AHEAD_S:
         raise BadSignature("stale", f"The message is {round(age)} seconds old; {window_s} are allowed.")
     expected = digest(secret, message_id, int(stamp), body).encode()
     candidates = [part[3:].encode() for part in given.split()[:8] if part.startswith("v1,")]
     if not any([hmac.compare_digest(expected, candidate) for candidate in candidates]):  # noqa: C419 (constant time)
-        raise BadSignature("bad_signature", "The signature does not fit.")
+        raise BadSignature("bad_signature", "The signature is not valid.")
     return message_id

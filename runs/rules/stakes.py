@@ -1,15 +1,15 @@
-"""How much of a budget is held for a model call, by what is left of it. Pure: no Django, no rows."""
+"""Calculates how much of a budget to hold for a model call. Pure: no Django, no rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SHORTEST_ANSWER = 16  # output tokens below which a call is not worth making
+SHORTEST_ANSWER = 16  # output tokens below which a call is not useful
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is not spent of one budget, and how much of that other calls hold now. None: the budget has no such limit.
+    """The unspent part of one budget, and how much of it other calls hold. None: no such limit.
 
     Costs are whole hundred-millionths of a US dollar, which add up exactly in every database.
     """
@@ -25,17 +25,21 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """`amounts` are the (tokens, cost) to hold of each budget in order; the answer may have `max_output` tokens."""
+    """`amounts` are the (tokens, cost) to hold in each budget, in order; the answer may have
+    `max_output` tokens.
+    """
 
     amounts: tuple[tuple[int, int], ...]
     max_output: int
 
 
 def stake(bid: Any, rooms: Sequence[Room]) -> Stake | None:
-    """What to hold for this bid; None where it does not fit even when every other call has given its part back.
+    """What to hold for this bid; None if it would not fit even after all other calls have released
+    their holds.
 
-    A budget that has room for the most the call can take holds that. In one that has not, but has room for what it is
-    estimated to take, the call holds all that is left: it goes alone, so that an estimate can be wrong only once.
+    A budget with room for the maximum cost holds that. A budget with room only for the estimated
+    cost holds everything that is left: the call runs alone, so a wrong estimate can only occur
+    once.
     """
     for output in outputs(bid):
         likely = bid.likely_input + output, bid.cost(bid.likely_input, output)
@@ -46,7 +50,7 @@ def stake(bid: Any, rooms: Sequence[Room]) -> Stake | None:
 
 
 def outputs(bid: Any) -> Iterator[int]:
-    """The longest answers to try: what the agent asks for, and where it says nothing also shorter ones."""
+    """The answer lengths to try: the agent's setting, and without one also shorter ones."""
     yield bid.most_output
     output = 1 << (bid.most_output.bit_length() - 1)
     while not bid.is_fixed and output >= SHORTEST_ANSWER:

@@ -1,11 +1,12 @@
-"""Does a run go round in circles? Pure: the calls so far in, a verdict out.
+"""Detects runs that repeat themselves. Pure: the calls so far in, a verdict out.
 
-What counts is whether a turn brought anything new. A turn whose calls were all made before with the same arguments and
-told the same is barren: it is warned of when it closes a circle of different calls, or comes a third time at once, and
-ends the run when it goes on. Other rules find what changes its words and gets nowhere: only failures, the same
-search in other words, one call whose answers wander, agents that send each other to and fro. What may as well be
-honest work is given longer, or is left to the step limit. ADR 0072 tells which and why; `benchmarks/circles_set` holds
-examples of both.
+What counts is whether a turn brought anything new. A turn is barren if all its calls were made
+before with the same arguments and the same answers: the run is warned when such a turn completes a
+circle of different calls, or comes a third time in a row, and ended if it continues. Other rules
+detect turns that only change their words: repeated failures, the same search in other words, one
+call with changing answers, agents that refer to each other. Patterns that may be honest work are
+allowed longer, or left to the step limit. ADR 0072 explains the choices; `benchmarks/circles_set`
+contains examples.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,16 +16,16 @@ from typing import Any
 
 from .answers import Step, gets_on, hands_over, rephrases, wording
 
-FIRST_CHECK = 3  # turns before which nothing can be wrong
-AGAIN = 3  # the very same turn in a row that is warned of; one more ends the run
-ROUND = 1  # turns of a second round through other calls that are warned of
-WANDERING = 3  # the same reading in a row, with answers that lead nowhere
-POLLED = 5  # the same call in a row with ever other answers: somebody waits for something, perhaps in vain
-FAILING = 3  # turns in a row in which everything failed, in one way or in two by turns
-EMPTY = 3  # turns in a row in which one tool found nothing, sought in other words
-HANDED_OVER = 3  # turns in a row in which an agent only named another
-TO_AND_FRO = 3  # turns in a row in which two agents take turns with each other and say nothing new
-BY_TURNS = 5  # the same, with something new each time: one writes and the other reviews, perhaps
+FIRST_CHECK = 3  # turns before which nothing is checked
+AGAIN = 3  # identical turns in a row before the warning; one more ends the run
+ROUND = 1  # turns of a second round through other calls before the warning
+WANDERING = 3  # identical readings in a row with inconclusive answers
+POLLED = 5  # identical calls in a row with changing answers: possibly waiting in vain
+FAILING = 3  # turns in a row in which everything failed, in one way or in two alternating ways
+EMPTY = 3  # turns in a row in which one tool found nothing, asked in other words
+HANDED_OVER = 3  # turns in a row in which an agent only referred to another
+TO_AND_FRO = 3  # turns in a row in which two agents alternate without anything new
+BY_TURNS = 5  # the same with something new each time: possibly a writer and a reviewer
 
 Turn = Sequence[Step]
 News = frozenset[tuple[str, str, str]]
@@ -39,7 +40,7 @@ class Verdict:
 
 
 def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
-    """None while the run gets on; a warning once; a stop when the warning changed nothing."""
+    """None while the run makes progress; one warning; a stop if the warning changed nothing."""
     turns = [list(turn) for _, turn in groupby(steps, key=lambda step: step.turn)]
     if len(turns) < FIRST_CHECK:
         return None
@@ -49,23 +50,24 @@ def check(steps: Iterable[Step], *, was_warned: bool) -> Verdict | None:
     beyond, reason = max(found)
     if not was_warned:
         return Verdict(
-            f"You seem to go round in circles: {reason}. Do something else, or answer with what you have.", stop=False
+            f"You seem to be going round in circles: {reason}. Do something else, or answer with what you have.",
+            stop=False,
         )
     return Verdict(reason, stop=True) if beyond > 0 else None
 
 
 def circles(turns: Sequence[Turn]) -> list[tuple[int, int, str]]:
-    """(how many turns, how many are warned of, what they do) for each kind of circle."""
+    """(number of turns, limit, description) for each kind of circle."""
     last = turns[-1][-1]
     told = [news_of(turn) for turn in turns]
-    to_and_fro = f"“{last.name}” and another agent send each other to and fro"
+    to_and_fro = f"“{last.name}” and another agent keep referring to each other"
     return [
         (again(told), AGAIN, f"“{last.name}” was called again with the same arguments and the same answer"),
         (rounds(turns, told), ROUND, f"“{last.name}” was called again with the same arguments and the same answer"),
-        (wandering(turns), WANDERING, f"“{last.name}” was called again and its answers lead nowhere"),
-        (polled(turns), POLLED, f"“{last.name}” was called again and again with the same arguments"),
+        (wandering(turns), WANDERING, f"“{last.name}” was called repeatedly with inconclusive answers"),
+        (polled(turns), POLLED, f"“{last.name}” was called repeatedly with the same arguments"),
         (failing(turns), FAILING, f"“{last.name}” failed again in the same way ({last.code or 'error'})"),
-        (empty(turns), EMPTY, f"“{last.name}” found nothing again"),
+        (empty(turns), EMPTY, f"“{last.name}” again found nothing"),
         (handed_over(turns), HANDED_OVER, to_and_fro),
         (idle_talk(turns), TO_AND_FRO, to_and_fro),
         (len(by_turns(turns)), BY_TURNS, to_and_fro),
@@ -80,18 +82,19 @@ def news_of(turn: Turn) -> News:
 
 
 def again(told: Sequence[News]) -> int:
-    """The last turns in a row that were the very same."""
+    """The number of identical turns at the end."""
     return in_a_row(told, lambda news: news == told[-1])
 
 
 def rounds(turns: Sequence[Turn], told: Sequence[News]) -> int:
-    """The last turns in a row that were all there before, each counted once however often it came at once.
+    """The number of repeated turns at the end, each counted once however often it was made in
+    parallel.
 
-    Reading again after something was written is how one sees what became of it: such turns alone count as one.
+    Reading again after a write shows its effect: such turns together count as one.
     """
     seen: set[tuple[str, str, str]] = set()
     since_written: set[tuple[str, str, str]] = set()
-    row: list[bool] = []  # of each barren turn: was there no reason for it?
+    row: list[bool] = []  # for each barren turn: whether there was no reason for it
     for place, (turn, news) in enumerate(zip(turns, told, strict=True)):
         if place and news == told[place - 1]:
             continue
@@ -109,20 +112,24 @@ def rounds(turns: Sequence[Turn], told: Sequence[News]) -> int:
 
 
 def same_call(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """The last turns in a row that made the very same calls for short answers; batch after batch of a list is work."""
+    """The turns at the end that made identical calls for short answers; working through a list is
+    progress.
+    """
     wanted = {step.call for step in turns[-1]}
     row = in_a_row(turns, lambda turn: {step.call for step in turn} == wanted and all(step.is_short for step in turn))
     return turns[len(turns) - row :]
 
 
 def wandering(turns: Sequence[Turn]) -> int:
-    """Readings of one thing whose numbers go up and down, or that tell what they told before: a die, a switch."""
+    """Readings of one thing whose numbers go up and down, or that repeat earlier answers."""
     row = same_call(turns)
     return 0 if not is_reading(row) or gets_on(map(told_by, row)) else len(row)
 
 
 def polled(turns: Sequence[Turn]) -> int:
-    """The same calls for ever other answers. Of readings that get on each new wording counts, and numbers do not."""
+    """Identical calls with changing answers. For readings that progress, new wording counts and
+    numbers do not.
+    """
     row = same_call(turns)
     if not is_reading(row) or not gets_on(map(told_by, row)):
         return len(row)
@@ -141,7 +148,7 @@ def told_by(turn: Turn) -> str:
 
 
 def failing(turns: Sequence[Turn]) -> int:
-    """The last turns in a row in which all calls failed: in one way, or in two by turns."""
+    """The turns at the end in which all calls failed: in one way, or in two alternating ways."""
     ways = [{(step.name, step.code) for step in turn} if all(s.is_failure for s in turn) else None for turn in turns]
     row = 0
     for place in range(len(ways) - 1, -1, -1):
@@ -152,9 +159,10 @@ def failing(turns: Sequence[Turn]) -> int:
 
 
 def empty(turns: Sequence[Turn]) -> int:
-    """The last turns in a row in which one tool found nothing, and each question was an earlier one in other words.
+    """The turns at the end in which one tool found nothing, and each question repeated an earlier
+    one in other words.
 
-    Asking of one thing after another and finding nothing about any of them is an answer.
+    Asking about different things and finding nothing is a result.
     """
     name = turns[-1][-1].name
     row = in_a_row(turns, lambda turn: all(step.name == name and step.is_empty for step in turn))
@@ -167,13 +175,17 @@ def empty(turns: Sequence[Turn]) -> int:
 
 
 def handed_over(turns: Sequence[Turn]) -> int:
-    """The last turns in a row in which one agent was asked and did no more than to name another that was asked."""
+    """The turns at the end in which one agent was asked and only referred to another that was
+    asked.
+    """
     names = {turn[0].name for turn in turns if is_one_agent(turn)}
     return in_a_row(turns, lambda turn: is_one_agent(turn) and hands_over(turn[0], names))
 
 
 def idle_talk(turns: Sequence[Turn]) -> int:
-    """The last turns in which two agents were called by turns and said nothing new; the round before them included."""
+    """The turns at the end in which two agents alternated without anything new; including the round
+    before them.
+    """
     row = [turn[0] for turn in by_turns(turns)]
     said: set[str] = set()
     idle = 0
@@ -185,7 +197,7 @@ def idle_talk(turns: Sequence[Turn]) -> int:
 
 
 def by_turns(turns: Sequence[Turn]) -> list[Turn]:
-    """The last turns in a row in which two agents were called by turns, and nothing else; oldest first."""
+    """The turns at the end in which only two agents alternated; oldest first."""
     if len(turns) < 2 or not all(is_one_agent(turn) for turn in turns[-2:]):
         return []
     pair = (turns[-1][0].name, turns[-2][0].name)
@@ -204,7 +216,7 @@ def is_one_agent(turn: Turn) -> bool:
 
 
 def in_a_row(row: Sequence[Any], holds: Callable[[Any], bool]) -> int:
-    """How many of the last ones hold."""
+    """How many at the end satisfy the condition."""
     count = 0
     for one in reversed(row):
         if not holds(one):

@@ -1,9 +1,10 @@
-"""When a schedule is due: crontab, interval or one fixed moment, in an IANA time zone. Pure; time is passed in.
+"""When a schedule is due: crontab, interval or a single time, in an IANA time zone. Pure; time is
+passed in.
 
-A crontab speaks of the clock on the wall. What stands in the hour that a change to summer time leaves out is due at
-the first moment after the gap, once. What stands in the hour that comes twice is due the first time only, unless the
-crontab names every hour: then both hours count. As in celery's rows, day of month **and** day of week must both fit.
-An interval counts real seconds from its anchor and knows no summer time.
+A crontab refers to local time. A time in the hour skipped by a change to summer time is due at the
+first moment after the gap, once. A time in the hour that occurs twice is due the first time only,
+unless the crontab names every hour: then both count. As in celery's rows, day of month **and** day
+of week must both match. An interval counts real seconds from its anchor and ignores summer time.
 """
 
 import re
@@ -15,15 +16,15 @@ from functools import lru_cache
 from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
-LOOK_AHEAD_DAYS = 366 * 9  # from 29 February 2096 the next one is eight years away
+LOOK_AHEAD_DAYS = 366 * 9  # after 29 February 2096 the next one is eight years away
 PART = re.compile(r"(?:\*|(\w+)-(\w+))(?:/(\d+))?|(\w+)", re.ASCII)  # *, */5, 1-5, 1-5/2 or 7
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 CALENDAR_ENDS = datetime(9999, 12, 30, tzinfo=UTC)
-MAX_DUE = 1000  # due times listed one by one; a longer absence is summed up
+MAX_DUE = 1000  # due times listed individually; after a longer absence the older ones are only counted
 
 
 class TimingError(ValueError):
-    """The crontab, the interval or the zone makes no sense; the message says which field."""
+    """The crontab, the interval or the zone is invalid; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Crontab:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Every so many seconds since the anchor; the anchor itself is due."""
+    """Every so many seconds from the anchor; the anchor itself is due."""
 
     seconds: float
     anchor: datetime
@@ -82,7 +83,7 @@ def field(name: str, text: str, size: int, lowest: int = 0) -> set[int]:
     for part in text.split(",") if len(text) <= 240 else [""]:
         match = PART.fullmatch(part)
         if match is None or match[3] and not int(match[3]):
-            raise TimingError(f"The {name} “{text[:40]}” cannot be read.")
+            raise TimingError(f"The {name} “{text[:40]}” is not valid.")
         first, last, step, single = match.groups()
         low = number(name, single or first, size, lowest) if single or first else lowest
         high = number(name, single or last, size, lowest) if single or last else lowest + size - 1
@@ -102,7 +103,7 @@ def number(name: str, text: str, size: int, lowest: int) -> int:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """All names of zones; finding them reads hundreds of files."""
+    """All names of zones; reading them opens hundreds of files."""
     return frozenset(available_timezones())
 
 
@@ -113,12 +114,12 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def next_due(timing: Timing, after: datetime) -> datetime | None:
-    """The first due time later than `after` (aware; the answer is UTC), None where there is none."""
+    """The first due time after `after` (aware; the result is UTC), None if there is none."""
     return next(due_times(timing, after), None)
 
 
 def upcoming(timing: Timing, after: datetime, count: int = 10, *, end: datetime | None = None) -> list[datetime]:
-    """The next due times, at most `count` of them and none past `end`."""
+    """The next due times, at most `count` and none after `end`."""
     return [due for due in islice(due_times(timing, after), count) if end is None or due <= end]
 
 
@@ -152,7 +153,7 @@ def of_crontab(crontab: Crontab, after: datetime) -> Iterator[datetime]:
     last = after
     for day in matching_days(crontab, today):
         for due in of_day(crontab, zone, day, last):
-            if due > last:  # two wall times in one gap fall on the same moment
+            if due > last:  # two local times in one gap are the same moment
                 last = due
                 yield due
 
@@ -167,7 +168,7 @@ def matching_days(crontab: Crontab, first: date) -> Iterator[date]:
 
 
 def of_day(crontab: Crontab, zone: ZoneInfo, day: date, after: datetime) -> Iterator[datetime]:
-    """Due moments of one local day in order; a day of even length needs no look at the clock changes."""
+    """Due times of one local day in order; a day without a clock change is simple."""
     start = datetime.combine(day, time(), zone)
     offset = start.utcoffset() or timedelta()
     following = datetime.combine(day + timedelta(days=1), time(), zone)
@@ -199,7 +200,9 @@ def of_changing_day(crontab: Crontab, zone: ZoneInfo, day: date) -> Iterator[dat
 
 
 def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
-    """When the clock on the wall shows this: once, twice (fold), or never (gap: the first moment after it)."""
+    """The moments at which local clocks show this time: one, two (fold), or none (gap: the first
+    moment after it).
+    """
     first = wall.replace(tzinfo=zone, fold=0)
     second = wall.replace(tzinfo=zone, fold=1)
     before, after = first.utcoffset() or timedelta(), second.utcoffset() or timedelta()
@@ -211,7 +214,9 @@ def moments(wall: datetime, zone: ZoneInfo, *, both: bool) -> set[datetime]:
 
 
 def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The moment the clock jumps, found by halving between an instant before it and one after."""
+    """The moment of the clock change, found by bisection between an instant before and one after
+    it.
+    """
     low = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)  # read with the later offset: before the jump
     high = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)  # read with the earlier offset: after the jump
     offset = low.astimezone(zone).utcoffset()
@@ -226,7 +231,7 @@ def end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Due times that have come: those listed, and how many older ones are only counted."""
+    """Past due times: the listed ones, and the number of older ones."""
 
     due: list[datetime]
     older: int
@@ -234,7 +239,9 @@ class Missed:
 
 
 def come_due(timing: Timing, first: datetime, now: datetime, *, end: datetime | None = None) -> Missed:
-    """All due times from `first` (known to be one) to `now`, newest MAX_DUE of them listed, and the one after."""
+    """All due times from `first` (which is one) to `now`, the newest MAX_DUE listed, and the next
+    one.
+    """
     until = min(now, end) if end else now
     if first > until:
         return Missed([], 0, None if end and first > end else first)

@@ -1,4 +1,4 @@
-"""Texts as something that values are found in: strictly in words that may be relied on, leniently in strangers'."""
+"""Finds values in texts: strictly in trusted words, leniently in untrusted text."""
 
 import re
 import unicodedata
@@ -13,13 +13,13 @@ CLOSING = " \"'`“”‘’«»‹›)]}>,;"
 ENDING = ".!?:…"
 WRAPPING = OPENING + CLOSING + ENDING + "*_"
 NUMBER = re.compile(r"\d+(?:[,'’]\d{3})*(?:\.\d+)?")
-ALONE = re.compile(rf"(?<![\w.,:/'’-]){NUMBER.pattern}(?![\w:/]|[-.,]\d)")  # no part of a name, a time or an account
-SHORT = 4  # letters: below this a value must stand alone in a stranger's text to count as found there
+ALONE = re.compile(rf"(?<![\w.,:/'’-]){NUMBER.pattern}(?![\w:/]|[-.,]\d)")  # not part of a name, a time or an account
+SHORT = 4  # letters: a shorter value must stand alone in an untrusted text to count as found
 FIELD = re.compile(r"[a-z_][a-zA-Z0-9_-]*")
 
 
 class Words:
-    """Texts that may be relied on, as their words, numbers and days."""
+    """Trusted texts, as their words, numbers and dates."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -38,7 +38,7 @@ class Words:
             self.days |= dates_in(text)
 
     def holds(self, value: Any, *, in_order: bool = True) -> bool:
-        """`in_order`: as it is, at the borders of words; else word by word, as in a search."""
+        """`in_order`: as it is, at word boundaries; else word by word, as in a search."""
         if isinstance(value, int | float):
             return number(value) in self.numbers
         if (day := moment(value)) and any(day.is_on(one) for one in self.days):
@@ -52,7 +52,9 @@ class Words:
 
 
 class Marked:
-    """A stranger's text. Spaces, punctuation, case and look-alike letters do not hide a value in it."""
+    """An untrusted text. Spaces, punctuation, case and look-alike letters do not hide a value in
+    it.
+    """
 
     def __init__(self, value: Any) -> None:
         self.text = "\n".join(texts_in(value))
@@ -85,7 +87,7 @@ class Marked:
 
 
 def stands_in(wanted: str, text: str) -> bool:
-    """Whether it stands in the text as it is, not as a part of a longer word. The text begins and ends with a blank."""
+    """Whether it occurs in the text as whole words. The text begins and ends with a space."""
     place = text.find(wanted)
     while place >= 0:
         if begins_at(text, place) and ends_at(text, place + len(wanted)):
@@ -100,19 +102,19 @@ def begins_at(text: str, place: int) -> bool:
 
 
 def ends_at(text: str, place: int) -> bool:
-    """Before a blank or a closing mark, or at the end of a sentence."""
+    """Before a space or closing punctuation, or at the end of a sentence."""
     if text[place] in CLOSING:
         return True
     return text[place] in ENDING and text[place + 1 : place + 2] in CLOSING + ENDING
 
 
 def plain(text: str) -> str:
-    """In lower case, with single blanks."""
+    """In lower case, with single spaces."""
     return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def tokens(text: str) -> list[str]:
-    """Its words, without the marks around them."""
+    """Its words, without surrounding punctuation."""
     found = (word.strip(WRAPPING) for word in re.split(r"[\s,;]+", plain(text)))
     return [re.sub(r"['’]s$", "", word) for word in found if word]
 
@@ -126,7 +128,7 @@ def squeezed(text: str) -> str:
 
 
 def texts_in(value: Any) -> list[str]:
-    """Every value in it as text, and the names of objects where they are no names of fields."""
+    """Every value in it as text, and the names of objects that are not declared fields."""
     if isinstance(value, dict):
         names = [name for name in value if not FIELD.fullmatch(name)]
         return [text for one in (*names, *value.values()) for text in texts_in(one)]
@@ -138,7 +140,7 @@ def texts_in(value: Any) -> list[str]:
 
 
 def number(value: Any) -> str:
-    """10, 10.0, “10.00” and “1,000” are the numbers they look like."""
+    """10, 10.0, “10.00” and “1,000” compared as numbers."""
     text = re.sub(r"[,'’]", "", value) if isinstance(value, str) else repr(value)
     try:
         return format(float(text), ".12g")

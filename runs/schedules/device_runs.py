@@ -1,4 +1,6 @@
-"""What devices set going: runs they ask for, runs that waited for them, runs that waited for their answers."""
+"""Runs started or woken by devices: requested ones, waiting ones, and those whose calls were
+answered.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -12,23 +14,25 @@ from runs.models import Run
 
 from . import triggers
 
-MAX_ID = 200  # characters; the run's idempotency key is made of one
+MAX_ID = 200  # characters; part of the run's idempotency key
 
 
 def call_settled(run_id: UUID) -> None:
-    """A device has answered a call whose run let go of its worker."""
+    """A device has answered a call whose run released its worker."""
     endings.wake(run_id, waiting_for="device")
 
 
 def device_came_online(device_id: UUID) -> None:
-    """Fire the triggers on it, then start the due occurrences that waited for it, or for any of its owner's."""
+    """Fire the device's triggers, then start due occurrences that waited for it, or for any of its
+    owner's devices.
+    """
     owner = Device.objects.filter(pk=device_id).values_list("owner_id", flat=True).first()
     if owner is not None:
         triggers.device_came(device_id, owner)
 
 
 def start_for_device(device_id: UUID, asked: RunRequest) -> str:
-    """The id of the run a device's owner asked for at the device. Raises MusterError for whatever intake refuses."""
+    """The id of a run requested by the device's owner. Raises the MusterError of intake."""
     check(asked)
     device = Device.objects.select_related("owner").get(pk=device_id)
     metadata = {"device": str(device.pk), **({"agent_id": asked.agent_id} if asked.agent_id else {})}
@@ -47,8 +51,8 @@ def start_for_device(device_id: UUID, asked: RunRequest) -> str:
 def check(asked: RunRequest) -> None:
     """Raises Invalid."""
     if not asked.agent and not asked.chain:
-        raise Invalid("A run_request names an agent or a chain.", code="invalid_request")
+        raise Invalid("A run_request must name an agent or a chain.", code="invalid_request")
     if len(asked.request_id) > MAX_ID or len(asked.agent_id) > MAX_ID:
-        raise Invalid(f"“request_id” and “agent_id” have at most {MAX_ID} characters.", code="invalid_request")
+        raise Invalid(f"“request_id” and “agent_id” can have at most {MAX_ID} characters.", code="invalid_request")
     if asked.agent and not asked.chain and not isinstance(asked.input, str | dict | None):
-        raise Invalid("“input” of an agent is a text or an object.", code="invalid_request")
+        raise Invalid("“input” for an agent must be a text or an object.", code="invalid_request")

@@ -1,4 +1,6 @@
-"""Occurrences: each due time is started once, or says why not; then it says how its run ended."""
+"""Occurrences: each due time is started once or records why not, and later records how its run
+ended.
+"""
 
 import logging
 from datetime import datetime
@@ -35,7 +37,9 @@ ENDS = {
 
 
 def start_open(now: datetime) -> int:
-    """Start what is due, and what waited for an earlier run; what waits for a device is started by its return."""
+    """Start due occurrences, and those that waited for an earlier run; a device's return starts
+    those that waited for it.
+    """
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
     found = list(joined(due)[:BATCH]) + waiting_for_nothing()
@@ -46,13 +50,13 @@ def start_open(now: datetime) -> int:
 
 
 def start_together(due: Any) -> int:
-    """Start by the group what nothing stands in the way of; the rest stays due. How many were started."""
+    """Start unobstructed occurrences in a group; the rest stays due. Returns how many were started."""
     started = 0
     for _ in range(BATCH // GROUP):
         try:
             found = start_group(due)
         except IntegrityError as error:
-            log.info("A group of occurrences is started one by one: %s", error)
+            log.info("A group of occurrences will be started one by one: %s", error)
             break
         started += found
         if found < GROUP:
@@ -62,7 +66,7 @@ def start_together(due: Any) -> int:
 
 @transaction.atomic
 def start_group(due: Any) -> int:
-    """One transaction for the claims, the runs and the rows that name them. How many."""
+    """One transaction for the claims, the runs and the rows that name them. Returns how many."""
     plain = due.filter(schedule__wait_for_device=False, is_manual=False)
     group = list(joined(plain).select_for_update(skip_locked=True, of=("self",))[:GROUP])
     ready = prepared([row for row in group if not refusal_of(row.schedule)])
@@ -74,7 +78,9 @@ def start_group(due: Any) -> int:
 
 
 def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
-    """Those that nothing stands in the way of, the first of each schedule, each with its run, not stored yet."""
+    """The unobstructed ones, the first of each schedule, each with its run, which is not stored
+    yet.
+    """
     busy, seen = busy_schedules(group), set()
     ready = []
     for occurrence in group:
@@ -87,10 +93,10 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
                 checks.visible(schedule.target, schedule.owner)
             occurrence.run = run_of(occurrence)
         except MusterError:
-            continue  # told when it is started by itself
+            continue  # reported when it is started individually
         except DATABASE_GONE:
             raise
-        except Exception:  # one that nobody foresaw keeps no other from starting
+        except Exception:  # an unexpected error of one must not keep others from starting
             log.exception("Occurrence %s cannot be prepared", occurrence.pk)
             continue
         seen.add(target)
@@ -110,7 +116,7 @@ def run_of(occurrence: ScheduleOccurrence) -> Run:
 
 
 def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
-    """Schedules with a run at work, or with an earlier due time that still waits for its turn."""
+    """Schedules with a run in progress, or with an earlier due time that still waits."""
     rows = ScheduleOccurrence.objects.filter(schedule__in={row.schedule_id for row in group})
     at_work = rows.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
     waiting = rows.filter(outcome=Outcome.WAITING_OVERLAP)
@@ -121,7 +127,7 @@ def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
 
 
 def waiting_for_nothing() -> list[ScheduleOccurrence]:
-    """What queued behind an earlier run that has ended by now."""
+    """Occurrences that waited for an earlier run that has ended."""
     waiting = joined(ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)).order_by("due_at")
     still = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
     behind = {"schedule__overlap_policy": Schedule.Overlap.QUEUE, "schedule__in": still.values("schedule")}
@@ -135,7 +141,7 @@ def joined(rows: Any) -> Any:
 
 
 def start(occurrence: ScheduleOccurrence) -> bool:
-    """Start one run for it, or write down why not. True when a run was started."""
+    """Start one run for it, or record why not. True if a run was started."""
     schedule = occurrence.schedule
     if refusal := refusal_of(schedule):
         return conclude(occurrence, Outcome.REFUSED, refusal)
@@ -152,8 +158,8 @@ def start(occurrence: ScheduleOccurrence) -> bool:
         return try_again(occurrence, str(error))
     except DATABASE_GONE:
         raise
-    except Exception:  # see prepared
-        log.exception("Occurrence %s broke", occurrence.pk)
+    except Exception:  # as in `prepared`
+        log.exception("Occurrence %s failed", occurrence.pk)
         return try_again(occurrence, "internal error; the server's log has the reason")
 
 
@@ -166,7 +172,7 @@ def refusal_of(schedule: Schedule) -> str:
 
 
 def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
-    """Follow the overlap policy; True when nothing stands in the way now."""
+    """Apply the overlap policy; True if the occurrence can start now."""
     schedule = occurrence.schedule
     earlier = ScheduleOccurrence.objects.filter(schedule=schedule).exclude(pk=occurrence.pk)
     running = list(earlier.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE).select_related("run"))
@@ -174,7 +180,7 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
         return True
     waiting = earlier.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at).count()
     decision = on_overlap(schedule.overlap_policy, running=len(running), waiting=waiting)
-    reason = f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still at work"
+    reason = f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still in progress"
     if decision == "skip":
         return conclude(occurrence, Outcome.SKIPPED, reason)
     if decision == "wait":
@@ -191,12 +197,12 @@ def cancel_earlier(run: Run | None) -> None:
     try:
         endings.cancel(run, by=None, reason="its schedule was due again")
     except MusterError:
-        pass  # it ended by itself just now
+        pass  # it just ended by itself
 
 
 @transaction.atomic
 def begin(occurrence: ScheduleOccurrence) -> bool:
-    """The run and the row that names it, in one transaction: neither is there without the other."""
+    """The run and the row that names it, in one transaction."""
     if not still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1):
         return False
     run = start_target(occurrence)
@@ -214,7 +220,7 @@ def start_target(occurrence: ScheduleOccurrence) -> Run:
 
 
 def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:
-    """What intake is asked for, whichever the target."""
+    """The request to intake, for either kind of target."""
     schedule = occurrence.schedule
     input = with_last_run(schedule) if schedule.chain else schedule.input
     return {"user": schedule.owner, "input": input, "trigger": Run.Trigger.SCHEDULE, "metadata": told(occurrence)}
@@ -239,7 +245,9 @@ def told(occurrence: ScheduleOccurrence) -> dict[str, Any]:
 
 
 def with_last_run(schedule: Schedule) -> Any:
-    """A chain that asks for `last_run_at` is told when its last run began that succeeded, wholly or in part."""
+    """A chain with the input `last_run_at` receives the start of its last run that succeeded, at
+    least partly.
+    """
     spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
     if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
         return schedule.input
@@ -253,12 +261,12 @@ def with_last_run(schedule: Schedule) -> Any:
 
 
 def still_open(occurrence: ScheduleOccurrence) -> Any:
-    """The row as long as nobody else has moved it on."""
+    """The row, if nothing else has changed its state."""
     return ScheduleOccurrence.objects.filter(pk=occurrence.pk, outcome=occurrence.outcome, attempts=occurrence.attempts)
 
 
 def conclude(occurrence: ScheduleOccurrence, outcome: str, reason: str) -> bool:
-    """Write down why no run was started. Always False, so that callers may return it."""
+    """Record why no run was started. Returns False, for use in a return statement."""
     fields = {"outcome": outcome, "reason": reason[:300], "settled_at": timezone.now()}
     if still_open(occurrence).update(**fields) and outcome == Outcome.REFUSED:
         count_failure(occurrence.schedule, reason)
@@ -329,7 +337,7 @@ def count_failure(schedule: Schedule, reason: str) -> None:
 
 
 def pause(schedule: Schedule, reason: str) -> int:
-    """Switch it off, say why, and tell its owner."""
+    """Switch it off, record why, and notify its owner."""
     if not Schedule.objects.filter(pk=schedule.pk, enabled=True).update(enabled=False, paused_reason=reason[:200]):
         return 0
     AuditEvent.record("schedule.paused", schedule, reason=reason[:200])
@@ -339,7 +347,7 @@ def pause(schedule: Schedule, reason: str) -> int:
 
 
 def notify(schedule: Schedule, told: dict[str, Any]) -> None:
-    """By webhook and by mail; a mail server that is away is logged, nothing more."""
+    """By webhook and by e-mail; a failing mail server is logged."""
     if schedule.owner_id:
         outbox.queue_notice(schedule.owner_id, "schedule.paused", told)
     if schedule.notify_email:
@@ -351,4 +359,4 @@ def notify(schedule: Schedule, told: dict[str, Any]) -> None:
                 [schedule.notify_email],
             )
         except OSError as error:
-            log.warning("The notice of schedule %s was not mailed: %s", schedule.pk, error)
+            log.warning("The notice about schedule %s was not sent: %s", schedule.pk, error)

@@ -1,6 +1,7 @@
-"""Occurrences that waited for a device: when it is back they start one after the other, so that it is not flooded.
+"""Occurrences that waited for a device: when it is back they start one after the other, so that it
+is not flooded.
 
-Each tick asks anew, so that it does not matter which process hears of the device, or whether one does.
+Each tick checks again, so it does not matter which process notices the device.
 """
 
 from typing import Any
@@ -15,13 +16,15 @@ Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
 AT_WORK = Q(status__in=[Run.Status.QUEUED, Run.Status.RUNNING]) | Q(
     status=Run.Status.WAITING, waiting_for__in=["child", "device"]
-)  # one that waits for a person or the clock does not keep the others waiting
+)  # one that waits for a person or a time does not block the others
 
-Queue = tuple[Any, UUID | None]  # (owner, device or None for any of theirs)
+Queue = tuple[Any, UUID | None]  # (owner, device or None for any device of the owner)
 
 
 def release(owner_id: Any = None) -> int:
-    """Let the first of each device's queue start, where the device is there and none of its queue is at work."""
+    """Start the first occurrence of each device's queue, if the device is online and none of its
+    queue is in progress.
+    """
     waiting = ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_DEVICE)
     if owner_id is not None:
         waiting = waiting.filter(schedule__owner_id=owner_id)

@@ -1,7 +1,9 @@
-"""The tick: once a second, start what is due and tell what became of what was started (runs.occurrences).
+"""The tick: once a second, start what is due and record how started runs ended
+(runs/schedules/occurrences.py).
 
-Two ticks at once, two beats by mistake, a clock set back: each due time is claimed by moving `next_due_at` on and by a
-row that is unique for (schedule, due time), in one transaction. Whatever keeps a run from starting stands on that row.
+Two ticks at once, two beats by mistake, or a clock that was set back do no harm: each due time is
+claimed in one transaction by advancing `next_due_at` and by a row that is unique for (schedule, due
+time). The reason why a run was not started is stored in that row.
 """
 
 from datetime import datetime, timedelta
@@ -25,7 +27,7 @@ GROUP = 250  # schedules claimed in one transaction
 
 
 def tick(now: datetime | None = None) -> dict[str, int]:
-    """One pass; safe to run twice at once. Returns how many of each."""
+    """One pass; safe to run concurrently. Returns how many of each."""
     now = now or timezone.now()
     claimed = claim_due(now) if IS_DUE.first(now=now) else 0
     there = {outcome for (outcome,) in OPEN.all()}
@@ -36,7 +38,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
     return {"claimed": claimed, "started": started, "settled": settled}
 
 
-# Most seconds have nothing for the tick to do: it looks with two prepared statements before it does more.
+# Usually nothing is due: two prepared statements find out before anything else happens.
 IS_DUE = Select(lambda at: Schedule.objects.due(at.now).order_by().values_list("pk")[:1], now=DateTimeField())
 OPEN = Select(
     lambda at: (
@@ -52,7 +54,7 @@ OPEN = Select(
 
 
 def claim_due(now: datetime) -> int:
-    """Write down the due times up to now of every schedule and move them on, a group in one transaction."""
+    """Record the due times up to now of every schedule and advance them, a group per transaction."""
     claimed = 0
     for _ in range(BATCH // GROUP):
         schedules, rows = claim_group(now)
@@ -64,7 +66,7 @@ def claim_due(now: datetime) -> int:
 
 @transaction.atomic
 def claim_group(now: datetime) -> tuple[int, int]:
-    """(schedules, due times): rows that another tick holds are left to it."""
+    """(schedules, due times): rows locked by another tick are left to it."""
     due = Schedule.objects.due(now).select_related("crontab", "interval", "clocked").order_by("next_due_at")
     group = list(due.select_for_update(skip_locked=True, of=("self",))[:GROUP])
     rows: list[ScheduleOccurrence] = []
@@ -76,13 +78,13 @@ def claim_group(now: datetime) -> tuple[int, int]:
 
 
 def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
-    """Its due times up to now; the row in memory is moved on, or paused where its timing makes no sense."""
-    assert schedule.next_due_at is not None  # as `due` chose it
+    """Its due times up to now; the row in memory is advanced, or paused if its timing is invalid."""
+    assert schedule.next_due_at is not None  # as `due` selected it
     try:
         found = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
     except (TimingError, OverflowError) as error:
         schedule.enabled = False
-        occurrences.pause(schedule, f"its timing cannot be read: {error}")
+        occurrences.pause(schedule, f"its timing is not valid: {error}")
         return []
     schedule.next_due_at = found.following
     schedule.last_due_at = found.due[-1] if found.due else schedule.last_due_at
@@ -112,7 +114,7 @@ def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[Sch
 
 
 def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
-    """Set `next_due_at` of a schedule that was made or changed (not saved). Raises Invalid."""
+    """Set `next_due_at` of a new or changed schedule (not saved). Raises Invalid."""
     now = now or timezone.now()
     try:
         after = beginning(schedule, now)
@@ -125,14 +127,14 @@ def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
 
 
 def beginning(schedule: Schedule, now: datetime) -> datetime:
-    """A due time is looked for after this moment."""
+    """The next due time is searched for after this moment."""
     if schedule.starts_at is None or schedule.starts_at <= now:
         return now
     return schedule.starts_at - timedelta(microseconds=1)
 
 
 def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
-    """The next due times (UTC). Raises Invalid where the timing makes no sense."""
+    """The next due times (UTC). Raises Invalid if the timing is invalid."""
     now = now or timezone.now()
     try:
         return upcoming(schedule.timing(), beginning(schedule, now), count, end=schedule.ends_at)
@@ -141,22 +143,24 @@ def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) ->
 
 
 def run_now(schedule: Schedule, *, by: Any) -> ScheduleOccurrence:
-    """Start it by hand, beside its times and whatever is at work."""
+    """Start it manually, regardless of its times and of runs in progress."""
     now = timezone.now()
     try:
         with transaction.atomic():
             occurrence = ScheduleOccurrence.objects.create(
-                schedule=schedule, due_at=now, start_at=now, is_manual=True, reason=f"started by hand by {by}"
+                schedule=schedule, due_at=now, start_at=now, is_manual=True, reason=f"started manually by {by}"
             )
     except IntegrityError:
-        raise Conflict("This very moment is due already.", hint="Try again.")
+        raise Conflict("This moment is already a due time.", hint="Try again.")
     occurrences.start(occurrences.joined(ScheduleOccurrence.objects.filter(pk=occurrence.pk)).get())
     occurrence.refresh_from_db()
     return occurrence
 
 
 def set_enabled(schedule: Schedule, enabled: bool, *, reason: str = "") -> Schedule:
-    """Pause or resume; after a pause it goes on with the next due time, what was left out stays out."""
+    """Pause or resume; after a pause it continues with the next due time, and skipped ones stay
+    skipped.
+    """
     schedule.enabled = enabled
     schedule.paused_reason = "" if enabled else reason[:200]
     if enabled:
@@ -167,14 +171,14 @@ def set_enabled(schedule: Schedule, enabled: bool, *, reason: str = "") -> Sched
 
 
 def why_not(schedule: Schedule) -> str:
-    """One sentence on why nothing runs, or when it will."""
+    """One sentence: why nothing starts, or when it will."""
     if not schedule.enabled:
         return f"It is paused: {schedule.paused_reason or 'somebody switched it off'}."
     last = schedule.occurrences.first()
     if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
-        return f"What was due {last.due_at:%Y-%m-%d %H:%M:%S} UTC {last.reason}."
+        return f"The due time {last.due_at:%Y-%m-%d %H:%M:%S} UTC {last.reason}."
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
-        return f"What was due {last.due_at:%Y-%m-%d %H:%M:%S} UTC was {last.outcome}: {last.reason}."
+        return f"The due time {last.due_at:%Y-%m-%d %H:%M:%S} UTC was {last.outcome}: {last.reason}."
     if schedule.next_due_at is None:
         return "It has no due time left."
-    return f"It is due next {schedule.next_due_at:%Y-%m-%d %H:%M:%S} UTC."
+    return f"The next due time is {schedule.next_due_at:%Y-%m-%d %H:%M:%S} UTC."

@@ -1,7 +1,8 @@
-"""Triggers beside time: a signed call from outside, the end of another run, a device that comes online.
+"""Triggers besides time: a signed call from outside, the end of another run, a device that comes
+online.
 
-What happened is written as a firing, unique by its key; only then a run is started. A firing whose start was lost is
-started by the tick.
+The event is recorded as a firing, unique by its key; only then is a run started. The tick starts a
+firing whose start was lost.
 """
 
 import hashlib
@@ -32,31 +33,33 @@ from .pending import release
 log = logging.getLogger(__name__)
 Outcome = TriggerFiring.Outcome
 BATCH = 200
-MAX_LINE = 3  # runs that may set each other off in a row
+MAX_LINE = 3  # runs that may trigger each other in a row
 
 
 class BadHook(MusterError):
-    """The signature of this call does not hold."""
+    """The signature of this call is not valid."""
 
     status = 401
     code = "bad_signature"
 
 
 def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFiring:
-    """A call from outside; the same one again answers with the same firing. Raises NotFound, BadHook, ParseError."""
+    """A call from outside; repeating it returns the same firing. Raises NotFound, BadHook,
+    ParseError.
+    """
     trigger = Trigger.objects.filter(hook=hook, kind=Trigger.Kind.WEBHOOK, enabled=True).first()
     if trigger is None:
         raise NotFound("There is no such hook.")
     try:
         key = signing.verify(trigger.secret, headers, body, now=time.time(), window_s=trigger.replay_window_s)
     except signing.BadSignature as error:
-        raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md says how to sign.")
+        raise BadHook(str(error), code=error.code, hint="docs/howto/schedules.md describes how to sign.")
     event = event_of(body)
     sha256 = hashlib.sha256(body).hexdigest()
     firing, is_new = write(trigger, key, event, sha256, untrusted=True)
     if not is_new and firing.body_sha256 != sha256:
         raise IdempotencyMismatch(
-            "This webhook-id came with another body before.", hint="Use a new id for a new message."
+            "This webhook-id was used with another body before.", hint="Use a new id for a new message."
         )
     return start(firing) if is_new else firing
 
@@ -83,7 +86,7 @@ def write(
 
 
 def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> int:
-    """A device of this person is online: triggers on it, then schedules that waited for it."""
+    """A device of this user is online: start its triggers, then the schedules that waited for it."""
     now = now or timezone.now()
     live = Trigger.objects.filter(kind=Trigger.Kind.DEVICE_ONLINE, enabled=True, owner_id=owner_id)
     for trigger in live.filter(Q(device=device_id) | Q(device=None)):
@@ -93,7 +96,7 @@ def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> i
 
 
 def tick(now: datetime | None = None) -> int:
-    """Start the firings that nobody has started yet."""
+    """Start the firings that were not started yet."""
     found = PENDING.all()
     for firing in found:
         start(firing)
@@ -108,7 +111,7 @@ PENDING = Select(
 
 
 def start(firing: TriggerFiring) -> TriggerFiring:
-    """Start the run of a firing, or write down why not."""
+    """Start the run of a firing, or record why not."""
     trigger = firing.trigger
     now = timezone.now()
     if refusal := refusal_of(trigger, firing, now):
@@ -135,7 +138,7 @@ def refusal_of(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
     if trigger.last_fired_at and now - trigger.last_fired_at < timedelta(seconds=trigger.cooldown_s):
         return f"it fired less than {trigger.cooldown_s:g} seconds ago"
     if len(firing.event.get("line", [])) > MAX_LINE:
-        return f"runs set each other off more than {MAX_LINE} times in a row"
+        return f"runs triggered each other more than {MAX_LINE} times in a row"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Outbound webhooks: run events to addresses that asked for them, delivered with back-off (rows: runs.outbox)."""
+"""Outbound webhooks: deliver run events with back-off (rows: runs/events/outbox.py)."""
 
 import json
 import logging
@@ -19,14 +19,14 @@ from runs.rules import signing
 
 log = logging.getLogger(__name__)
 State = WebhookDelivery.State
-WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # after the 1st … 7th failure; then the delivery is dead
+WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # seconds after the 1st … 7th failure; then the delivery is dead
 TIMEOUT_S = 10.0
 BATCH = 200
 ANSWER_READ = 4096
 
 
 def send_due(now: datetime | None = None) -> int:
-    """Put every delivery whose time has come on the queue; the claim is moving its next attempt on."""
+    """Queue every delivery that is due; advancing its next attempt is the claim."""
     now = now or timezone.now()
     sent = 0
     for pk, attempts, planned in DUE.all(now=now):
@@ -47,7 +47,7 @@ DUE = Select(
 
 
 def deliver(delivery_id: str) -> None:
-    """One attempt. The answer decides: 2xx is taken, anything else is tried again until the waits are used up."""
+    """One attempt. 2xx means accepted; anything else is retried until the attempts are used up."""
     delivery = WebhookDelivery.objects.select_related("webhook").filter(pk=delivery_id, state=State.PENDING).first()
     if delivery is None:
         return
@@ -79,7 +79,7 @@ def give_up(delivery: WebhookDelivery, status: int | None, error: str) -> None:
 
 
 def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
-    """(status, why it was not taken). Private addresses are refused, redirects are not followed."""
+    """(status, why it was not accepted). Private addresses are refused, redirects are not followed."""
     body = json.dumps(delivery.body, ensure_ascii=False, default=str).encode()
     headers = signing.sign(delivery.webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)
     headers |= {"Content-Type": "application/json", "User-Agent": "Muster-Webhook/1"}
@@ -98,7 +98,7 @@ def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
 
 
 def send_again(delivery: WebhookDelivery) -> WebhookDelivery:
-    """A person takes a dead delivery off the list and lets it be tried anew."""
+    """Take a dead delivery off the list and try it again."""
     delivery.state, delivery.attempts, delivery.next_attempt_at = State.PENDING, 0, timezone.now()
     delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
     return delivery

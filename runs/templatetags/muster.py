@@ -1,4 +1,4 @@
-"""Small words and numbers for the pages."""
+"""Template tags for words and numbers."""
 
 import json
 from datetime import datetime

@@ -1,6 +1,8 @@
-"""Runs that somebody else executes: prepared here, claimed by an outside program, kept alive by its heartbeats.
+"""Runs executed outside: prepared here, claimed by an external executor, kept alive by its
+heartbeats.
 
-The program gets a claim token, of which only a hash is kept. Who falls silent loses the claim; another may take it.
+The executor gets a claim token, of which only a hash is stored. If it falls silent it loses the
+claim, and another executor can take over.
 """
 
 import hashlib
@@ -21,13 +23,13 @@ from runs.exceptions import LeaseLost, RunEnded, RunFinished
 from runs.lifecycle import budgets, endings
 from runs.models import Run
 
-LEASE_S = (5, 60, 3600)  # shortest, usual, longest
-WAITS_S = 7 * 86400  # a prepared run that names no time ends after this
+LEASE_S = (5, 60, 3600)  # shortest, default, longest
+WAITS_S = 7 * 86400  # seconds after which a prepared run without a time limit ends
 Status = Run.Status
 
 
 class ClaimLost(Conflict):
-    """This claim does not hold the run: it never did, or it was silent for too long and another took over."""
+    """This claim does not hold the run: it never did, or it was silent too long and was replaced."""
 
     code = "claim_lost"
 
@@ -40,7 +42,7 @@ class NotClaimable(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the claimant must show with each heartbeat; it is told once."""
+    """The token that the executor sends with each heartbeat; shown once."""
 
     run: Run
     token: str
@@ -58,15 +60,22 @@ class Holder:
 
 
 def set_deadline(run: Run, seconds: float | None = None) -> None:
-    """An outside executor comes when it comes: the agent's own time limit says nothing about that."""
+    """An external executor may start at any time: the agent's own time limit does not apply to the
+    wait.
+    """
     run.deadline = run.created_at + timedelta(seconds=seconds or WAITS_S)
     run.save(update_fields=["deadline"])
 
 
 def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
-    """Take a prepared run. Of two claims one wins (a conditional update decides). Raises NotClaimable, RunFinished."""
+    """Take a prepared run. Of two claims one wins (a conditional update decides). Raises
+    NotClaimable, RunFinished.
+    """
     if run.trigger != Run.Trigger.EXTERNAL:
-        raise NotClaimable(f"Run {run.pk} is executed here.", hint='Only runs prepared with trigger "external" are.')
+        raise NotClaimable(
+            f"Run {run.pk} is executed by Muster itself.",
+            hint='Only runs prepared with trigger "external" can be claimed.',
+        )
     release_if_vanished(run, timezone.now())
     if run.status == Status.QUEUED:
         end_if_overdrawn(run)
@@ -76,7 +85,9 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
 
 
 def end_if_overdrawn(run: Run) -> None:
-    """What an executor spends is known when it hands in, so budgets are asked when it begins and as it goes on."""
+    """An executor's usage is known when it finishes, so budgets are checked when it begins and with
+    each heartbeat.
+    """
     try:
         budgets.Watch(run).require()
     except RunEnded as end:
@@ -100,12 +111,14 @@ def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
         metadata={**run.metadata, "executor": executor},
     )
     if won is None:
-        raise NotClaimable(f"Run {run.pk} is already claimed.", hint="It is free again when its claimant falls silent.")
+        raise NotClaimable(f"Run {run.pk} is already claimed.", hint="It becomes available when its claim expires.")
     return Claim(run, token)
 
 
 def heartbeat(run: Run, token: str, *, lease_s: float | None = None, note: str = "") -> Run:
-    """Still at work; `run.cancel_requested_at` tells the claimant to stop. Raises ClaimLost, RunFinished."""
+    """Keep the claim alive; `run.cancel_requested_at` asks the executor to stop. Raises ClaimLost,
+    RunFinished.
+    """
     if held(run, token).exists():
         end_if_overdrawn(run)
     return prolong(run, token, lease_s=lease_s, note=note)
@@ -133,7 +146,9 @@ def finish(
     error: dict[str, Any] | None = None,
     usage: dict[str, Any] | None = None,
 ) -> Run:
-    """Hand in the result. Raises ClaimLost, RunFinished, Invalid where the output breaks the agent's schema."""
+    """Submit the result. Raises ClaimLost, RunFinished, or Invalid if the output violates the
+    agent's schema.
+    """
     if not held(run, token).exists():
         raise lost(run)
     if status == Status.SUCCEEDED:
@@ -155,7 +170,9 @@ def finish(
 
 
 def release_vanished(now: datetime) -> int:
-    """Claims whose executor fell silent: the run may be claimed again, or ends where it was cancelled or too late."""
+    """Claims of silent executors: the run can be claimed again, or ends if it was cancelled or is
+    past its deadline.
+    """
     late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now)[:500]
     return sum(release_if_vanished(run, now) for run in late)
 
@@ -186,14 +203,14 @@ def lost(run: Run) -> Conflict:
     run.refresh_from_db(fields=["status"])
     if run.is_done:
         return RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
-    return ClaimLost(hint="Stop working on it; claim it anew if it is still queued.")
+    return ClaimLost(hint="Stop working on it; claim it again if it is still queued.")
 
 
 def check_output(run: Run, output: Any) -> None:
     wanted = AgentSpec.model_validate(run.version.spec).output_schema if run.version else None
     if wanted and (problems := schema.validate(wanted, output)):
         details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
-        raise Invalid("The output breaks the agent's output schema.", details=details)
+        raise Invalid("The output does not match the agent's output schema.", details=details)
 
 
 def owner_of(token: str) -> str:

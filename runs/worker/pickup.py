@@ -1,7 +1,8 @@
-"""Where a worker picks up runs and chain steps: one thread takes entries off the list, others do the work.
+"""How a worker takes runs and chain steps: one thread reads the list, others do the work.
 
-An entry is taken only when a thread is free for it, so that what this worker cannot start stays for the next one. An
-entry whose worker dies before it claimed the row is sent again by the recovery tick; a claimed row has its lease.
+An entry is taken only when a thread is free, so that what this worker cannot start stays for
+another. If a worker dies before it claimed the row, the recovery tick sends the entry again; a
+claimed row has its lease.
 """
 
 import json
@@ -22,26 +23,28 @@ from runs.lifecycle import queue
 from . import runner
 
 log = logging.getLogger(__name__)
-LISTEN_S = 1  # how long one call listens; a stop is noticed after that
-PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # between attempts to reach a broker that is away
+LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
+PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach an unavailable broker
 
 
 class Pickup:
-    """Takes entries for at most `threads` pieces of work at once; `tasks` says what a task's name does."""
+    """Takes entries for at most `threads` pieces of work at once; `tasks` maps task names to
+    functions.
+    """
 
     def __init__(self, tasks: dict[str, Callable[..., None]], *, threads: int) -> None:
         self.tasks = tasks
         self.free = threading.Semaphore(threads)
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
         self.stopping = threading.Event()
-        self.failures = 0  # of the broker, in a row
+        self.failures = 0  # consecutive failures of the broker
         self.taker = threading.Thread(target=self.take_for_ever, name="pickup", daemon=True)
 
     def start(self) -> None:
         self.taker.start()
 
     def stop(self) -> None:
-        """Take nothing more and let what is at work come to its end."""
+        """Take nothing more, and let current work finish."""
         self.stopping.set()
         self.taker.join()
         self.pool.shutdown(wait=True)
@@ -58,19 +61,21 @@ class Pickup:
                 self.pool.submit(self.work, entry)
 
     def take(self, broker: Line) -> bytes | None:
-        """The next entry; None when none came for a while, or the broker is away."""
+        """The next entry; None if none came for a while, or the broker is unavailable."""
         try:
             (entry,) = broker.ask(("BRPOP", queue.READY, LISTEN_S))
             self.failures = 0
             return entry[1] if entry else None
         except redis.RedisError as error:
-            log.warning("No work can be picked up: %s", error)
+            log.warning("Cannot take work from the queue: %s", error)
             self.stopping.wait(PAUSES_S[min(self.failures, len(PAUSES_S) - 1)])
             self.failures += 1
             return None
 
     def work(self, entry: bytes) -> None:
-        """One entry. Whatever goes wrong is in the row or comes back with the recovery tick; the thread goes on."""
+        """One entry. Errors are recorded in the row or found by the recovery tick; the thread
+        continues.
+        """
         try:
             close_old_connections()
             task, *arguments = json.loads(entry)
@@ -83,7 +88,7 @@ class Pickup:
 
 
 def for_worker(queues: Any) -> Pickup | None:
-    """The pick-up of a worker that consumes the queue “runs”; others leave runs alone."""
+    """The pick-up of a worker that consumes the queue “runs”; other workers have none."""
     if "runs" not in queues:
         return None
     tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: chains.execute_step}

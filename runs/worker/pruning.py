@@ -1,4 +1,4 @@
-"""Old history is deleted in batches, by age and kind, so that no table is locked for long."""
+"""Deletes old history in batches, by age and kind, so that no table is locked for long."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ BATCH = 1000
 
 
 def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """What is older than its kind may get. Live runs and what belongs to them stay."""
+    """Rows older than their kind's limit. Live runs and their rows are kept."""
     ended = Run.objects.filter(status__in=Run.DONE)
 
     def before(kind: str) -> datetime:
@@ -29,13 +29,15 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
     yield "files", RunFile.objects.filter(created_at__lt=before("sessions"), run=None)
-    over = min(before("runs"), now - timedelta(days=62))  # no period is as long
+    over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
 
 
 def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, int]:
-    """Delete what is due; {kind: rows}. Raw model requests go first, at a younger age than their calls."""
+    """Delete what is due; {kind: rows}. Raw model requests go first, at a younger age than their
+    calls.
+    """
     now = now or timezone.now()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in due(now):
@@ -44,7 +46,7 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
 
 
 def forget_raw(now: datetime, *, dry_run: bool) -> int:
-    """Requests and responses of the model are the largest part; the figures of the call stay."""
+    """Requests and answers of models are the largest part; the figures of the call are kept."""
     old = ModelCall.objects.filter(
         started_at__lt=now - timedelta(days=settings.KEEP_DAYS["raw"]), request__isnull=False
     )
@@ -52,7 +54,7 @@ def forget_raw(now: datetime, *, dry_run: bool) -> int:
 
 
 def delete_in_batches(rows: QuerySet[Any]) -> int:
-    """Rows of this kind deleted; one short transaction a batch."""
+    """Delete rows of this kind, one short transaction per batch; returns how many."""
     total = 0
     while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
         with transaction.atomic():

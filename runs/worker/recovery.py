@@ -1,4 +1,6 @@
-"""What was lost is found again: stale leases, queued runs nobody was told of, waits and approvals past their time."""
+"""Recovers what was lost: expired leases, unsent queue messages, waits and approvals past their
+time.
+"""
 
 import logging
 from datetime import datetime, timedelta
@@ -15,12 +17,14 @@ from runs.models import Approval, Run
 from . import external
 
 log = logging.getLogger(__name__)
-STALE_QUEUED_S = 15  # a queued run that no worker took for so long is sent again; the claim makes doubles harmless
+STALE_QUEUED_S = 15  # a queued run that no worker took is sent again after this; the claim makes duplicates harmless
 BATCH = 500
 
 
 def tick(now: datetime | None = None) -> dict[str, int]:
-    """One pass over everything that may be stuck; safe to run twice at once. Returns how many of each it mended."""
+    """One pass over everything that may be stuck; safe to run concurrently. Returns how many of
+    each were recovered.
+    """
     now = now or timezone.now()
     return {
         "expired_approvals": expire_approvals(now),
@@ -37,7 +41,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
 
 
 def expire_approvals(now: datetime) -> int:
-    """The default answers for a person who did not; the run goes on at once."""
+    """Apply the default decision to expired approvals; their runs continue at once."""
     due = Approval.objects.open().filter(expires_at__lte=now).select_related("run")[:BATCH]
     return sum(expire(approval, now) for approval in due)
 
@@ -57,7 +61,7 @@ def expire(approval: Approval, now: datetime) -> bool:
 
 
 def expire_runs(now: datetime) -> int:
-    """Waiting or queued past the deadline. A running one notices itself, or its lease runs out."""
+    """Waiting or queued past the deadline. A running one notices itself, or its lease expires."""
     late = Run.objects.filter(status__in=[Run.Status.WAITING, Run.Status.QUEUED], deadline__lte=now)[:BATCH]
     error = {"code": "deadline", "message": "the run's deadline passed"}
     return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in late)
@@ -73,7 +77,7 @@ def wake_due(now: datetime) -> int:
 
 
 def release_orphans(now: datetime) -> int:
-    """A message that queued behind a run which has ended, though nobody released it."""
+    """A message queued behind a run that has ended without releasing it."""
     orphans = Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE).values_list("pk", flat=True)[
         :BATCH
     ]
@@ -85,14 +89,16 @@ def release_orphans(now: datetime) -> int:
 
 
 def resend_lost(now: datetime) -> int:
-    """Runs whose worker stopped renewing its lease. The next claim finds them in RUNNING and counts the crash."""
+    """Runs whose worker stopped renewing its lease. The next claim finds them in RUNNING and counts
+    the crash.
+    """
     expired = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now)
     lost = expired.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH]
     return sum(queue.send(queue.EXECUTE_RUN, str(pk)) for pk in lost)
 
 
 def resend_queued(now: datetime) -> int:
-    """Queued rows whose message never came: the broker was down, or lost it."""
+    """Queued rows whose message was lost: the broker was down, or lost it."""
     before = now - timedelta(seconds=STALE_QUEUED_S)
     stale = Run.objects.filter(status=Run.Status.QUEUED, after=None, queued_at__lt=before)
     found = list(stale.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH])

@@ -1,4 +1,6 @@
-"""Take a run, work on it until it ends or waits, write that down. Plain synchronous code on a worker thread."""
+"""Takes a run, works on it until it ends or waits, and records that. Plain synchronous code on a
+worker thread.
+"""
 
 import logging
 import threading
@@ -19,7 +21,7 @@ from runs.models import Run, ToolCallRecord
 
 log = logging.getLogger(__name__)
 Status = Run.Status
-SUSPECTS = threading.Lock()  # whose turn it is among those that may be what makes workers vanish
+SUSPECTS = threading.Lock()  # which of the suspect runs may be worked on
 
 
 def execute(run_id: str) -> None:
@@ -39,9 +41,9 @@ def execute(run_id: str) -> None:
         except RunDone:
             pass
         except LeaseLost:
-            log.info("Run %s went to another worker", run.pk)
+            log.info("Run %s was taken over by another worker", run.pk)
         except DATABASE_GONE as error:
-            log.warning("Run %s goes on once its lease has run out: %s", run.pk, error)
+            log.warning("Run %s continues once its lease has expired: %s", run.pk, error)
         finally:
             sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
 
@@ -49,7 +51,7 @@ def execute(run_id: str) -> None:
 def work(run: Run, lease: Lease) -> None:
     check_alive(run, lease)
     if run.crashes >= Run.TO_BLAME:
-        raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers vanished with this run")
+        raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers died while they worked on this run")
     try:
         with alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
             if run.chain_version_id:
@@ -58,16 +60,19 @@ def work(run: Run, lease: Lease) -> None:
                 Conversation(run, lease).hold()
     except (RunWaits, RunEnded, RunDone, LeaseLost, *DATABASE_GONE):
         raise
-    except Exception:  # whatever breaks in here, the run must end and say so
-        log.exception("Run %s broke", run.pk)
-        raise RunEnded(Status.FAILED, "internal_error", "the run itself failed; the server's log has the reason")
+    except Exception:  # whatever fails in here, the run must end and say so
+        log.exception("Run %s failed unexpectedly", run.pk)
+        raise RunEnded(
+            Status.FAILED, "internal_error", "the run failed because of an internal error; see the server's log"
+        )
 
 
 @contextmanager
 def alone(run: Run, lease: Lease) -> Iterator[None]:
-    """One suspect at a time: whichever run makes workers vanish is not to take those beside it along.
+    """One suspect run at a time: a run during which workers died must not take other runs with it.
 
-    A worker that vanishes counts against the one it worked on, not against those that wait here for their turn.
+    A worker that dies counts against the run it worked on, not against those that wait here for
+    their turn.
     """
     release_connection()
     while not SUSPECTS.acquire(timeout=1):
@@ -76,14 +81,14 @@ def alone(run: Run, lease: Lease) -> Iterator[None]:
         lease.write(crashes=run.crashes + 1)  # a claim counts no more of them
         yield
     except RunWaits:
-        lease.write(crashes=0)  # it came through
+        lease.write(crashes=0)  # it survived
         raise
     finally:
         SUSPECTS.release()
 
 
 def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
-    """Write the wait down, then look once more: what the run waits for may have come in between."""
+    """Record the wait, then check once more: what the run waits for may have arrived in between."""
     try:
         endings.wait(run, lease, wait.waiting_for, wait.until)
     except LeaseLost:

@@ -1,4 +1,4 @@
-"""What Celery calls: three lines each."""
+"""Celery tasks of three lines each."""
 
 from celery import shared_task
 
@@ -24,7 +24,7 @@ def execute_step(step_run_id: str) -> None:
 
 @shared_task(name="runs.tick", ignore_result=True)
 def tick() -> None:
-    """Each second: schedules, triggers and deliveries that are due."""
+    """Every second: start schedules, triggers and deliveries that are due."""
     schedules.tick()
     triggers.tick()
     webhooks.send_due()
@@ -38,11 +38,11 @@ def deliver(delivery_id: str) -> None:
 
 @shared_task(name="runs.recover", ignore_result=True)
 def recover() -> None:
-    """The tick: what was lost is found again."""
+    """The recovery tick."""
     recovery.tick()
 
 
 @shared_task(name="runs.prune", ignore_result=True)
 def prune() -> None:
-    """Every night: old history goes."""
+    """Every night: delete old history."""
     pruning.prune()

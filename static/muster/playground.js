@@ -82,7 +82,7 @@ class Column {
   }
 
   run_waiting({ waiting_for: what }) {
-    if (what && what !== "approval") this.state(`Waits for ${what === "child" ? "another agent" : `the ${what}`}.`);
+    if (what && what !== "approval") this.state(`Waiting for ${what === "child" ? "another agent" : `the ${what}`}.`);
   }
 
   state(words) {
@@ -145,7 +145,7 @@ class Column {
     const ask = make("div", { className: "ask", role: "group", ariaLabel: `Approval of ${tool}` },
       make("p", {}, make("strong", { textContent: tool }), effect ? ` (${effect})` : "", " asks first. Expires ", time, "."),
       ...(reason ? [make("p", { className: "small", textContent: reason })] : []), ...origins(findings),
-      make("label", { htmlFor: `ask-${id}`, className: "small", textContent: "With these arguments" }), field, wrong, make("div", { className: "row" }, yes, no));
+      make("label", { htmlFor: `ask-${id}`, className: "small", textContent: "Arguments" }), field, wrong, make("div", { className: "row" }, yes, no));
     localise(ask);
     this.ask = this.ask ?? new Map();
     this.ask.set(id, ask);
@@ -158,7 +158,7 @@ class Column {
   }
 
   child_started({ run, agent, chain }) {
-    this.stream.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} works on it. `, make("a", { href: `/runs/${run}/`, textContent: "Its run" })));
+    this.stream.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} is working on it. `, make("a", { href: `/runs/${run}/`, textContent: "Open its run" })));
   }
 
   run_finished({ status, error, reply, usage }) {
@@ -166,7 +166,7 @@ class Column {
     this.lastRun = this.run;
     for (const bubble of this.turns.values()) bubble.classList.remove("live");
     if (reply?.text && ![...this.turns.values()].some((bubble) => bubble.textContent === reply.text)) this.stream.append(make("div", { className: "say assistant", textContent: reply.text }));
-    if (reply?.untrusted) this.stream.append(make("p", { className: "note warning", textContent: "Text written by strangers was read for this answer; it may repeat what they claim." }));
+    if (reply?.untrusted) this.stream.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
     if (error) this.stream.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
     const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? `$${Number(usage.cost).toFixed(5)}` : ""];
     this.stream.append(make("p", { className: "small soft" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" })));

@@ -13,7 +13,7 @@ export class SchemaForm {
     const properties = Object.entries(this.schema.properties ?? {});
     const required = new Set(this.schema.required ?? []);
     this.element.replaceChildren(...properties.flatMap(([name, about]) => field(name, about, required.has(name), before[name])));
-    if (!properties.length) this.element.append(make("p", { className: "soft small", textContent: "It takes no arguments." }));
+    if (!properties.length) this.element.append(make("p", { className: "soft small", textContent: "This function takes no arguments." }));
   }
 
   raw() {

@@ -54,7 +54,7 @@ setInterval(check, 500);
 function readArguments() {
   if (!asJson.checked) return form.read();
   const value = JSON.parse(jsonArea.value || "{}");
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("Write an object: {…}.");
+  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("Enter a JSON object: {…}.");
   return value;
 }
 
@@ -218,9 +218,9 @@ async function executions(panel) {
     make("span", { className: `pill ${one.status === "ok" ? "ok" : "failed"}`, textContent: one.status }), time(one.started_at), one.version ? `v${one.version}` : "–",
     make("code", { textContent: JSON.stringify(one.arguments).slice(0, 120) }), make("code", { textContent: JSON.stringify(one.error ?? one.result).slice(0, 120) }), duration(one.wall_ms),
     make("span", { className: "row" }, one.run ? make("a", { href: `/runs/${one.run}/`, textContent: "run" }) : null,
-      bench.dataset.editable === "yes" ? button("Make a test", async () => { try { await api(`${path()}/tests/`, { method: "POST", body: { execution: one.execution } }); tell("A test was made from this execution.", "success"); } catch (error) { tell(error.message); } }) : null),
+      bench.dataset.editable === "yes" ? button("Create a test", async () => { try { await api(`${path()}/tests/`, { method: "POST", body: { execution: one.execution } }); tell("A test was created from this execution.", "success"); } catch (error) { tell(error.message); } }) : null),
   ]);
-  panel.replaceChildren(table(["Outcome", "When", "Version", "Arguments", "Result", "Took", ""], rows, "It was not run yet."));
+  panel.replaceChildren(table(["Outcome", "When", "Version", "Arguments", "Result", "Took", ""], rows, "No executions yet."));
 }
 
 async function replay(panel) {
@@ -233,7 +233,7 @@ async function replay(panel) {
       place.replaceChildren(make("p", { className: `note ${rows.length ? "warning" : "success"}`, textContent: `${answer.same} of ${answer.replayed} give the same.` }), ...(rows.length ? [table(["Arguments", "Before", "Now", "Why"], rows, "")] : []));
     } catch (error) { place.replaceChildren(make("p", { className: "note error", textContent: error.message })); }
   }, "primary");
-  panel.replaceChildren(make("div", { className: "stack" }, make("p", { className: "soft", textContent: "Runs recent real inputs against what is written now, and lists what would have been different." }), make("p", {}, go), place));
+  panel.replaceChildren(make("div", { className: "stack" }, make("p", { className: "soft", textContent: "Runs recent inputs against the current draft, and lists what would have been different." }), make("p", {}, go), place));
 }
 
 const LOADERS = { versions, tests, executions, replay };

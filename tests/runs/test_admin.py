@@ -66,13 +66,13 @@ def test_without_the_permission_there_is_no_page(alice, signed_in, decision, wor
 def test_a_worker_shows_which_versions_it_holds_and_which_runs_it_has(alice, agent, staff, signed_in, worker_row):
     agent.refresh_from_db()
     shown = page(signed_in(staff(alice)), "worker", worker_row).content.decode()
-    assert agent.live_hash in shown and "librarian" in shown and "1 besides" in shown
+    assert agent.live_hash in shown and "librarian" in shown and "1 more" in shown
     assert str(Run.objects.get().pk)[-12:] in shown
 
 
 def test_of_what_a_worker_holds_a_stranger_sees_the_number_alone(charlie, staff, signed_in, worker_row):
     shown = page(signed_in(staff(charlie)), "worker", worker_row).content.decode()
-    assert "librarian" not in shown and "2 besides" in shown
+    assert "librarian" not in shown and "2 more" in shown
     assert str(Run.objects.get().pk)[-12:] not in shown
 
 

@@ -23,20 +23,20 @@ from runs.worker import runner
 
 class Command(BaseCommand):
     help = (
-        "Talk to an agent; each line is a message, Ctrl-D ends. The work is done in this process: no worker is needed."
+        "Talk to an agent; each line is a message, Ctrl-D ends. Runs are executed in this process: no worker is needed."
     )
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("agent", help="Its name.")
         parser.add_argument(
-            "--user", help="Whose devices, accounts and budgets to use; default: the first administrator."
+            "--user", help="User whose devices, accounts and budgets are used; default: the first administrator."
         )
         parser.add_argument("--message", help="Send this one message, print the reply, and stop.")
-        parser.add_argument("--session", help="Go on with this session.")
+        parser.add_argument("--session", help="Continue this session.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not broadcast.is_reachable():
-            logging.getLogger("runs.queue").setLevel(logging.ERROR)  # that no broker takes the run is no news here
+            logging.getLogger("runs.queue").setLevel(logging.ERROR)  # a missing broker does not matter here
         user = self.person(options["user"])
         session = options["session"]
         if options["message"]:
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             return None
 
     def exchange(self, user: Any, agent: str, text: str, session: Session | str | None) -> Session:
-        """One message and its reply, tool calls shown as they happen."""
+        """One message and its reply; tool calls are shown as they happen."""
         try:
             taken = intake.accept_message(
                 user=user, text=text, agent=agent, session=session, trigger="manual", is_watched=True
@@ -75,7 +75,7 @@ class Command(BaseCommand):
             work.start()
             asyncio.run(self.show(stream.in_batches(taken.run)))
             work.join()
-        else:  # nothing is served here: do the work first, then tell what happened
+        else:  # nothing is served here: execute first, then print what happened
             runner.execute(str(taken.run.pk))
             asyncio.run(self.show(stored(taken.run.pk, 0)))
         return taken.session
@@ -105,7 +105,7 @@ class Command(BaseCommand):
 
 
 def execute(run_id: str) -> None:
-    """The claim decides: where a worker was faster, nothing happens here."""
+    """The claim decides: if a worker was faster, nothing happens here."""
     try:
         runner.execute(run_id)
     finally:

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what this machine offers, what is missing, and what to do about it."""
+"""`manage.py doctor`: what this machine supports, what is missing, and what to do about it."""
 
 import json
 import platform
@@ -17,7 +17,7 @@ from functions.sandbox import selftest
 
 
 class Command(BaseCommand):
-    help = "Examine the sandbox with real attacks; look at the database, the broker and the versions."
+    help = "Test the sandbox with real attacks; check the database, the broker and the versions."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -52,7 +52,7 @@ def database() -> dict[str, Any]:
 
 
 def broker() -> dict[str, Any]:
-    """Whether the broker takes a connection within two seconds."""
+    """Whether the broker accepts a connection within two seconds."""
     began = time.perf_counter()
     try:
         with Connection(settings.BROKER_URL, connect_timeout=2) as link:

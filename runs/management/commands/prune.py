@@ -1,4 +1,4 @@
-"""Delete old history now; beat does it every night."""
+"""Deletes old history now; beat does the same every night."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from runs.worker import pruning
 
 
 class Command(BaseCommand):
-    help = "Delete history that is older than settings.KEEP_DAYS says, in batches."
+    help = "Delete history older than settings.KEEP_DAYS, in batches."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--dry-run", action="store_true", help="Only count.")

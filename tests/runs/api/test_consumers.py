@@ -157,7 +157,7 @@ def test_a_strangers_file_is_not_there_either(of_helper, charlie, secret):
     file = RunFile.objects.create(owner=charlie, name="a.txt", content=b"a")
     part = {"type": "file", "file": str(file.pk)}
     (said,) = talking(of_helper, secret, {"type": "message", "content": [part]})
-    assert said["error"]["details"][0]["message"] == "that file is not there"
+    assert said["error"]["details"][0]["message"] == "there is no such file"
 
 
 @pytest.mark.parametrize(

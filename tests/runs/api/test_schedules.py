@@ -31,7 +31,7 @@ def schedule(alice_api, clerk):
 def test_a_schedule_is_made_shown_changed_and_deleted(alice_api, schedule):
     assert schedule["crontab"] == "0 9 * * 1-5" and schedule["agent"] == "clerk" and schedule["chain"] is None
     assert "T09:00:00+0" in schedule["next_due_local"]
-    assert schedule["why_not"].startswith("It is due next")
+    assert schedule["why_not"].startswith("The next due time is")
     path = f"{V1}/schedules/morning"
     changed = alice_api.patch(path, {"timezone": "America/New_York"}, **JSON).json()
     assert "T09:00:00-0" in changed["next_due_local"]

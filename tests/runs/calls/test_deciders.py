@@ -135,7 +135,7 @@ def test_the_question_shows_the_effect_and_whose_each_argument_is(ask, alice_api
 def test_who_may_not_decide_is_shown_the_question_without_the_buttons(ask, alice, signed_in):
     ask(decides="team", not_starter=True)
     page = signed_in(alice).get("/approvals/").content.decode()
-    assert "Somebody else decides" in page and 'value="approve"' not in page
+    assert "Another user decides" in page and 'value="approve"' not in page
 
 
 # -- time -------------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_a_read_does_not_ask(say, functions):
 
 def test_a_call_without_arguments_asks(say, functions):
     functions.answers.append(a_mail())
-    assert question(say("hi", READ, ("delete", {}))).reason.endswith("nothing in this call was named by you")
+    assert question(say("hi", READ, ("delete", {}))).reason.endswith("you named nothing in this call")
 
 
 def test_the_text_may_be_the_models_but_not_an_address_in_it(say, functions):

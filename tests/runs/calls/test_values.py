@@ -41,7 +41,7 @@ def test_the_values_of_a_run_are_bounded_in_number(alice):
 def test_the_values_of_all_runs_of_a_person_are_bounded(alice, bob, monkeypatch):
     monkeypatch.setattr(values, "MAX_VALUES_OF_PERSON", 1 << 20)
     kept(run_of(alice), "a", "x" * 600_000)
-    with pytest.raises(ValueError, match="a person's runs may have 1 MB"):
+    with pytest.raises(ValueError, match="a user's runs may have 1 MB"):
         kept(run_of(alice), "a", "x" * 600_000)
     kept(run_of(bob), "a", "x" * 600_000)
 

@@ -74,7 +74,7 @@ def test_a_strangers_session_and_file_are_not_there(parent, charlie):
     theirs = session_of(charlie, "secret")
     file = RunFile.objects.create(owner=charlie, name="a", content=b"secret")
     for source in ({"source": "session", "id": str(theirs.pk)}, {"source": "file", "id": str(file.pk)}):
-        with pytest.raises(ToolFailed, match="is not there"):
+        with pytest.raises(ToolFailed, match="there is no such"):
             context.gather(parent, [source])
 
 

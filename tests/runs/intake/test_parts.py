@@ -98,7 +98,7 @@ def test_a_file_that_is_a_picture_reaches_the_model_as_one(send, alice):
 def test_of_a_file_that_is_neither_the_model_is_told_what_it_is(send, alice):
     binary = RunFile.objects.create(owner=alice, name="a.zip", media_type="application/zip", content=b"PK\x03\xff")
     shown, _ = send(TEXT, {"type": "file", "file": str(binary.pk)})
-    assert shown == "What is this?\n[file a.zip, application/zip, 4 bytes: it cannot be read as text]"
+    assert shown == "What is this?\n[file a.zip, application/zip, 4 bytes: cannot be read as text]"
 
 
 def test_a_long_file_is_cut_and_says_so(send, alice):
@@ -114,7 +114,7 @@ def test_a_later_message_shows_the_file_again_until_it_is_deleted(send, report, 
     report.delete()
     send(TEXT, session=str(run.session_id))
     assert "Sales fell." not in str(stub.requests[-1]["messages"])
-    assert "it is no longer there" in str(stub.requests[-1]["messages"])
+    assert "deleted" in str(stub.requests[-1]["messages"])
 
 
 def test_an_image_counts_a_thousand_tokens_of_the_history_not_its_bytes(send, make_agent, agent, stub):
@@ -154,9 +154,9 @@ def test_images_beyond_the_budget_fall_out_of_the_history(send, agent, stub, ali
         ({"type": "image", "data": ""}, "base64"),
         ({"type": "image", "data": PIXEL, "media_type": "text/html"}, "image/png"),
         ({"type": "image", "data": PIXEL, "media_type": ["image/png"]}, "image/png"),
-        ({"type": "file"}, "not there"),
-        ({"type": "file", "file": "/etc/passwd"}, "not there"),
-        ({"type": "file", "file": NOWHERE}, "not there"),
+        ({"type": "file"}, "no such file"),
+        ({"type": "file", "file": "/etc/passwd"}, "no such file"),
+        ({"type": "file", "file": NOWHERE}, "no such file"),
     ],
 )
 def test_a_malformed_part_is_refused_with_its_place_and_the_reason(refused, part, says_why):
@@ -181,4 +181,4 @@ def test_a_strangers_file_is_not_there(charlie_api, charlie, agent, report, make
     body = {"message": [TEXT, {"type": "file", "file": str(report.pk)}]}
     answer = charlie_api.post("/api/v1/agents/helper/messages", body, headers=ASYNC)
     assert answer.status_code == 422 and Run.objects.count() == 0
-    assert answer.json()["error"]["details"][0]["message"] == "that file is not there"
+    assert answer.json()["error"]["details"][0]["message"] == "there is no such file"

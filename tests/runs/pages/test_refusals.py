@@ -11,7 +11,7 @@ from django.test import Client
 def test_what_is_not_there_is_said_in_our_own_words(path, client, db):
     answer = client.get(path)
     assert answer.status_code == 404
-    assert b"There is nothing here" in answer.content
+    assert b"This page does not exist" in answer.content
     assert b"muster/app.css" in answer.content
 
 
@@ -31,8 +31,8 @@ def test_a_password_is_not_guessed_without_end(path, settings, client, db, one_m
     for person in (name, other):
         get_user_model().objects.create_superuser(person, password="right horse")
     tries = [client.post(path, {"username": name, "password": f"guess {number}"}) for number in range(3)]
-    assert all(b"Too many tries" not in answer.content for answer in tries)
+    assert all(b"Too many attempts" not in answer.content for answer in tries)
     late = client.post(path, {"username": name, "password": "right horse"})
     assert late.status_code == 200
-    assert b"Too many tries" in late.content
+    assert b"Too many attempts" in late.content
     assert client.post(path, {"username": other, "password": "right horse"}).status_code == 302

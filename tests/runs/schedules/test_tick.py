@@ -108,7 +108,7 @@ def test_with_the_worker_away_over_three_occurrences_each_overlap_policy_holds(
     assert [outcome for _, outcome in table(schedule)] == outcomes
     assert [run.status for run in Run.objects.order_by("id")] == runs
     skipped = ScheduleOccurrence.objects.filter(outcome="skipped")
-    assert all("was still at work" in row.reason for row in skipped)
+    assert all("was still in progress" in row.reason for row in skipped)
 
 
 def test_what_waited_for_the_earlier_run_starts_when_it_has_ended(make_schedule, tick):
@@ -237,7 +237,7 @@ def test_a_target_that_is_no_longer_shared_is_refused(make_schedule, tick, bob, 
     Schedule.objects.update(owner=charlie)
     tick(START)
     row = ScheduleOccurrence.objects.get()
-    assert row.outcome == "refused" and "no longer usable" in row.reason
+    assert row.outcome == "refused" and "can no longer be used" in row.reason
     assert schedule.occurrences.count() == 1
 
 

@@ -195,4 +195,4 @@ def test_a_record_of_the_toolset_that_no_row_can_hold_does_not_cost_the_call_its
     run = worker.send_message(alice, "hi", agent)
     assert (run.status, run.tool_calls.get().result) == ("succeeded", 3)
     assert (run.created, run.has_untrusted) == (2, True)
-    assert "could not be kept" in caplog.text
+    assert "could not be stored" in caplog.text
