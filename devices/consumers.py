@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
 from plumbing.listener import LISTENER
+from plumbing.sockets import RESTART
 from plumbing.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -78,6 +80,11 @@ class DeviceConsumer(AsyncWebsocketConsumer):
             while (message := await next_message)["type"] != "websocket.disconnect":
                 await self.receive(message.get("text"))
                 next_message = receive()
+        except Exception:
+            if self.device is not None:
+                with suppress(Exception):  # the line may be gone as well
+                    await self.close(code=RESTART)
+            raise
         finally:  # also after a database error: otherwise the device would stay online without a socket
             await self.disconnect(0)
 

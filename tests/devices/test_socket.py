@@ -180,15 +180,17 @@ async def test_an_unknown_frame_gets_an_error_and_the_connection_stays(laptop):
         await device.expect("pong")
 
 
-async def test_a_connection_that_broke_here_leaves_nothing_behind(laptop, monkeypatch):
+async def test_a_connection_that_broke_here_is_closed_and_leaves_nothing_behind(laptop, monkeypatch):
     def no_statement(*_):
         raise DatabaseError("the disk is full")
 
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello()
         monkeypatch.setattr(presence, "arrive", no_statement)
+        await device.send(type="device_hello", protocol=1, name="laptop", platform="test", journal_id="j1", tools=[])
+        assert (await device.closed())["code"] == 1012
         with pytest.raises(DatabaseError):
-            await device.hello()
+            await device.socket.future
         device.is_open = False
     assert not (await Device.objects.aget()).is_online()
     assert channel_of(laptop[0].pk) not in LISTENER.subscribers
