@@ -77,7 +77,8 @@ class Announcements:
         """What nobody here waits for is not even parsed."""
         for line in (data or b"").splitlines():
             key, _, body = line.partition(b" ")
-            self.deliver(key.decode(), body)
+            if self.remembered or key.decode() in self.waiters:
+                self.deliver(key.decode(), body)
 
     def deliver(self, key: str, body: bytes) -> None:
         with self.lock:
