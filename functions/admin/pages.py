@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.decorators import action
@@ -41,6 +42,7 @@ class TryPages:
     @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
     def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
         function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        require_use(function, request)
         sent = request.POST if request.method == "POST" else None
         chooser = VersionForm(function, sent or request.GET or None)
         version = chosen(function, chooser)
@@ -67,6 +69,7 @@ class TryPages:
     @action(description="Run tests", url_path="tests", permissions=["view"], icon="rule")
     def show_tests(self, request: HttpRequest, object_id: str) -> HttpResponse:
         function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        require_use(function, request)
         chooser = VersionForm(function, request.GET or None)
         verdicts = testing.run_tests(chosen(function, chooser), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
@@ -75,6 +78,7 @@ class TryPages:
     @action(description="Replay", url_path="replay", permissions=["view"], icon="replay")
     def show_replay(self, request: HttpRequest, object_id: str) -> HttpResponse:
         function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+        require_use(function, request)
         chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
         answer = None
         if chooser.is_bound and chooser.is_valid():
@@ -93,6 +97,12 @@ class TryPages:
             "may_change": self.has_change_permission(request, function),  # type: ignore[attr-defined]
         }
         return TemplateResponse(request, f"admin/functions/{name}.html", context)
+
+
+def require_use(function: StoredFunction, request: HttpRequest) -> None:
+    """A team's viewers look at a function without running it. A superuser runs any."""
+    if not (request.user.is_superuser or function.may_use(request.user)):
+        raise PermissionDenied
 
 
 def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:

@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, Permission
 from agents.models import Agent, Invitation, Membership, Secret, Team, Tool
 from agents.roles import make_roles
 from runs.models import Budget
+from tests.functions.library import publish
 
 
 @pytest.fixture
@@ -130,3 +131,12 @@ def test_a_new_team_is_administered_by_its_maker(staff, signed_in, bob):
     counts = {f"{name}-{count}_FORMS": 0 for name in ("memberships", "invitations") for count in ("TOTAL", "INITIAL")}
     signed_in(staff(bob)).post("/admin/agents/team/add/", {"name": "bobs", **counts})
     assert Team.objects.get(name="bobs").memberships.get().role == "administrator"
+
+
+def test_a_viewer_runs_no_function_in_the_admin(staff, signed_in, alice, bob, team):
+    function = publish(alice, team=team)
+    browser = signed_in(staff(bob))
+    path = f"/admin/functions/storedfunction/{function.pk}"
+    assert browser.get(f"{path}/try", follow=True).status_code == 200
+    Membership.objects.filter(user=bob).update(role="viewer")
+    assert [browser.get(f"{path}/{verb}", follow=True).status_code for verb in ("try", "tests", "replay")] == [403] * 3
