@@ -27,7 +27,7 @@ class Limits:
     max_calls: int = 1000
     call_kb: int = 256
     max_depth: int = 64
-    answer_kb: int = 1024  # of one answer to a call
+    answer_kb: int = 8 * 1024  # of one answer to a call, as it is sent: 1 MB of text, much of it escaped
     max_notices: int = 2000  # log lines and progress; the child leaves out what is beyond
     traffic_kb: int = 16 * 1024  # of all that a call asks of the host
     order: bytes = field(init=False, repr=False, compare=False)  # what a child is told of them: JSON without braces

@@ -207,3 +207,10 @@ def test_calls_leave_no_descriptor_behind():
     for _ in range(20):
         sandbox.execute("def main(ctx): return 1", grants={"f": len})
     assert len(os.listdir("/proc/self/fd")) < before + 10  # one of each call would be twenty
+
+
+@pytest.mark.parametrize("text", ["x" * (1 << 20), "é" * (1 << 19), "\U0001f600" * (1 << 18)])
+def test_an_answer_of_a_megabyte_reaches_the_function(text):
+    source = "def main(ctx):\n    text = ctx.call('fetch')\n    return [len(text), text[-1]]\n"
+    outcome = sandbox.execute(source, context={}, grants={"fetch": lambda arguments: text})
+    assert (outcome.error, outcome.result) == (None, [len(text), text[-1]])
