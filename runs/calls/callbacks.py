@@ -34,7 +34,7 @@ def call(desk: Any, parent: ToolCallRecord, name: str, arguments: dict[str, Any]
         raise ToolFailed(f"one call may make {LIMIT} callbacks", code="too_many_callbacks")
     record = ToolCallRecord(
         id=uuid7(), run=desk.run, parent_call=parent, turn=parent.turn, name=name, kind=tool.kind,
-        effect=tool.effect, arguments=arguments, untrusted=told.is_derived(findings),
+        effect=tool.effect, arguments=arguments, untrusted=desk.run.has_untrusted and told.is_derived(findings),
     )  # fmt: skip
     start(record)
     with transaction.atomic():

@@ -135,8 +135,8 @@ class Desk:
         self.unshared = {one for one, grant in self.grants.items() if not grant.is_open_to(self.run.principal_id)}
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
-        """The origin of each argument; None if the run has read no untrusted content."""
-        if tool is None or not self.run.has_untrusted:
+        """The origin of each argument; None if nothing depends on it."""
+        if tool is None or not self.run.has_untrusted or not told.matters(tool, self.grants.get(tool.id)):
             return None
         if self._told is None:
             self._told = told.read(self.run, self.tools)
@@ -206,7 +206,7 @@ class Desk:
         )
         findings = self.findings(tool, requested.arguments)
         decision = self.judge(tool, requested.name, findings=findings)
-        record.untrusted = told.is_derived(findings)
+        record.untrusted = self.run.has_untrusted and told.is_derived(findings)
         if decision.mode == policy.DENY:
             close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
         elif problems := argument_problems(tool, requested):

@@ -6,6 +6,7 @@ Only read once a run has read untrusted content; a plain message costs nothing.
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.db.models import Q
 
@@ -17,6 +18,7 @@ from runs.models.session import text_of
 from runs.rules.provenance import CLEAN, Call, Finding, Told
 
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
+TASK = "the task that it was given"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
@@ -24,6 +26,7 @@ def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
     """What was said until now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
     told = read_rows(run, tools, Told())
     if told.marked:
+        told.marked.sort(key=lambda pair: pair[0] == TASK)  # where the text was read first, if that is known
         return told
     told = Told()
     told.mark("", "text that this run was started with")
@@ -38,6 +41,7 @@ def read_rows(run: Run, tools: Mapping[str, ToolSpec], told: Told) -> Told:
     say(told, line)
     instruct(told, line)
     tell_files(told, line[-1])
+    tell_tasks(told, line)
     rows = calls_of(line)
     for row in rows[:MOST]:
         told.record(call_of(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
@@ -91,10 +95,21 @@ def tell_files(told: Told, root: Run) -> None:
         told.mark(text, f"the file “{row.name}”") if row.untrusted else told.say(text)
 
 
+def tell_tasks(told: Told, line: list[Run]) -> None:
+    """What a child run was given by one that had read strangers' text."""
+    given = [run for run in line[:-1] if run.has_untrusted]
+    said = Message.objects.filter(run__in=given, role=Message.Role.USER, untrusted=True)
+    tasks = [*(text_of(message.content) for message in said), *(run.input for run in given if run.input is not None)]
+    if tasks:
+        told.mark(tasks, TASK)
+
+
 def calls_of(line: list[Run]) -> list[ToolCallRecord]:
-    root = line[-1].pk
+    """Those of the run, of the runs above it and of their sessions; for a chain also those of its steps' runs."""
     sessions = [run.session_id for run in line if run.session_id]
-    told = Q(run=root) | Q(run__root=root) | Q(run__session__in=sessions)
+    told = Q(run__in=line) | Q(run__session__in=sessions)
+    if line[0].chain_version_id:
+        told |= Q(run__parent=line[0])
     return list(ToolCallRecord.objects.filter(told).exclude(outcome="").order_by("id")[: MOST + 1])
 
 
@@ -114,8 +129,15 @@ def is_delegation(tool: ToolSpec) -> bool:
     return tool.kind == "agent" or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
 
 
+def matters(tool: ToolSpec, grant: Any) -> bool:
+    """Whether it depends on the arguments' origin what may be done, or how the answer is marked."""
+    if grant is None or grant.allow_after_untrusted or is_delegation(tool):
+        return False
+    return not (tool.untrusted and tool.effect == "read")
+
+
 def is_derived(findings: list[Finding] | None) -> bool:
-    """Requested with untrusted words: then the answer is not trusted either, whatever tool gives
-    it.
+    """Requested with untrusted words, or not judged: then the answer is not trusted either, whatever
+    tool gives it.
     """
-    return findings is not None and any(found.source not in CLEAN for found in findings)
+    return findings is None or any(found.source not in CLEAN for found in findings)
