@@ -109,10 +109,8 @@ class Callbacks:
             raise wire.HostileFrame("it goes on calling")
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
-        self._pending.extend(requests)
-        if self._has_threads():
+        if self._hand_over(requests):
             return None
-        self._pending.clear()
         return _encoded([self._perform(*request) for request in requests], self._limits)
 
     def finished(self) -> bytes:
@@ -142,20 +140,28 @@ class Callbacks:
 
     # Threads
 
-    @property
-    def _pending(self) -> deque[Request]:
+    def _open(self) -> deque[Request]:
         if self._queue is None:
             self._queue, self._done = deque(), queue.SimpleQueue()
             self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
             self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         return self._queue
 
-    def _has_threads(self) -> bool:
-        """Whether at least one thread serves this call's requests; more are started while there are free ones."""
+    def _hand_over(self, requests: list[Request]) -> bool:
+        """Whether threads serve these; if not, none of them has begun, since no thread is free or at work.
+
+        Decided under the lock: a thread that is about to finish could otherwise take a request that is then served
+        here a second time.
+        """
+        pending = self._open()
         with self._closing:
-            while self._at_work < min(_AT_ONCE, len(self._pending)) and threads.start(self._work):
+            pending.extend(requests)
+            while self._at_work < min(_AT_ONCE, len(pending)) and threads.start(self._work):
                 self._at_work += 1
-            return self._at_work > 0
+            if self._at_work:
+                return True
+            pending.clear()
+            return False
 
     def _work(self) -> None:
         """In a thread: serve what is asked for until there is nothing left, or the call has ended."""
@@ -167,8 +173,8 @@ class Callbacks:
 
     def _next(self) -> Request | None:
         with self._closing:
-            if self._pending:
-                return self._pending.popleft()
+            if self._queue:
+                return self._queue.popleft()
             self._at_work -= 1
             return None
 

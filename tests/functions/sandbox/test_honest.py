@@ -55,6 +55,21 @@ def test_sixty_calls_of_five_kilobytes_at_once(pool):
     assert outcome.result == 300_000, outcome
 
 
+def test_calls_in_many_frames_are_served_once_each(pool):
+    """A frame that came while the last thread was finishing was served a second time."""
+    served = []
+    grants = {"note": lambda arguments: served.append(arguments["n"])}
+    source = (
+        "import asyncio\nasync def main(ctx):\n"
+        "    await asyncio.gather(*[ctx.call('note', n=n, text='x' * 100_000) for n in range(60)])\n"
+    )
+    for _ in range(20):
+        served.clear()
+        outcome = pool.execute(source, grants=grants, allowed_imports=("asyncio",))
+        assert outcome.ok, outcome
+        assert sorted(served) == list(range(60))
+
+
 @pytest.mark.parametrize(
     ("expression", "says"),
     [
