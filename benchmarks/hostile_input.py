@@ -197,7 +197,7 @@ ENTRIES = (
     Entry("HTML that opens declarations", open_comments, 1_000_000),
     Entry("HTML that opens tags", open_tags, 1_000_000),
     Entry("OpenAPI document as YAML", yaml_document, 1_000_000),
-    Entry("OpenAPI with many operations", many_operations, 400_000),
+    Entry("OpenAPI with many operations", many_operations, 200_000),
     Entry("crontab", crontab, 240),
     Entry("nested JSON body", json_body, 1_000_000),
     Entry("fields that do not exist", unknown_fields, 1_000_000),

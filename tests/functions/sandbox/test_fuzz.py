@@ -158,7 +158,7 @@ def all_code(code: types.CodeType):
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_ten_thousand_programs_get_a_verdict_with_a_line():
     accepted = refused = 0
-    order = {"entry": "main", "imports": ["json"], "safe_mode": True, "expect": {}}
+    order = {"entry": "main", "imports": ["json"], "safe_mode": True, "libraries": {}, "expect": {}}
     for seed in range(10_000):
         source = Programs(seed).program()
         answer = json.loads(compiler.answer(order | {"source": source}))
