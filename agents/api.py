@@ -84,7 +84,7 @@ class AgentViewSet(GrantedViewSet):
 
     def perform_destroy(self, agent: Agent) -> None:
         """Delete an agent that has no runs, with its versions; one with runs answers 409."""
-        with refusals("agent"):
+        with refusals("agent", self.request.user):
             self.audit("deleted", agent)
             let_go(agent)
             agent.delete_unused()

@@ -69,6 +69,19 @@ def take_back(user: Any, team: Team) -> None:
         model.objects.filter(owner=user, team=team).update(team=None)
 
 
+def dependents(rows: Iterable[Any], user: Any) -> list[str]:
+    """The rows that keep another one from being deleted: by name where this user can see them, else counted."""
+    rows = list(rows)
+    names = sorted({str(row) for row in rows if is_seen(row, user)})
+    hidden = sum(not is_seen(row, user) for row in rows)
+    return [*names[:5], *([f"{hidden} that you cannot see"] if hidden else [])]
+
+
+def is_seen(row: Any, user: Any) -> bool:
+    visible_to = getattr(type(row)._default_manager, "visible_to", None)
+    return visible_to is not None and visible_to(user).filter(pk=row.pk).exists()
+
+
 def shared_models() -> list[Any]:
     return [model for model in apps.get_models() if issubclass(model, Owned)]
 

@@ -77,12 +77,12 @@ class ConnectionViewSet(
         return row
 
     def perform_create(self, serializer: Any) -> None:
-        with refusals("connection"):
+        with refusals("connection", self.request.user):
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
         place, login = place_of(serializer.instance), client_of(serializer.instance)
-        with refusals("connection"):
+        with refusals("connection", self.request.user):
             row = serializer.save()
             if place_of(row) != place:
                 move(row, keeps_secret="secret_name" in serializer.validated_data)
@@ -93,7 +93,7 @@ class ConnectionViewSet(
 
     def perform_destroy(self, row: Connection) -> None:
         """Delete the connection and its tools; 409 while an agent is granted one."""
-        with refusals("connection"):
+        with refusals("connection", self.request.user):
             tools = [remote_tool.tool for remote_tool in row.remote_tools.select_related("tool") if remote_tool.tool]
             self.audit("deleted", row)
             let_go(row)

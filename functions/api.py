@@ -170,7 +170,7 @@ class FunctionViewSet(VersionedViewSet):
         """Agents and chains that are granted it, and steps that name it."""
         function = self.visible()
         function.require_edit(request.user)
-        return Response(UsedBySerializer({"results": catalogue.used_by(function)}).data)
+        return Response(UsedBySerializer({"results": catalogue.used_by(function, request.user)}).data)
 
     # Running
 

@@ -8,6 +8,7 @@ from django.db import transaction
 from agents.exceptions import Conflict
 from agents.models import ChainStep, Tool, ToolGrant
 from agents.models.agent import tool_changed
+from agents.sharing import is_seen
 from agents.tools import ToolSpec
 from functions.models import FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
@@ -84,23 +85,36 @@ def unlist_tool(function: StoredFunction) -> None:
         tool.delete()
 
 
-def used_by(function: StoredFunction) -> list[dict[str, Any]]:
-    """Agents and chains with a grant, and chain steps that name it: [{kind, name, mode, version}]."""
+def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
+    """Agents and chains with a grant, and chain steps that name it: [{kind, name, mode, version}].
+
+    Those that this user cannot see have an empty name.
+    """
     tool = tool_of(function.pk)
     grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
-    found = [as_user(grant) for grant in grants]
+    found = [as_user(grant, user) for grant in grants]
     steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")
     if function.owner_id is not None:
         steps = steps.filter(chain__owner=function.owner_id) | steps.filter(
             chain__team__isnull=False, chain__team=function.team_id
         )
     found += [
-        {"kind": "step", "name": f"{step.chain.name}/{step.key}", "mode": "", "version": step.target_version}
+        {
+            "kind": "step",
+            "name": named(step.chain, user, f"/{step.key}"),
+            "mode": "",
+            "version": step.target_version,
+        }
         for step in steps
     ]
     return found
 
 
-def as_user(grant: ToolGrant) -> dict[str, Any]:
+def as_user(grant: ToolGrant, user: Any) -> dict[str, Any]:
     kind = "agent" if grant.agent else "chain"
-    return {"kind": kind, "name": str(grant.agent or grant.chain), "mode": grant.mode, "version": grant.pinned_version}
+    name = named(grant.agent or grant.chain, user)
+    return {"kind": kind, "name": name, "mode": grant.mode, "version": grant.pinned_version}
+
+
+def named(row: Any, user: Any, part: str = "") -> str:
+    return f"{row}{part}" if is_seen(row, user) else ""

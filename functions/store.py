@@ -209,9 +209,9 @@ def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
     """Remove a function that nothing uses. Its executions stay, with its name. Raises Conflict while in use."""
     require_edit(function, user)
     let_go(function)
-    users = catalogue.used_by(function)
+    users = catalogue.used_by(function, user)
     if users:
-        names = ", ".join(f"{one['kind']} {one['name']}" for one in users[:5])
+        names = ", ".join(f"{one['kind']} {one['name'] or 'that you cannot see'}" for one in users[:5])
         raise Conflict(
             f"“{function}” is in use by {names}.",
             code="in_use",

@@ -13,19 +13,19 @@ from rest_framework import viewsets
 from agents.exceptions import Conflict, NotFound
 from agents.models import AuditEvent
 from agents.models.team import SLUG, Owned, the_one
-from agents.sharing import let_go
+from agents.sharing import dependents, let_go
 
 from .throttles import address_of
 
 
 @contextmanager
-def refusals(what: str) -> Iterator[None]:
+def refusals(what: str, user: Any = None) -> Iterator[None]:
     """One transaction; a refusal by the database becomes a conflict."""
     try:
         with transaction.atomic():
             yield
     except ProtectedError as error:
-        users = sorted({str(row) for row in list(error.protected_objects)[:5]})
+        users = dependents(error.protected_objects, user)
         raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
     except IntegrityError:
         raise Conflict(f"Another {what} already has that name.", code="name_taken")
@@ -68,11 +68,11 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
         return row
 
     def perform_create(self, serializer: Any) -> None:
-        with refusals(self.model._meta.verbose_name):
+        with refusals(self.model._meta.verbose_name, self.request.user):
             self.audit("created", serializer.save())
 
     def perform_update(self, serializer: Any) -> None:
-        with refusals(self.model._meta.verbose_name):
+        with refusals(self.model._meta.verbose_name, self.request.user):
             row = serializer.save()
             serializer.partial = False  # it would leave fields with defaults out of the answer
             self.audit("changed", row, fields=sorted(serializer.validated_data))
@@ -82,7 +82,7 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
         """What else follows from a change."""
 
     def perform_destroy(self, row: Any) -> None:
-        with refusals(self.model._meta.verbose_name):
+        with refusals(self.model._meta.verbose_name, self.request.user):
             self.audit("deleted", row)
             if isinstance(row, Owned):
                 let_go(row)

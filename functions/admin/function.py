@@ -227,7 +227,9 @@ class FunctionAdmin(TryPages, VersionedAdmin):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Versions and tests go along; executions stay; what is in use is protected."""
-        used = [f"{one['kind']} {one['name']}" for function in objs for one in catalogue.used_by(function)]
+        used = [
+            f"{one['kind']} {one['name']}" for function in objs for one in catalogue.used_by(function, request.user)
+        ]
         names = [f"{function}, its versions and its tests" for function in objs]
         return names, {"functions": len(names)}, set(), used
 

@@ -73,7 +73,7 @@ class ChainViewSet(GrantedViewSet):
         """Delete a chain without runs, with its versions; one with runs answers 409."""
         if Run.objects.filter(chain_version__chain=chain).exists():
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
-        with refusals("chain"):
+        with refusals("chain", self.request.user):
             self.audit("deleted", chain)
             Chain.objects.filter(pk=chain.pk).update(published=None)
             chain.versions.all().delete()
