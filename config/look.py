@@ -71,8 +71,6 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
         ],
     ),
 ]
-# the rows of beat itself; ours are schedules
-UNLISTED = {"django_celery_beat.periodictask", "django_celery_beat.solarschedule"}
 
 TEAL = {
     "50": "oklch(98.4% .014 180.7)", "100": "oklch(95.3% .051 180.8)", "200": "oklch(91% .096 180.4)",

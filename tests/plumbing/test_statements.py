@@ -80,7 +80,8 @@ def test_a_name_means_the_nearest_row_that_this_person_sees(alice, bob, charlie,
     Membership.objects.bulk_create([Membership(team=team, user=alice), Membership(team=team, user=bob)])
     site = Agent.objects.create(name="one", provider=provider)
     shared = Agent.objects.create(owner=alice, team=team, name="one", provider=provider)
-    assert [Agent.objects.named(who, "one") for who in (alice, bob, charlie)] == [shared, shared, site]
+    assert [Agent.objects.named(who, "one") for who in (alice, bob, charlie)] == [shared, site, site]
+    assert Agent.objects.exclude(owner=None).named(bob, "one") == shared
     own = Agent.objects.create(owner=bob, name="one", provider=provider)
     assert Agent.objects.named(bob, "one") == own
     with pytest.raises(NotFound):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.models import Membership, Tool
+from agents.models import Agent, Membership, Provider, Tool
 from runs.lifecycle import endings
 from runs.models import Approval, Run
 from runs.worker import recovery
@@ -17,10 +17,16 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def agent(make_agent, make_tool, stub_provider, team):
     made = make_agent(tools=[make_tool(effect="sends_out")], provider=stub_provider, timeout=300)
-    made.team = team
-    made.save()
     made.grants.update(mode="ask")
-    return made
+    return lend(made, owner=made.owner, team=team)
+
+
+def lend(agent, **to):
+    """The agent with its tool and its provider, owned and shared so."""
+    for model in (Agent, Tool, Provider):
+        model.objects.update(**to)
+    agent.refresh_from_db()
+    return agent
 
 
 @pytest.fixture
@@ -101,8 +107,7 @@ def test_not_the_one_who_asked(ask, worker, alice_api, bob_api, functions):
 
 def test_a_stranger_that_uses_the_agent_decides_alone(ask, worker, charlie, charlie_api, alice_api, agent, functions):
     """Nobody sees the arguments of a person's call, or answers for them, outside of a team with them."""
-    agent.owner, agent.team = None, None
-    agent.save()
+    lend(agent, owner=None, team=None)
     approval = ask(by=charlie, decides="owner", not_starter=True)
     assert listed(alice_api) == [] and answer(alice_api, worker, approval) == 404
     assert answer(charlie_api, worker, approval) == 200

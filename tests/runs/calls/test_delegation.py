@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.models import Agent, Tool, ToolGrant
+from agents.models import Agent, Provider, Tool, ToolGrant
 from runs.models import Run
 from tests.fakes import calls, says
 
@@ -99,10 +99,11 @@ def test_an_agent_behind_a_tool_is_the_one_it_names_whatever_the_callers_own_are
     theirs = make_agent("counter", provider=stub_provider)
     tool = make_tool("ask-counter", kind="agent", source={"agent": theirs.pk}, input_schema={"type": "object"})
     boss = make_agent("boss", tools=[tool], provider=stub_provider)
-    Agent.objects.update(team=team)
+    for model in (Agent, Tool, Provider):
+        model.objects.update(team=team)
     make_agent("other", provider=stub_provider)
     Agent.objects.filter(name="other").update(name="counter", owner=bob)
     stub.script(calls(("ask-counter", {"task": "count"})), says("I counted 3"), says("It is 3"))
     run = worker.send_message(bob, "count", Agent.objects.get(pk=boss.pk))
-    assert run.status == "succeeded", run.tool_calls.get().error
+    assert run.status == "succeeded", run.error
     assert run.children.get().agent_id == theirs.pk
