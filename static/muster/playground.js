@@ -96,15 +96,14 @@ class Column {
     const took = make("span", { className: "small soft" });
     const inside = make("div", {}, label("Arguments"), json(given));
     const call = make("details", { className: "call", id: `call-${id}` }, make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ?? "" }), pill, took), inside);
-    this.calls.set(id, { call, pill, took, inside });
+    this.calls.set(id, { name, call, pill, took, inside });
     this.stream.append(call);
   }
 
   tool_finished({ id, outcome, result, error, wall_ms: ms, printed }) {
     const shown = this.calls.get(id);
     if (!shown) return;
-    shown.pill.className = `pill ${outcome}`;
-    shown.pill.textContent = outcome;
+    this.setState(shown.pill, outcome);
     shown.took.textContent = ms === null || ms === undefined ? "" : duration(ms);
     shown.inside.append(label(error ? "Error" : "Result"), json(error ?? result));
     const said = printed ?? null;
@@ -122,7 +121,7 @@ class Column {
 
   tool_denied({ id, name, reason }) {
     const shown = this.calls.get(id);
-    if (shown) { shown.pill.className = "pill denied"; shown.pill.textContent = "denied"; shown.inside.append(label("Why"), json(reason)); }
+    if (shown) { this.setState(shown.pill, "denied"); shown.inside.append(label("Why"), json(reason)); }
     else this.stream.append(make("p", { className: "note warning", textContent: `${name} was refused: ${reason}` }));
   }
 
@@ -143,18 +142,32 @@ class Column {
     const time = make("time", { dateTime: until ?? "" });
     time.dataset.ago = "";
     const ask = make("div", { className: "ask", role: "group", ariaLabel: `Approval of ${tool}` },
-      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${effect})` : "", " asks first. Expires ", time, "."),
+      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${effect})` : "", " needs your approval. Expires ", time, "."),
       ...(reason ? [make("p", { className: "small", textContent: reason })] : []), ...origins(findings),
       make("label", { htmlFor: `ask-${id}`, className: "small", textContent: "Arguments" }), field, wrong, make("div", { className: "row" }, yes, no));
     localise(ask);
     this.ask = this.ask ?? new Map();
-    this.ask.set(id, ask);
+    this.ask.set(id, { ask, shown: this.mark(tool, "running", "waiting") });
     this.stream.append(ask);
     yes.focus();
   }
 
   approval_decided({ id, status, by }) {
-    this.ask?.get(id)?.replaceChildren(make("p", { className: "small", textContent: `${status}${by ? ` by ${by}` : ""}` }));
+    const { ask, shown } = this.ask?.get(id) ?? {};
+    ask?.replaceChildren(make("p", { className: "small", textContent: `${status}${by ? ` by ${by}` : ""}` }));
+    if (shown?.pill.textContent === "waiting") this.setState(shown.pill, "running");
+  }
+
+  /** The newest call of this tool in one state, moved to another. */
+  mark(tool, from, to) {
+    const shown = [...this.calls.values()].reverse().find((one) => one.name === tool && one.pill.textContent === from);
+    if (shown) this.setState(shown.pill, to);
+    return shown;
+  }
+
+  setState(pill, state) {
+    pill.className = `pill ${state}`;
+    pill.textContent = state;
   }
 
   child_started({ run, agent, chain }) {
