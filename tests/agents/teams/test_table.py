@@ -342,4 +342,4 @@ def test_the_documentation_shows_the_same_table():
 def in_words(allowed: str | None) -> str:
     if allowed is None:
         return "–"
-    return {MEMBERS: "members", USERS: "members but viewers"}.get(allowed, ", ".join(allowed.split()))
+    return {MEMBERS: "members", USERS: "members except viewers"}.get(allowed, ", ".join(allowed.split()))
