@@ -5,6 +5,7 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -180,7 +181,7 @@ class Conversation:
             turn=run.turns,
             provider=self.live.provider_name,
             model_name=reply.model_name,
-            started_at=timezone.now(),
+            started_at=timezone.now() - timedelta(milliseconds=reply.wall_ms),
             first_token_ms=reply.first_token_ms,
             cost=cost,
             attempts=reply.attempts,

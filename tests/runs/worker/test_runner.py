@@ -13,7 +13,7 @@ from runs.lifecycle import claims, endings
 from runs.loop.conversation import Conversation
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
 from runs.worker import recovery
-from tests.fakes import calls, fails, says
+from tests.fakes import Turn, calls, fails, says
 
 pytestmark = pytest.mark.django_db
 
@@ -29,6 +29,14 @@ def types_of(run):
 
 def grant_mode(agent, mode):
     agent.grants.update(mode=mode)
+
+
+def test_a_model_call_starts_when_the_model_is_asked_not_when_it_answers(worker, alice, agent, stub):
+    stub.script(Turn(text="Hello Alice", silent_s=0.3))
+    run = worker.send_message(alice, "Hello", agent)
+    call = run.model_calls.get()
+    assert call.wall_ms >= 300
+    assert call.started_at + timedelta(milliseconds=call.wall_ms) <= run.finished_at
 
 
 def test_a_plain_message_gets_a_reply(worker, alice, agent, stub):
