@@ -19,11 +19,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def opened(alice):
     _, secret = ApiKey.make(alice, ["*"])
-    headers = [(b"authorization", f"Bearer {secret}".encode()), (b"origin", b"http://localhost")]
+    headers = [
+        (b"authorization", f"Bearer {secret}".encode()),
+        (b"host", b"localhost"),
+        (b"origin", b"http://localhost"),
+    ]
 
     async def opened(path):
         socket = WebsocketCommunicator(application, path, headers=headers)
-        await socket.connect(timeout=60)
+        is_accepted, _ = await socket.connect(timeout=60)
+        assert is_accepted
         return socket
 
     return opened
