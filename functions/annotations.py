@@ -1,7 +1,8 @@
-"""Annotation → JSON Schema, by reading the syntax tree. Nothing is imported and nothing is run.
+"""Converts annotations to JSON Schema by reading the syntax tree. Nothing is imported or executed.
 
-Values reach a function as JSON, so a `date` is text in a date's format and a dataclass or TypedDict is an object.
-What cannot be understood allows anything: a wrong guess would refuse good input.
+Arguments reach a function as JSON, so a `date` is a string in date format, and a dataclass or
+TypedDict is an object. An annotation that cannot be understood allows any value: a wrong guess
+would reject valid input.
 """
 
 import ast
@@ -29,7 +30,7 @@ PLAIN: dict[str, Schema] = {
     "UUID": {"type": "string", "format": "uuid"},
     "Path": {"type": "string"},
 }
-# How the sandbox turns them into JSON (functions/sandbox/inside/conversions.py), where a function returns them.
+# How the sandbox converts these types to JSON when a function returns them (functions/sandbox/inside/conversions.py).
 RESULTS: dict[str, Schema] = {
     "Decimal": {"type": "string", "description": "a decimal number"},
     "Fraction": {"type": "string", "description": "a fraction, such as 1/3"},
@@ -37,7 +38,7 @@ RESULTS: dict[str, Schema] = {
     "bytearray": {"type": "string", "contentEncoding": "base64"},
     "PurePath": {"type": "string"},
     "PurePosixPath": {"type": "string"},
-    "DataFrame": {"type": "array", "items": {"type": "object"}, "description": "one object for each row"},
+    "DataFrame": {"type": "array", "items": {"type": "object"}, "description": "one object per row"},
     "Series": {"type": "array"},
     "ndarray": {"type": "array"},
     "range": {"type": "array", "items": {"type": "integer"}},
@@ -53,11 +54,11 @@ SETS = frozenset(["set", "Set", "frozenset", "FrozenSet", "AbstractSet", "Mutabl
 RECORDS = frozenset(["TypedDict", "NamedTuple", "BaseModel"])
 ENUMS = frozenset(["Enum", "IntEnum", "StrEnum"])
 MAX_DEPTH = 12
-MAX_PARTS = 1_000  # of one source: classes that hold each other would otherwise multiply
+MAX_PARTS = 1_000  # per source: classes that refer to each other would otherwise multiply
 
 
 class Annotations:
-    """Reads annotations of one module; knows its classes and type aliases by name."""
+    """Reads the annotations of one module; resolves its classes and type aliases by name."""
 
     def __init__(self, module: ast.Module, *, of_results: bool = False) -> None:
         self.plain = PLAIN | RESULTS if of_results else PLAIN
@@ -68,7 +69,7 @@ class Annotations:
         self.aliases = dict(found for node in module.body if (found := alias_in(node)))
 
     def schema(self, node: ast.expr | None, depth: int = 0) -> Schema:
-        """The schema of an annotation; {} where it says nothing that JSON could check."""
+        """The schema of an annotation; {} if it contains nothing that JSON can check."""
         self.budget -= 1
         if node is None or depth > MAX_DEPTH or self.budget < 0:
             return {}
@@ -161,7 +162,7 @@ class Annotations:
 
 
 def as_array(record: Schema) -> Schema:
-    """A named tuple is a tuple, and JSON has arrays."""
+    """A named tuple is a tuple, which JSON represents as an array."""
     fields = list(record["properties"].values())
     return {"type": "array", "prefixItems": fields, "minItems": len(fields), "maxItems": len(fields)}
 
@@ -198,7 +199,7 @@ def literal(node: ast.expr) -> list[Any]:
 
 
 def of_values(values: list[Any]) -> Schema:
-    """An enum of these; with its type where they share one, which models understand better."""
+    """An enum of these values, with their type if they share one, which models understand better."""
     if not values:
         return {}
     kinds = {type(value) for value in values}
@@ -212,7 +213,9 @@ def enum_values(node: ast.ClassDef) -> list[Any]:
 
 
 def either(schemas: list[Schema]) -> Schema:
-    """One of several: `int | None` is {"type": ["integer", "null"]}; anything more is an anyOf."""
+    """One of several schemas: `int | None` becomes {"type": ["integer", "null"]}; anything more
+    complex becomes an anyOf.
+    """
     if any(not schema for schema in schemas):
         return {}
     flat = [inner for schema in schemas for inner in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]

@@ -63,7 +63,8 @@ NEW = OpenApiExample(
 @extend_schema_view(
     publish=extend_schema(
         request=PublishFunctionSerializer,
-        description="Run the tests, freeze the working row and make it live; equal content is the same version again.",
+        description="Run the tests, create an immutable version from the working row and make it live. If "
+        "the content equals an existing version, that version is used.",
     )
 )
 class FunctionViewSet(VersionedViewSet):
@@ -105,15 +106,15 @@ class FunctionViewSet(VersionedViewSet):
         serializer.save()
 
     def perform_destroy(self, function: StoredFunction) -> None:
-        """Refused (409) while agents, chains or steps use it; its executions stay."""
+        """Refused (409) while agents, chains or steps use the function. Its executions are kept."""
         store.delete(function, user=self.request.user, source=address_of(self.request))
 
     def visible(self) -> StoredFunction:
-        """The function this name means, to read or run it rather than to change it."""
+        """The function with this name, for reading or running rather than changing it."""
         return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
 
     def usable(self) -> StoredFunction:
-        """The function this name means, to run it. Raises NotFound, Forbidden."""
+        """The function with this name, for running it. Raises NotFound, Forbidden."""
         rows = StoredFunction.objects.select_related("published")
         return rows.for_use(self.request.user, readable_name(self.kwargs["name"]))
 
@@ -122,7 +123,9 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(request=DraftSerializer, responses={200: ValidatedSerializer})
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
     def validate(self, request: Any) -> Response:
-        """Check a source: every refusal with line, reason and what to write instead. Nothing is stored."""
+        """Check a source and list every problem with its line, the reason and a suggested fix.
+        Nothing is stored.
+        """
         function, expected = self.read_draft(DraftSerializer)
         refusals = checks.check(function, user=request.user, **expected)
         return Response(ValidatedSerializer(described(function, refusals)).data)
@@ -130,14 +133,16 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(responses={(200, "text/x-python"): OpenApiTypes.STR})
     @action(detail=False, **WITHOUT_LISTS)
     def stubs(self, request: Any) -> HttpResponse:
-        """A stub file for your own editor: the types of `ctx` and of the other names that functions are given."""
+        """A stub file for your editor: the types of `ctx` and of the other names available to
+        functions.
+        """
         name = 'attachment; filename="__builtins__.pyi"'
         return HttpResponse(STUBS.read_bytes(), content_type="text/x-python", headers={"Content-Disposition": name})
 
     @extend_schema(request=TrySerializer, responses={200: ExecutedSerializer})
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
     def try_draft(self, request: Any) -> Response:
-        """Run a draft once. Nothing is stored; callbacks need a run (422)."""
+        """Run a draft once. Nothing is stored; callbacks require a run (422)."""
         function, expected = self.read_draft(TrySerializer)
         checks.require_permissions(function, None, request.user)
         store.refuse(checks.check(function, user=request.user, **expected), "was not run")
@@ -155,7 +160,7 @@ class FunctionViewSet(VersionedViewSet):
     # Versions
 
     def freeze(self, function: StoredFunction, body: dict[str, Any]) -> FunctionVersion:
-        """Its tests are run first."""
+        """Publish the draft, after running its tests."""
         return store.publish(function, user=self.request.user, source=address_of(self.request), **body)
 
     def go_back(self, function: StoredFunction, number: int) -> FunctionVersion:
@@ -167,7 +172,7 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(responses=UsedBySerializer)
     @action(detail=True, **WITHOUT_LISTS)
     def used_by(self, request: Any, name: str) -> Response:
-        """Agents and chains that are granted it, and steps that name it."""
+        """Agents and chains with a grant for the function, and steps that name it."""
         function = self.visible()
         function.require_edit(request.user)
         return Response(UsedBySerializer({"results": catalogue.used_by(function, request.user)}).data)
@@ -177,7 +182,9 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(request=ExecuteSerializer, responses={200: ExecutedSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def execute(self, request: Any, name: str) -> Response:
-        """Run the published version, or the one named. A function that fails answers 200 with its error."""
+        """Run the published version, or the given one. If the function fails, the answer is 200
+        with its error.
+        """
         body = read(ExecuteSerializer, request)
         version = self.runnable(body.get("version"))
         caller = callers.alone(request.user, version)
@@ -186,14 +193,16 @@ class FunctionViewSet(VersionedViewSet):
         return Response(executed(execution))
 
     def runnable(self, number: int | None) -> Ready:
-        """One query that reads no source: the version itself is kept by this process."""
+        """Look up the version in one query without its source; this process caches the version
+        itself.
+        """
         user, name = self.request.user, readable_name(self.kwargs["name"])
         if number:
             version = self.find_version(self.usable(), number)
             return ready(version.pk, version.sha256)
         found = PUBLISHED.all(user=user.pk, name=name)
         if len(found) != 1 and (len(found) == 0 or found[0][2] != user.pk):
-            function = self.usable()  # refuses, and says why
+            function = self.usable()  # refuses with the reason
             found = [(function.published_id, function.published and function.published.sha256)]
         if found[0][0] is None:
             hint = "Publish it, or name a version."
@@ -203,11 +212,11 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(
         responses=ExecutionSerializer(many=True),
         operation_id="functions_executions_list",
-        parameters=[OpenApiParameter("status", str, description="How they ended: ok, error, timeout, …")],
+        parameters=[OpenApiParameter("status", str, description="How the executions ended: ok, error, timeout, …")],
     )
     @action(detail=True, filterset_fields=None)
     def executions(self, request: Any, name: str) -> Response:
-        """One's own calls of it, newest first."""
+        """Your own calls of the function, newest first."""
         rows = Execution.objects.visible_to(request.user).filter(function=self.visible())
         if status := request.query_params.get("status"):
             rows = rows.filter(status=status.replace("\0", "")[:10])
@@ -223,7 +232,7 @@ class FunctionViewSet(VersionedViewSet):
     def own_execution(self, function: StoredFunction, pk: Any) -> Execution:
         row = Execution.objects.visible_to(self.request.user).filter(function=function, pk=pk).first()
         if row is None:
-            raise NotFound("There is no such execution of yours.")
+            raise NotFound("You have no such execution.")
         return row
 
     # Tests
@@ -236,7 +245,7 @@ class FunctionViewSet(VersionedViewSet):
     )
     @action(detail=True, methods=["get", "post"], filterset_fields=None)
     def tests(self, request: Any, name: str) -> Response:
-        """The stored tests; POST adds one, or makes one from `{"execution": id}`."""
+        """List the stored tests. POST adds a test, or creates one from `{"execution": id}`."""
         function = self.get_object()
         if request.method == "GET":
             self.page_ordering = ("id",)
@@ -287,7 +296,7 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(request=RunTestsSerializer, responses={200: VerdictsSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def run_tests(self, request: Any, name: str) -> Response:
-        """Run the stored tests against the draft, or against a version."""
+        """Run the stored tests against the draft or a version."""
         function = self.get_object()
         body = read(RunTestsSerializer, request)
         verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all(), request.user)
@@ -298,7 +307,9 @@ class FunctionViewSet(VersionedViewSet):
     @extend_schema(request=ReplaySerializer, responses={200: ReplayedSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def replay(self, request: Any, name: str) -> Response:
-        """Run one's own recent inputs against the draft or a version, and list what would have been different."""
+        """Run your own recent inputs against the draft or a version, and list the results that
+        would differ.
+        """
         function = self.usable()
         body = read(ReplaySerializer, request)
         answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
@@ -322,7 +333,7 @@ PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
 
 
 def described(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:
-    """What the source says, as far as it can be read."""
+    """The information derived from the source, as far as it can be parsed."""
     try:
         signature = checks.read(function.source, function.entry)
         derived = {"output_schema": signature.output_schema, "imports": list(signature.imports),

@@ -1,4 +1,4 @@
-"""Who calls a function outside a run: an author who tries it, a program that executes it."""
+"""Callers of a function outside a run: an author who tries it, or a program that executes it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from functions.models import StoredFunction
 
 
 class NoCallbacks(Mapping[str, Callback]):
-    """Grants nothing, and remembers what was asked for."""
+    """Grants nothing, and records which names were requested."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
     def __bool__(self) -> bool:
-        """Empty, and still to be asked."""
+        """True although the mapping is empty, so that it is still queried."""
         return True
 
     def __contains__(self, name: object) -> bool:
@@ -34,7 +34,7 @@ class NoCallbacks(Mapping[str, Callback]):
 
 
 def alone(user: Any, version: Ready) -> Caller:
-    """This person, without a run: no callbacks; values live as long as the call."""
+    """A call for this user without a run: no callbacks, and values that last as long as the call."""
     spec = version.spec
     names = tuple(spec.secrets) if version.number else published_secrets(user, version)
     host = Host(
@@ -45,9 +45,10 @@ def alone(user: Any, version: Ready) -> Caller:
 
 
 def published_secrets(user: Any, draft: Ready) -> tuple[str, ...]:
-    """What a draft may reach: those of its secrets that the published version of this person's function names too.
+    """The access of a draft: only those of its secrets that the published version of this user's
+    function also names.
 
-    A key that may only run functions could otherwise name any secret in a draft of its own.
+    Otherwise a key that may only run functions could name any secret in a draft.
     """
     rows = StoredFunction.objects.filter(owner=user, name=draft.name, published__isnull=False)
     spec = rows.values_list("published__spec", flat=True).first() or {}
@@ -55,11 +56,11 @@ def published_secrets(user: Any, draft: Ready) -> tuple[str, ...]:
 
 
 def refuse_callbacks(caller: Caller) -> None:
-    """Raises Invalid when the function asked for a callback."""
+    """Raises Invalid if the function requested a callback."""
     asked = getattr(caller.grants, "asked", [])
     if asked:
         raise Invalid(
-            f"The function called “{asked[0]}”, and callbacks need a run.",
+            f"The function called “{asked[0]}”, but callbacks require a run.",
             code="callback_needs_a_run",
-            hint="Let an agent or a chain call it, or try it without ctx.call.",
+            hint="Call it from an agent or a chain, or try it without ctx.call.",
         )

@@ -1,4 +1,4 @@
-"""A published function as a row of the tool catalogue, and who uses it."""
+"""The tool catalogue entry of a published function, and what uses it."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,13 +13,15 @@ from agents.tools import ToolSpec
 from functions.models import FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
 
-GRACE_S = 5.0  # on top of the function's own limit: queueing and transport
+GRACE_S = 5.0  # added to the function's own limit, for queueing and transport
 
 
 def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
-    """Make or refresh the tool that bears the function's name. Raises Conflict when another tool has the name.
+    """Create or update the tool with the function's name. Raises Conflict if another tool has the
+    name.
 
-    Publishing what had no live version switches its tool on again; one that a person switched off stays off.
+    Publishing a function without a live version enables its tool again; a tool that a user disabled
+    stays disabled.
     """
     require_free_name(function)
     tool = tool_of(function.pk) or Tool(kind=Tool.Kind.FUNCTION)
@@ -38,27 +40,31 @@ def list_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
 
 
 def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
-    """The tool as this version of its function: another version may reach more than the live one."""
+    """The tool as it describes this version of its function: another version may have more access
+    than the live one.
+    """
     if tool.kind != Tool.Kind.FUNCTION or number == tool.source.get("version"):
         return replace(tool, pinned_version=number)
     rows = FunctionVersion.objects.filter(function_id=tool.source.get("function"), number=number)
     spec = rows.values_list("spec", flat=True).first()
     if spec is None:
-        return replace(tool, pinned_version=number)  # the call says that it is gone
+        return replace(tool, pinned_version=number)  # the call reports that the version was deleted
     effect = FunctionSpec.model_validate(spec).real_effect
     return replace(tool, pinned_version=number, effect=effect, untrusted=bool(spec["allowed_hosts"]))
 
 
 def require_free_name(function: StoredFunction) -> None:
-    """Raises Conflict when a tool of another kind, or of another function, has the name: it could not be published."""
+    """Raises Conflict if a tool of another kind or of another function has the name, as publishing
+    would then fail.
+    """
     own = tool_of(function.pk)
     others = Tool.objects.filter(name=function.name).exclude(pk=own.pk if own else None)
     of_team = others.filter(team=function.team) if function.team_id else others.none()
     if taken := (others.filter(owner=function.owner) | of_team).first():
         raise Conflict(
-            f"There is a {taken.kind} tool “{function.name}” already.",
+            f"A {taken.kind} tool named “{function.name}” already exists.",
             code="name_taken",
-            hint="Give the function another name.",
+            hint="Choose another name for the function.",
         )
 
 
@@ -68,7 +74,9 @@ def tool_of(function_id: int | None) -> Tool | None:
 
 @transaction.atomic
 def withdraw(function_id: int, version_id: int) -> bool:
-    """Take this version off if it is the live one: no agent and no chain calls it until a person publishes again."""
+    """Withdraw this version if it is the live one: no agent or chain can call it until a user
+    publishes again.
+    """
     if not StoredFunction.objects.filter(pk=function_id, published=version_id).update(published=None):
         return False
     tool = tool_of(function_id)

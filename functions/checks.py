@@ -1,4 +1,6 @@
-"""Is this source, with these limits and schemas, acceptable? A refusal says where, why, and what to write."""
+"""Checks whether a source with its limits and schemas is acceptable. Each problem has a place, a
+reason and a fix.
+"""
 
 from fnmatch import fnmatch
 from typing import Any
@@ -15,7 +17,7 @@ from functions.spec import defaults
 
 Refusal = dict[str, Any]
 FREE_LIMITS = {"timeout": 30.0, "memory_limit": 512, "max_concurrency": 1000}
-LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "calls at once"}
+LABELS = {"timeout": "seconds", "memory_limit": "MB", "max_concurrency": "concurrent calls"}
 
 
 def check(
@@ -25,14 +27,15 @@ def check(
     is_async: bool | None = None,
     requires_context: bool | None = None,
 ) -> list[Refusal]:
-    """Everything that is wrong with a working row; empty when nothing is.
+    """All problems of a working row; empty if there are none.
 
-    Fills in what the source says (entry, flags, description, schema) where the author left it out. The two flags are
-    compared with the source when given. Compiling counts against the share that `user` has of the sandbox.
+    Derives entry, flags, description and schema from the source if the author did not set them. If
+    the two flags are given, they are compared with the source. Compiling counts towards the share
+    of the sandbox that `user` has.
     """
     if len(function.source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         hint = "Split it into several functions that call each other."
-        return [refusal("too_large", f"The source is larger than {MAX_SOURCE_BYTES // 1024} kB.", hint)]
+        return [refusal("too_large", f"The source is larger than the maximum of {MAX_SOURCE_BYTES // 1024} kB.", hint)]
     try:
         signature = read(function.source, function.entry)
     except SourceProblem as problem:
@@ -60,13 +63,17 @@ def ask_sandbox(function: StoredFunction, entry: str, user: Any, **expect: Any) 
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of what the entry is really called with: properties with a default are always there."""
+    """The schema of the arguments the entry actually receives: properties with a default are always
+    present.
+    """
     given = list(defaults(schema))
     return {**schema, "required": sorted({*schema.get("required", []), *given})} if given else schema
 
 
 def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[Refusal]:
-    """The sandbox may know more about a source that has no signature; its answer wins where it has one."""
+    """The problems of a source without a readable signature; a refusal by the sandbox for the same
+    line takes precedence.
+    """
     refusals = ask_sandbox(function, function.entry or "main", user)
     same_line = [one for one in refusals if one.line == problem.line]
     return (
@@ -100,22 +107,24 @@ def schema_refusals(function: StoredFunction) -> list[Refusal]:
             message = f"{problem['path'] or '/'}: {problem['message']}"
             found.append(refusal(problem["code"], message, problem["hint"], field))
         if field == "input_schema" and not found and schema.get("type") != "object":
-            found.append(refusal("not_an_object", "Arguments are an object.", 'Begin with {"type": "object"}.', field))
+            found.append(
+                refusal("not_an_object", "Arguments must be an object.", 'Begin with {"type": "object"}.', field)
+            )
     return found
 
 
 def limit_refusals(function: StoredFunction) -> list[Refusal]:
-    """What exceeds the maxima of this site."""
+    """Limits that exceed the maximum of this site."""
     most = {"timeout": settings.MAX_FUNCTION_TIMEOUT_S, "memory_limit": settings.MAX_FUNCTION_MEMORY_MB}
     found = []
     for field, limit in most.items():
         asked = getattr(function, field)
         if asked > limit:
-            message = f"{field} is {asked:g}; this site allows {limit:g} {LABELS[field]}."
+            message = f"{field} is {asked:g}; this site allows at most {limit:g} {LABELS[field]}."
             found.append(refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for name in function.allowed_imports:
         if name not in sandbox.IMPORTABLE:
-            hint = f"Leave it out. {sandbox.import_hint(name)}"
+            hint = f"Remove it. {sandbox.import_hint(name)}"
             found.append(
                 refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
             )
@@ -126,7 +135,7 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
                     refusal(
                         "not_on_this_site",
                         f"“{name}” is not allowed on this site.",
-                        f"Leave it out, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.",
+                        f"Remove it, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.",
                         field,
                     )
                 )
@@ -134,17 +143,17 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
 
 
 def cache_refusals(function: StoredFunction, signature: Signature) -> list[Refusal]:
-    """A kept result is given to everybody who sends the same input."""
+    """A cached result is returned to every user who sends the same input."""
     if not function.cache_ttl:
         return []
     if not function.is_pure:
-        hint = "Set is_pure if the same input always gives the same result, else cache_ttl to 0."
-        return [refusal("not_pure", "Only results of pure functions may be kept.", hint, "cache_ttl")]
+        hint = "Set is_pure if the same input always gives the same result; otherwise set cache_ttl to 0."
+        return [refusal("not_pure", "Only results of pure functions can be cached.", hint, "cache_ttl")]
     personal = {"ctx": signature.requires_context, "secrets": function.secrets, "hosts": function.allowed_hosts}
     used = [name for name, is_used in personal.items() if is_used]
     if not used and function.safe_mode:
         return []
-    message = f"A result that depends on {' and '.join(used) or 'plain Python'} may not be kept: others would get it."
+    message = f"A result that depends on {' and '.join(used) or 'plain Python'} cannot be cached for other users."
     return [refusal("not_pure", message, "Set cache_ttl to 0.", "cache_ttl")]
 
 
@@ -153,10 +162,12 @@ def allowed_imports(function: StoredFunction) -> tuple[str, ...]:
 
 
 def require_permissions(function: StoredFunction, before: StoredFunction | None, user: Any) -> list[dict[str, Any]]:
-    """The limits that this change raises; each needs a permission. Raises Forbidden. Returns them for the audit log."""
+    """The limits that this change raises, for the audit log; each requires a permission. Raises
+    Forbidden.
+    """
     if not function.safe_mode and (before is None or before.safe_mode) and not user.has_perm("functions.run_unsafe"):
         raise Forbidden(
-            "Switching safe_mode off needs a permission.",
+            "Switching safe_mode off requires a permission.",
             code="needs_permission",
             hint="Ask an administrator for functions.run_unsafe.",
         )
@@ -167,18 +178,18 @@ def require_permissions(function: StoredFunction, before: StoredFunction | None,
             raised.append({"limit": field, "from": was, "to": getattr(function, field)})
     if raised and not user.has_perm("functions.raise_limits"):
         first = raised[0]
-        message = f"Raising {first['limit']} above {first['from']:g} {LABELS[first['limit']]} needs a permission."
+        message = f"Raising {first['limit']} above {first['from']:g} {LABELS[first['limit']]} requires a permission."
         raise Forbidden(
             message,
             code="needs_permission",
-            hint="Stay within it, or ask an administrator for functions.raise_limits.",
+            hint="Stay within the limit, or ask an administrator for functions.raise_limits.",
             details=raised,
         )
     return raised
 
 
 def names_in(source: str) -> tuple[str, ...]:
-    """Its top-level functions; none where it cannot be read."""
+    """The top-level functions of the source; empty if it cannot be parsed."""
     try:
         return read(source).functions
     except SourceProblem:

@@ -19,7 +19,9 @@ COLUMNS = (
 
 
 class FunctionKind:
-    """`tests` are listed as {name, arguments, result | schema | error, tolerance}."""
+    """The fields of a definition. `tests` are listed as {name, arguments, result | schema | error,
+    tolerance}.
+    """
 
     name = "function"
 
@@ -48,7 +50,9 @@ class FunctionKind:
         return {**kept, **values, **({"tests": tests} if tests else {})}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: StoredFunction | None) -> StoredFunction:
-        """Check, keep, test, publish; a red test refuses the file. `live` is published first, then the draft kept."""
+        """Check, store, test and publish the function; a failed test refuses the file. If `live` is
+        given, it is published first, and the draft is stored afterwards.
+        """
         row = row or StoredFunction(owner=owner, name=definition["name"])
         share(row, definition.get("team"))
         if definition.get("live"):
@@ -69,7 +73,7 @@ class FunctionKind:
 
 
 def live(row: StoredFunction, draft: Definition) -> Definition:
-    """What is published, where the draft has moved on."""
+    """The published content, if the draft differs from it."""
     if row.published is None:
         return {}
     spec = row.published.spec
@@ -79,7 +83,7 @@ def live(row: StoredFunction, draft: Definition) -> Definition:
 
 
 def short(values: Definition) -> Definition:
-    """Without defaults, and without what the source says anyway."""
+    """The fields without defaults and without values that can be derived from the source."""
     values = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
     for name in ("allowed_imports", "allowed_hosts", "secrets"):
         values[name] = sorted(set(values[name]))

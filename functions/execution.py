@@ -1,4 +1,6 @@
-"""One call of one version: check the input, run it in the sandbox, check the output, keep the row."""
+"""Executes one call of one version: validate the input, run it in the sandbox, validate the output,
+store the execution.
+"""
 
 import json
 import math
@@ -29,7 +31,9 @@ Callback = Callable[[dict[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf, inside which run, with which callbacks. `data` is what the function sees as ctx."""
+    """The caller of a function: the user, the run and the available callbacks. `data` is visible to
+    the function as ctx.
+    """
 
     user_id: int | None
     run: str | None = None
@@ -38,12 +42,12 @@ class Caller:
     grants: Mapping[str, Callback] = field(default_factory=dict)
     host: Host | None = None
     is_cancelled: Callable[[], bool] | None = None
-    most_s: float = math.inf  # what its caller has left of its own time
+    most_s: float = math.inf  # the time the caller has left
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A version as it is run: what never changes about it, read once."""
+    """The immutable data needed to run a version, read once."""
 
     id: int | None
     function_id: int | None
@@ -58,12 +62,16 @@ versions: Weighed[tuple[int, str], Ready] = Weighed(64 << 20)
 
 
 def ready(version_id: int, sha256: str) -> Ready:
-    """The version with this id; the hash says which content is meant, so that the cache cannot be wrong."""
+    """The version with this id. The hash identifies the expected content, so the cache cannot
+    return a wrong version.
+    """
     return versions.get_or_make((version_id, sha256), lambda: read_version(version_id, sha256))
 
 
 def read_version(version_id: int, sha256: str) -> tuple[Ready, int]:
-    """The version and its weight: a schema takes some ten times its text."""
+    """The version and its weight in the cache: a parsed schema uses about ten times the memory of
+    its text.
+    """
     version = FunctionVersion.objects.get(pk=version_id, sha256=sha256)
     spec = FunctionSpec.model_validate(version.spec)
     found = Ready(version.pk, version.function_id, version.number, spec.name, sha256, version.source, spec)
@@ -71,14 +79,18 @@ def read_version(version_id: int, sha256: str) -> tuple[Ready, int]:
 
 
 def execute(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
-    """Run it and keep the Execution, however it ended. Raises Invalid when the arguments break the schema."""
+    """Run the version and store the Execution, regardless of how it ended. Raises Invalid if the
+    arguments break the schema.
+    """
     execution = perform(version, arguments, caller)
     keep(version, execution)
     return execution
 
 
 def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
-    """Run it; the Execution is for the caller to keep. Raises Invalid when the arguments break the schema."""
+    """Run the version; the caller stores the Execution. Raises Invalid if the arguments break the
+    schema.
+    """
     arguments = checked(version.spec, arguments)
     key = cache_key(version, arguments)
     kept = read_cache(key)
@@ -91,40 +103,44 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
 
 
 def checked(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
-    """The arguments with the schema's defaults filled in. Raises Invalid (each problem a detail) or TooLarge."""
+    """The arguments with the schema's defaults filled in. Raises Invalid (one detail per problem)
+    or TooLarge.
+    """
     if not isinstance(arguments, dict):
-        raise Invalid("Arguments are an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.')
+        raise Invalid(
+            "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
+        )
     given = {**defaults(spec.input_schema), **arguments}
     try:
         size = len(json.dumps(given, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(
-            f"The arguments are not JSON: {error}.",
+            f"The arguments are not valid JSON: {error}.",
             code="invalid_arguments",
-            hint="Send text, finite numbers, true, false, null, lists, objects.",
+            hint="Send only text, finite numbers, true, false, null, lists and objects.",
         )
     if size > MAX_ARGUMENT_BYTES:
         raise TooLarge(
-            f"The arguments have {size} bytes; at most {MAX_ARGUMENT_BYTES} are taken.", hint="Send less at a time."
+            f"The arguments have {size} bytes; the maximum is {MAX_ARGUMENT_BYTES}.", hint="Send less data in one call."
         )
     problems = validate(spec.input_schema, given)
     if problems:
         details = [{"code": "invalid_arguments", "field": f"arguments{one['path']}", **one} for one in problems]
         raise Invalid(
-            f"The arguments do not fit {spec.name}.",
+            f"The arguments do not match the input schema of {spec.name}.",
             code="invalid_arguments",
-            hint="See details, and the function's input_schema.",
+            hint="See the details and the function's input_schema.",
             details=details,
         )
     return given
 
 
 def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
-    """The sandbox's answer, its result checked against the output schema and cleared of secrets."""
+    """The sandbox's outcome, with the result checked against the output schema and secrets removed."""
     spec = version.spec
     with slots.one_of(version.function_id or 0, spec.max_concurrency, spec.timeout) as is_free:
         if not is_free:
-            message = f"{spec.name} runs {spec.max_concurrency} times already; try again shortly"
+            message = f"{spec.name} already has {spec.max_concurrency} calls in progress; try again shortly"
             return sandbox.Outcome(status="busy", error=sandbox.FunctionError("Busy", message))
         outcome = in_sandbox(version, arguments, caller)
     outcome = with_valid_output(spec, outcome)
@@ -132,7 +148,7 @@ def run(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Ou
 
 
 def in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
-    """One child's answer; it is killed when the run is cancelled or the caller's time is up."""
+    """The outcome of one child, which is killed if the run is cancelled or the caller's time is up."""
     spec, limits = version.spec, version.spec.limits()
     if caller.most_s < limits.timeout_s:
         limits = replace(limits, timeout_s=caller.most_s)
@@ -152,14 +168,14 @@ def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.O
     if not problems:
         return outcome
     places = "; ".join(f"{one['path'] or 'result'}: {one['message']}" for one in problems[:5])
-    error = sandbox.FunctionError("InvalidOutput", f"the result breaks output_schema: {places}")
+    error = sandbox.FunctionError("InvalidOutput", f"the result does not match output_schema: {places}")
     return replace(outcome, status="error", result=None, error=error)
 
 
 def described(
     version: Ready, arguments: dict[str, Any], caller: Caller, outcome: sandbox.Outcome, *, is_cached: bool = False
 ) -> Execution:
-    """The row of this call, not stored yet."""
+    """The Execution of this call, not stored yet."""
     return Execution(
         function_id=version.function_id,
         version_id=version.id,
@@ -183,9 +199,11 @@ def described(
 
 
 def keep(version: Ready, execution: Execution) -> None:
-    """Keep the row, even when its function was deleted while it ran, and report a violation.
+    """Store the execution, even if its function was deleted during the call, and report a
+    violation.
 
-    In a transaction the database misses a deleted function at the commit: then call it again, without one.
+    Inside a transaction, the database detects a deleted function only at commit; in that case call
+    this again without a transaction.
     """
     try:
         insert(execution)
@@ -197,7 +215,9 @@ def keep(version: Ready, execution: Execution) -> None:
 
 
 def report_violation(version: Ready, execution: Execution) -> None:
-    """A system call that no honest code makes also withdraws the version; a broken protocol may be a mere accident."""
+    """A forbidden system call, which honest code never makes, also withdraws the version. A broken
+    protocol does not, because it may be an accident.
+    """
     facts: dict[str, Any] = {"version": version.number, "function": version.name}
     AuditEvent.record("function.violation", execution, **facts)
     is_attack = (execution.error or {}).get("type") == "SystemCall" and settings.WITHDRAW_ON_VIOLATION
@@ -212,7 +232,9 @@ def error_of(outcome: sandbox.Outcome) -> dict[str, Any] | None:
 
 
 def storable(value: Any) -> Any:
-    """The same JSON without NUL characters, which PostgreSQL's jsonb does not hold; on every database alike."""
+    """The same JSON without NUL characters, which PostgreSQL's jsonb cannot store; applied on every
+    database.
+    """
     return without_nul(value) if "\\u0000" in json.dumps(value) else value
 
 
@@ -227,15 +249,16 @@ def without_nul(value: Any) -> Any:
 
 
 def printed(outcome: sandbox.Outcome) -> str:
-    """PostgreSQL holds no NUL character."""
+    """The text without NUL characters, which PostgreSQL cannot store."""
     text = outcome.printed.replace("\0", "�")
     return f"{text}\n… (cut)" if outcome.printed_cut else text
 
 
 def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
-    """Equal version and input; empty where nothing may be kept.
+    """The cache key of a version and its input; empty if the result may not be cached.
 
-    The result is for everybody: a version that may see who calls it, or what their secrets open, keeps none.
+    Cached results are shared between users, so a version that can see its caller, use secrets or
+    reach hosts is never cached.
     """
     spec = version.spec
     is_personal = spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode
@@ -259,4 +282,4 @@ def write_cache(key: str, outcome: sandbox.Outcome, seconds: int) -> None:
     try:
         cache.set(key, json.dumps(kept), seconds)
     except (RedisError, OSError):
-        return  # a result that was not kept is worked out again
+        return  # a result that was not cached is computed again

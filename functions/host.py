@@ -1,4 +1,6 @@
-"""What a running function may ask of us: log, progress, values of its run, and web addresses on its list."""
+"""Operations that a running function can request from the host: log, progress, values of its run,
+and allowed web addresses.
+"""
 
 import json
 import math
@@ -18,17 +20,19 @@ from functions.http import Auth, Fetched, Rules, fetch
 from functions.models import StoredFunction
 from plumbing.outbound import Sockets
 
-HTTP_S = 20.0  # of one request at most
-MAX_VALUE_KEYS = 1000  # of a call, or of a run
-MAX_VALUE_BYTES = 1 << 20  # of all of them, as JSON
+HTTP_S = 20.0  # maximum of one request
+MAX_VALUE_KEYS = 1000  # maximum of a call or of a run
+MAX_VALUE_BYTES = 1 << 20  # of all values together, as JSON
 
 
 @dataclass(slots=True)
 class Host:
-    """One call's host. `emit(type, data)` and `values` are the run's; without one, values live as long as the call."""
+    """The host of one call. `emit(type, data)` and `values` belong to the run; without a run,
+    values last as long as the call.
+    """
 
     user: Any = None
-    function: int | None = None  # the stored function that runs; None: a draft of the user's own
+    function: int | None = None  # the stored function that runs; None: a draft of the user
     allowed_hosts: tuple[str, ...] = ()
     secret_names: tuple[str, ...] = ()
     emit: Callable[[str, dict[str, Any]], None] | None = None
@@ -36,16 +40,16 @@ class Host:
     call_id: str = ""
     used: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    own_values: dict[str, bytes] = field(default_factory=dict)  # as JSON: unfolded they take twenty times as much
+    own_values: dict[str, bytes] = field(default_factory=dict)  # as JSON: parsed values use twenty times as much memory
     deadline: float = math.inf
     sockets: Sockets = field(default_factory=Sockets)
 
     def begin(self, deadline: float) -> None:
-        """A call starts, which ends at this moment of time.monotonic() at the latest."""
+        """Begin a call, which must end by this deadline (time.monotonic())."""
         self.deadline, self.sockets = deadline, Sockets()
 
     def end(self) -> None:
-        """The call is over: what it still fetches ends too."""
+        """End the call; requests that are still in progress are ended too."""
         self.sockets.close()
 
     def log(self, message: str, level: str = "info", fields: dict[str, Any] | None = None) -> None:
@@ -66,7 +70,7 @@ class Host:
 
     def kv_set(self, key: str, value: Any) -> None:
         if len(key) > 200:
-            raise ValueError("a key has at most 200 characters")
+            raise ValueError("a key can have at most 200 characters")
         value = self.clean(value)
         if self.values is not None:
             self.values.set(key, value)
@@ -77,7 +81,9 @@ class Host:
         self.own_values[key] = data
 
     def http(self, request: dict[str, Any]) -> dict[str, Any]:
-        """ctx.http: https to the function's own hosts, within the site's; an echoed secret does not reach the child."""
+        """ctx.http: https requests to the function's hosts, if the site allows them. Secrets in the
+        response are removed before the child sees it.
+        """
         private = tuple(settings.PRIVATE_HOSTS_ALLOWED)
         hosts = tuple(host for host in self.allowed_hosts if is_on_site(host))
         rules = Rules(
@@ -96,14 +102,14 @@ class Host:
         self.requests.append(self.clean(asdict(fetched)))
 
     def redacted(self, outcome: sandbox.Outcome) -> sandbox.Outcome:
-        """The outcome without the secrets that were sent: a server may have echoed one."""
+        """The outcome with the sent secrets removed, as a server may have echoed one."""
         if not self.used:
             return outcome
         error = outcome.error and replace(outcome.error, message=self.clean(outcome.error.message))
         return replace(outcome, result=self.clean(outcome.result), printed=self.clean(outcome.printed), error=error)
 
     def clean(self, value: Any) -> Any:
-        """The same value with each secret that was used replaced by its name."""
+        """The same value with each used secret replaced by its name."""
         if not self.used:
             return value
         if isinstance(value, str):
@@ -117,7 +123,8 @@ class Host:
         return value
 
     def secret(self, name: str) -> Secret:
-        """A secret this function may name, that the person it runs for and the function's owner may both use.
+        """A secret that this function may name, and that both the user it runs for and the
+        function's owner may use.
 
         Raises PermissionError, NotFound, Forbidden, Invalid.
         """
@@ -133,18 +140,22 @@ class Host:
         return found
 
     def is_lent(self, secret: Secret) -> bool:
-        """A function of another person is theirs to change, so it reaches only secrets that they may use as well."""
+        """The owner of a function can change it, so it may only use secrets that the owner may use
+        as well.
+        """
         rows = StoredFunction.objects.filter(pk=self.function).values_list("owner_id", flat=True)
         owner_id = rows.first() if self.function else None
         return owner_id in (None, self.user.pk) or is_open(secret.owner_id, secret.team_id, owner_id)
 
 
 def check_room(keys: int, size: int, more: int, whose: str) -> None:
-    """Whether a value of `more` bytes fits beside `keys` others of `size` bytes in all. Raises ValueError."""
+    """Checks that a value of `more` bytes fits next to `keys` others with `size` bytes in total.
+    Raises ValueError.
+    """
     if keys >= MAX_VALUE_KEYS:
-        raise ValueError(f"a {whose} may keep {MAX_VALUE_KEYS} values")
+        raise ValueError(f"a {whose} can have at most {MAX_VALUE_KEYS} values")
     if size + more > MAX_VALUE_BYTES:
-        raise ValueError(f"the values of a {whose} may have {MAX_VALUE_BYTES >> 10} kB of JSON in all")
+        raise ValueError(f"the values of a {whose} can have at most {MAX_VALUE_BYTES >> 10} kB of JSON in total")
 
 
 def is_number(value: Any) -> bool:
@@ -152,5 +163,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_on_site(host: str) -> bool:
-    """The site may have been narrowed since the version was published."""
+    """The hosts of the function that the site still allows; the site's list may have changed since
+    the version was published.
+    """
     return any(fnmatch(host.lower(), pattern.lower()) for pattern in settings.FUNCTION_HOSTS)

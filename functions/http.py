@@ -1,10 +1,11 @@
-"""`ctx.http`, the host's side: fetch one address for a function that has no network of its own. Knows no Django.
+"""The host's side of `ctx.http`: fetches one address for a function without network access. Does
+not depend on Django.
 
     answer = fetch(request, Rules(hosts=("api.example.org", "*.example.com"), secret=find_secret))
 
-Every address is checked after its name has been resolved, and the connection goes to exactly the address that was
-checked, so a name that resolves differently the second time gains nothing. Redirects are followed by hand and checked
-as strictly as the first address; a secret is only ever sent to a host that it is bound to.
+Each address is checked after name resolution, and the connection is made to exactly the checked
+address, so a name that later resolves to another address has no effect. Redirects are followed one
+by one with the same checks as the first address; a secret is sent only to the hosts it is bound to.
 """
 
 from __future__ import annotations
@@ -25,22 +26,26 @@ from plumbing.charsets import known_charset
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# The host decides these; a function must not smuggle a second request, another host or somebody's session into one.
+# Only the host sets these; a function must not smuggle in a second request, another host or another user's session.
 _OUR_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer",
                           "proxy-authorization", "proxy-connection", "keep-alive", "expect", "cookie"})  # fmt: skip
-# What another host may see after a redirect: any other header may be a credential, whatever its name.
+# Headers that are also sent to another host after a redirect; any other header may be a credential.
 _HARMLESS = frozenset({"accept", "accept-language", "content-type", "content-language", "user-agent", "range",
                        "if-modified-since", "if-none-match"})  # fmt: skip
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class HttpRefused(Exception):
-    """This request may not be made, or its answer may not be passed on. The message is for the function's author."""
+    """The request is not allowed, or its response may not be returned. The message is for the
+    function's author.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """A secret as a header, and the hosts that may see it. `header` and `value` are sent as they are."""
+    """A secret as a header, and the hosts it may be sent to. `header` and `value` are sent
+    unchanged.
+    """
 
     header: str
     value: str
@@ -49,7 +54,7 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One request that was made, for the record: no bodies, no secrets."""
+    """The record of one request, without bodies and secrets."""
 
     method: str
     url: str
@@ -61,7 +66,9 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one function may fetch. Hosts are exact names or `*.example.org`; sizes in bytes, times in seconds."""
+    """The limits for the requests of one function. Hosts are exact names or `*.example.org`; sizes
+    in bytes, times in seconds.
+    """
 
     hosts: tuple[str, ...]
     secret: Callable[[str], Auth] | None = None
@@ -72,8 +79,8 @@ class Rules:
     max_response: int = 1 << 20
     max_timeout_s: float = 20.0
     max_redirects: int = 5
-    sockets: outbound.Sockets | None = None  # those of the call, which ends them
-    resolver: outbound.Resolver | None = None  # instead of the system's, in tests
+    sockets: outbound.Sockets | None = None  # the connections of the call, which closes them
+    resolver: outbound.Resolver | None = None  # replaces the system's resolver in tests
 
 
 @dataclass(slots=True)
@@ -86,7 +93,9 @@ class _Request:
 
 
 def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """Make the request that a function's ctx.http() asked for: {status, headers, text, url}. Raises HttpRefused."""
+    """Make the request of a function's ctx.http() call: {status, headers, text, url}. Raises
+    HttpRefused.
+    """
     asked = _read(request, rules)
     seconds = _timeout(request.get("timeout"), rules)
     deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
@@ -103,7 +112,7 @@ def fetch(request: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     raise HttpRefused(f"more than {rules.max_redirects} redirects")
 
 
-# Reading what the function asked for: all of it is hostile
+# Parsing the function's request: all of it is untrusted
 
 
 def _read(request: Mapping[str, Any], rules: Rules) -> _Request:
@@ -116,7 +125,7 @@ def _read(request: Mapping[str, Any], rules: Rules) -> _Request:
     headers = dict(_headers(request.get("headers")))
     body = _body(request, headers)
     if len(body) > rules.max_request:
-        raise HttpRefused(f"the body is {len(body)} bytes; at most {rules.max_request} may be sent")
+        raise HttpRefused(f"the body has {len(body)} bytes; the maximum is {rules.max_request}")
     asked = _Request(method, _with_params(url, request.get("params")), headers, body, None)
     asked.auth = _auth(request.get("auth"), rules)
     return asked
@@ -129,10 +138,10 @@ def _headers(given: Any) -> Iterator[tuple[str, str]]:
         raise HttpRefused("headers must be an object of at most 50 strings")
     for name, value in given.items():
         if not isinstance(value, str) or not _HEADER_NAME.fullmatch(str(name)) or len(value) > 8000:
-            raise HttpRefused(f"the header {str(name)[:50]!r} is not a valid one")
+            raise HttpRefused(f"{str(name)[:50]!r} is not a valid header name")
         if not value.isascii():
             hint = "encode it first, for example with urllib.parse.quote or base64"
-            raise HttpRefused(f"the header {name!r} has characters beyond ASCII: {hint}")
+            raise HttpRefused(f"the header {name!r} contains non-ASCII characters: {hint}")
         if any(character in value for character in "\r\n\0"):
             raise HttpRefused(f"the header {name!r} contains a line break")
         if str(name).lower() in _OUR_HEADERS:
@@ -164,7 +173,7 @@ def _auth(name: Any, rules: Rules) -> Auth | None:
     if name is None:
         return None
     if rules.secret is None or not isinstance(name, str):
-        raise HttpRefused("this function has no secrets; list the secret's name in its settings")
+        raise HttpRefused("this function has no secrets; add the secret's name to its settings")
     return rules.secret(name)
 
 
@@ -174,7 +183,7 @@ def _timeout(given: Any, rules: Rules) -> float:
     return rules.max_timeout_s
 
 
-# One hop
+# One request of a redirect chain
 
 
 def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) -> dict[str, Any]:
@@ -182,7 +191,7 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
     headers = asked.headers | {"accept-encoding": "identity"}
     if asked.auth is not None:
         headers[asked.auth.header.lower()] = _secret_for(asked.auth, host)
-    client.cookies.clear()  # two hosts of one address would see each other's
+    client.cookies.clear()  # otherwise two hosts at one address would share cookies
     began = time.monotonic()
     left = max(deadline - began, 0.01)
     request = client.build_request(asked.method, asked.url, headers=headers, content=asked.body or None, timeout=left)
@@ -194,7 +203,7 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
         finally:
             response.close()
     except outbound.AddressRefused:
-        raise HttpRefused(f"{host} is not on the public internet") from None
+        raise HttpRefused(f"{host} is not a public internet address") from None
     except httpx.TimeoutException:
         raise HttpRefused(f"{host} did not answer in time") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
@@ -207,24 +216,24 @@ def _send(client: httpx.Client, asked: _Request, rules: Rules, deadline: float) 
 
 
 def _checked(url: str, rules: Rules) -> str:
-    """The host of an address that is on the list. Raises HttpRefused."""
+    """The host of an address, if it is on the list. Raises HttpRefused."""
     try:
         parts = urlsplit(url)
-        host, _ = (parts.hostname or "").rstrip("."), parts.port  # reading the port checks it
+        host, _ = (parts.hostname or "").rstrip("."), parts.port  # accessing the port validates it
         host = host.encode("idna").decode() if host and ":" not in host else host
         agrees = httpx.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
     except (ValueError, UnicodeError, httpx.InvalidURL):
-        raise HttpRefused("the url cannot be read") from None
+        raise HttpRefused("the url is not valid") from None
     if not host or not agrees or parts.username is not None or parts.password is not None:
-        raise HttpRefused("the url needs a plain host name and no user name or password")
+        raise HttpRefused("the url must have a plain host name without user name and password")
     if not matches(host, rules.hosts):
         listed = ", ".join(rules.hosts) or "none"
-        raise HttpRefused(f"{host} is not on this function's list of hosts (listed: {listed})")
+        raise HttpRefused(f"{host} is not on this function's list of hosts (allowed: {listed})")
     if parts.scheme == "https":
         return host
     if parts.scheme == "http" and matches(host, rules.plain_http_hosts):
         return host
-    raise HttpRefused("only https addresses may be fetched")
+    raise HttpRefused("only https addresses are allowed")
 
 
 def _secret_for(auth: Auth, host: str) -> str:
@@ -232,7 +241,7 @@ def _secret_for(auth: Auth, host: str) -> str:
         bound = ", ".join(auth.hosts) or "no host"
         raise HttpRefused(f"this secret may not be sent to {host} (bound to: {bound})")
     if not auth.value.isascii():
-        raise HttpRefused("this secret has characters beyond ASCII, which a header cannot hold")
+        raise HttpRefused("this secret contains non-ASCII characters, which a header cannot contain")
     return auth.value
 
 
@@ -241,9 +250,9 @@ def _receive(response: httpx.Response, rules: Rules, deadline: float) -> bytes:
     for part in response.iter_raw():
         size += len(part)
         if size > rules.max_response:
-            raise HttpRefused(f"the answer is larger than {rules.max_response} bytes")
+            raise HttpRefused(f"the response is larger than {rules.max_response} bytes")
         if time.monotonic() > deadline:
-            raise HttpRefused("the answer took too long")
+            raise HttpRefused("the response took too long")
         parts.append(part)
     return b"".join(parts)
 
@@ -260,7 +269,7 @@ def _redirected(asked: _Request, response: dict[str, Any]) -> _Request:
 
 
 def _given_back(headers: httpx.Headers) -> dict[str, str]:
-    """What the function sees; cookies stay here."""
+    """The response headers that the function sees; cookies are left out."""
     return {name.lower(): value for name, value in headers.items() if name.lower() != "set-cookie"}
 
 

@@ -1,4 +1,6 @@
-"""Python files → stored functions: which functions a file offers, and the working row of each."""
+"""Imports Python files as stored functions: finds the functions of a file and creates the working
+row of each.
+"""
 
 import ast
 import re
@@ -13,7 +15,7 @@ from functions.signature import Function, SourceProblem, parse
 
 
 def files_at(path: Path) -> list[Path]:
-    """The file itself, or every Python file below a folder; tests and hidden folders are left out."""
+    """The file itself, or every Python file below a folder except tests and hidden folders."""
     if path.is_file():
         return [path]
     found = sorted(path.rglob("*.py"))
@@ -25,7 +27,8 @@ def is_left_out(part: str) -> bool:
 
 
 def offered(source: str) -> list[str]:
-    """The functions a module means for others: `__all__`, else its public ones that no other of them calls.
+    """The functions that a module offers: those in `__all__`, else its public functions that no
+    other of its functions calls.
 
     Raises SourceProblem.
     """
@@ -39,7 +42,9 @@ def offered(source: str) -> list[str]:
     entries = [name for name in public if name not in called] or public[-1:]
     if not entries:
         raise SourceProblem(
-            "no_entry", "There is no public function.", "Write one whose name begins with no underscore."
+            "no_entry",
+            "The file has no public function.",
+            "Add a function whose name does not begin with an underscore.",
         )
     return entries
 
@@ -59,7 +64,9 @@ def names_used(node: ast.AST) -> set[str]:
 
 
 def without_all(source: str) -> str:
-    """The source with its `__all__` blanked: stored code has no module that could export. Lines keep their numbers."""
+    """The source with `__all__` blanked out, as stored code is not a module with exports. Line
+    numbers do not change.
+    """
     lines = source.splitlines(keepends=True)
     for node in parse(source).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
@@ -69,9 +76,10 @@ def without_all(source: str) -> str:
 
 
 def rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
-    """A working row for each function the file offers: an existing one with the new source, or a new one.
+    """A working row for each function of the file: an existing row with the new source, or a new
+    one.
 
-    Raises SourceProblem. Imports are allowed as far as the sandbox has them.
+    Raises SourceProblem. Imports are allowed if the sandbox offers them.
     """
     source = file.read_text()
     entries = offered(source)

@@ -14,23 +14,28 @@ from agents.models.version import Version
 
 class StoredFunction(Owned):
     class Reuse(models.TextChoices):
-        NEVER = "never", "A new child for every call"
-        RUN = "run", "One child for the calls of one run"
+        NEVER = "never", "A new process for every call"
+        RUN = "run", "One process for all calls of a run"
 
     class Isolation(models.TextChoices):
-        REDUCED = "reduced", "Whatever this machine offers, the core layers at least"
-        FULL = "full", "Every layer, else refuse"
+        REDUCED = "reduced", "The isolation this machine offers, with at least the core layers"
+        FULL = "full", "Full isolation; otherwise the call is refused"
 
     name = models.CharField(max_length=64, validators=[check_name])
-    description = models.TextField(blank=True, help_text="Empty: the docstring's first paragraph.")
+    description = models.TextField(blank=True, help_text="If empty, the first paragraph of the docstring is used.")
     source = models.TextField(help_text="Python. The last top-level def is the entry unless you name one.")
     entry = models.CharField(max_length=100, blank=True)
     is_async = models.BooleanField(default=False)
-    requires_context = models.BooleanField(default=False, help_text="The entry takes `ctx` first.")
-    safe_mode = models.BooleanField(default=True, help_text="Off: without the language layer (needs a permission).")
-    is_pure = models.BooleanField(default=False, help_text="Same input, same output, no effect: results may be cached.")
+    requires_context = models.BooleanField(default=False, help_text="The entry has a `ctx` parameter.")
+    safe_mode = models.BooleanField(
+        default=True, help_text="If off, the source runs without the language layer (requires a permission)."
+    )
+    is_pure = models.BooleanField(
+        default=False,
+        help_text="The same input always gives the same result, without side effects: results can be cached.",
+    )
     cache_ttl = models.PositiveIntegerField(
-        default=0, help_text="Seconds a pure function's result is kept; 0: not at all."
+        default=0, help_text="How long the result of a pure function is cached (s); 0: never."
     )
     effect = models.CharField(
         max_length=12, default="read", help_text="read, read_out, idempotent, write, sends_out or destructive."
@@ -38,17 +43,17 @@ class StoredFunction(Owned):
     timeout = models.FloatField(default=30.0, validators=[MinValueValidator(0.05)], help_text="Seconds.")
     memory_limit = models.PositiveIntegerField(default=512, validators=[MinValueValidator(16)], help_text="MB.")
     max_concurrency = models.PositiveIntegerField(
-        default=0, validators=[MaxValueValidator(1000)], help_text="Calls at once; 0: no limit."
+        default=0, validators=[MaxValueValidator(1000)], help_text="Maximum number of concurrent calls; 0: no limit."
     )
     allowed_imports = models.JSONField(default=list, blank=True)
     requires = models.JSONField(
-        default=list, blank=True, editable=False, help_text="Libraries that the source's header names."
+        default=list, blank=True, editable=False, help_text="Libraries named in the source's header."
     )
-    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts ctx.http may reach.")
-    secrets = models.JSONField(default=list, blank=True, help_text="Names of secrets ctx.http may send.")
+    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that ctx.http may reach.")
+    secrets = models.JSONField(default=list, blank=True, help_text="Names of secrets that ctx.http may send.")
     reuse = models.CharField(max_length=5, choices=Reuse.choices, default=Reuse.NEVER)
     min_isolation = models.CharField(max_length=7, choices=Isolation.choices, default=Isolation.REDUCED)
-    input_schema = models.JSONField(default=dict, blank=True, help_text="Empty: derived from the signature.")
+    input_schema = models.JSONField(default=dict, blank=True, help_text="If empty, it is derived from the signature.")
     output_schema = models.JSONField(null=True, blank=True)
     is_deprecated = models.BooleanField(default=False)
     published = models.ForeignKey(
@@ -63,7 +68,7 @@ class StoredFunction(Owned):
         permissions = [
             ("run_unsafe", "Can switch the language layer off (safe_mode)"),
             ("raise_limits", "Can raise a function's limits"),
-            ("publish_red", "Can publish although a test fails"),
+            ("publish_red", "Can publish even if a test fails"),
         ]
 
     def __str__(self) -> str:
@@ -76,7 +81,7 @@ class StoredFunction(Owned):
 class FunctionVersion(Version):
     function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, related_name="versions")
     source = models.TextField()
-    spec = models.JSONField(help_text="Entry, flags, limits, imports, hosts, schemas: all but the source.")
+    spec = models.JSONField(help_text="Entry, flags, limits, imports, hosts and schemas: everything except the source.")
 
     class Meta(Version.Meta):
         constraints = [
@@ -88,7 +93,7 @@ class FunctionVersion(Version):
         return f"{self.function.name} v{self.number}"
 
     def whole(self) -> dict[str, Any]:
-        """Spec and source together, as they are compared."""
+        """Spec and source together, for comparing versions."""
         return {**self.spec, "source": self.source}
 
 
@@ -102,8 +107,8 @@ class FunctionTest(models.Model):
     name = models.CharField(max_length=100)
     arguments = models.JSONField(default=dict, blank=True)
     expects = models.CharField(max_length=6, choices=Expects.choices, default=Expects.VALUE)
-    expected = models.JSONField(null=True, blank=True, help_text="The value, a JSON Schema, or the error's type.")
-    tolerance = models.FloatField(default=0.0, help_text="Allowed difference of numbers.")
+    expected = models.JSONField(null=True, blank=True, help_text="The value, a JSON Schema, or the error type.")
+    tolerance = models.FloatField(default=0.0, help_text="Allowed difference between numbers.")
 
     class Meta:
         ordering = ["id"]
@@ -115,17 +120,19 @@ class FunctionTest(models.Model):
 
 class ExecutionQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "ExecutionQuerySet":
-        """One's own calls: what others put into a shared function stays theirs."""
+        """The user's own calls: the inputs of other users of a shared function are not visible."""
         return self.filter(principal_id=user.pk)
 
 
 class Execution(models.Model):
-    """One call of a function version; a fact, only ever added. `run` is a plain id: runs stand above."""
+    """One call of a function version. Executions are never changed. `run` is a plain id, as the
+    runs app is in a higher layer.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     function = models.ForeignKey(StoredFunction, on_delete=models.PROTECT, null=True, related_name="executions")
     version = models.ForeignKey(FunctionVersion, on_delete=models.PROTECT, null=True, related_name="executions")
-    function_name = models.CharField(max_length=64, blank=True, help_text="Kept when the function is deleted.")
+    function_name = models.CharField(max_length=64, blank=True, help_text="Remains when the function is deleted.")
     version_number = models.PositiveIntegerField(null=True)
     principal = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     run = models.UUIDField(null=True, db_index=True)
@@ -143,7 +150,7 @@ class Execution(models.Model):
     peak_kb = models.PositiveIntegerField(default=0)
     isolation = models.CharField(max_length=8, blank=True)
     is_cached = models.BooleanField(default=False)
-    requests = models.JSONField(default=list, help_text="What ctx.http fetched: method, url, status, ms, received.")
+    requests = models.JSONField(default=list, help_text="Requests made by ctx.http: method, url, status, ms, received.")
 
     objects = ExecutionQuerySet.as_manager()
 

@@ -1,4 +1,4 @@
-"""Whether functions can run on this machine: the sandbox's own report as a Django system check and for /readyz."""
+"""Reports whether functions can run on this machine, as a Django system check and for /readyz."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,13 +7,14 @@ from django.core.checks import CheckMessage, Error, Warning
 
 from functions.sandbox import selftest
 
-ADVICE = "Run `manage.py doctor` to see each layer and what to do about it."
+ADVICE = "Run `manage.py doctor` to see each layer and how to fix it."
 
 
 def check_sandbox(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Reads the report of this boot; a machine that has none yet is asked when the first worker or doctor runs.
+    """Reads the self-test report of this boot; if there is none yet, the first worker or doctor
+    creates it.
 
-    The attacks take about a second, which `manage.py check` must not.
+    The attacks take about a second, which is too long for `manage.py check`.
     """
     report = selftest.cached() or selftest.glance()
     if not report.ok:

@@ -1,4 +1,4 @@
-"""Reading what a person sent in the sandbox: signatures of sources, and whatever plumbing/apart.py is asked for."""
+"""Parses untrusted input in the sandbox: signatures of sources, and the tasks of plumbing/apart.py."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ signatures: Weighed[tuple[str, str], Signature | SourceProblem] = Weighed(16 << 
 
 
 def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
-    """One task in a child. Raises TooMuch, Refused, Unavailable."""
+    """Run one task in a child. Raises TooMuch, Refused, Unavailable."""
     try:
         answer = sandbox.read(task, parts, owner)
     except sandbox.BadArguments:
-        raise apart.TooMuch("it is too large or no JSON") from None
+        raise apart.TooMuch("it is too large or not valid JSON") from None
     except sandbox.NoChild:
         raise Unavailable(
             "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
@@ -27,7 +27,7 @@ def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
             f"The sandbox cannot be used: {error}.", code="sandbox_unavailable", hint="Run `manage.py doctor`."
         ) from None
     if answer is None:
-        raise apart.TooMuch("it takes more than 1 s of work or 256 MB")
+        raise apart.TooMuch("it needs more than 1 s of CPU time or 256 MB of memory")
     if "refused" in answer:
         raise refused(answer["refused"])
     return answer["value"]
@@ -53,7 +53,9 @@ def read_in_child(source: str, entry: str) -> tuple[Signature | SourceProblem, i
     except apart.Refused as error:
         return SourceProblem(error.code or "syntax", str(error), error.hint, error.line, error.column), weight
     except apart.TooMuch:
-        hint = "Split long expressions into several lines, and write the docstring in plain lines."
-        raise SourceProblem("too_complex", "Reading the source takes more than 1 s of work or 256 MB.", hint) from None
+        hint = "Split long expressions into several lines, and simplify the docstring."
+        raise SourceProblem(
+            "too_complex", "Parsing the source needs more than 1 s of CPU time or 256 MB of memory.", hint
+        ) from None
     tuples = {name: tuple(facts[name]) for name in ("imports", "functions", "requires")}
     return Signature(**{**facts, **tuples}), weight + 8 * len(str(facts))

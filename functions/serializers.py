@@ -41,39 +41,48 @@ class RefusalSerializer(serializers.Serializer):
     column = serializers.IntegerField()
     end_line = serializers.IntegerField()
     end_column = serializers.IntegerField()
-    field = serializers.CharField(required=False, help_text="The field it concerns; the source where it is absent.")
+    field = serializers.CharField(required=False, help_text="The field with the problem; the source if absent.")
 
 
 class FunctionSerializer(OwnedSerializer):
     source = Text(  # type: ignore[assignment]  # a column of that name; DRF has an attribute too
         trim_whitespace=False, max_length=200_000, help_text="Python; the last top-level def is the entry."
     )
-    description = Text(required=False, allow_blank=True, max_length=10_000, help_text="Left out: from the docstring.")
-    entry = Text(required=False, allow_blank=True, max_length=100, help_text="Left out: the last top-level def.")
-    is_async = Flag(required=False, help_text="Compared with the source when given.")
-    requires_context = Flag(required=False, help_text="Compared with the source when given: the entry takes ctx.")
+    description = Text(required=False, allow_blank=True, max_length=10_000, help_text="Default: from the docstring.")
+    entry = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the last top-level def.")
+    is_async = Flag(required=False, help_text="If given, compared with the source.")
+    requires_context = Flag(
+        required=False, help_text="If given, compared with the source: whether the entry has a `ctx` parameter."
+    )
     timeout = Number(required=False, min_value=0.05, max_value=86_400, help_text="Seconds.")
     memory_limit = Whole(required=False, min_value=16, max_value=LARGEST, help_text="MB.")
-    cache_ttl = Whole(required=False, min_value=0, max_value=LARGEST, help_text="Seconds a pure result is kept.")
-    max_concurrency = Whole(required=False, min_value=0, max_value=1000, help_text="Calls at once; 0: no limit.")
+    cache_ttl = Whole(
+        required=False,
+        min_value=0,
+        max_value=LARGEST,
+        help_text="How long the result of a pure function is cached (s).",
+    )
+    max_concurrency = Whole(
+        required=False, min_value=0, max_value=1000, help_text="Maximum number of concurrent calls; 0: no limit."
+    )
     effect = Choice(required=False, choices=Tool.Effect.choices)
     allowed_imports = Words(required=False, each=64)
     allowed_hosts = Words(required=False, each=253)
     secrets = Words(required=False, each=64, help_text="Names of secrets that ctx.http may send.")
-    input_schema = OptionalSchemaField(help_text="Left out or null: derived from the signature.")
-    output_schema = OptionalSchemaField(help_text="Results are checked against it; null: anything.")
-    note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Kept in the audit log.")
+    input_schema = OptionalSchemaField(help_text="If omitted or null, it is derived from the signature.")
+    output_schema = OptionalSchemaField(help_text="Results are validated against it; null: any result.")
+    note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Stored in the audit log.")
     expected = Text(
         write_only=True, required=False, allow_blank=True, max_length=64,
-        help_text="The draft_sha256 you have seen: 409 when somebody changed it since.",
+        help_text="The draft_sha256 of the draft you edited: 409 if another user changed it since.",
     )  # fmt: skip
     requires = serializers.ListField(
-        child=serializers.CharField(), read_only=True, help_text="Libraries that the header of the source names."
+        child=serializers.CharField(), read_only=True, help_text="Libraries named in the source's header."
     )
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
-    refusals = serializers.SerializerMethodField(help_text="Empty: what is refused is not stored.")
+    refusals = serializers.SerializerMethodField(help_text="Always empty: a source with problems is not stored.")
     draft_sha256 = serializers.SerializerMethodField(
-        help_text="Of the working row; changing and publishing take it as `expected`."
+        help_text="Hash of the working row; pass it as `expected` when you change or publish."
     )
 
     class Meta:
@@ -99,7 +108,7 @@ class FunctionSerializer(OwnedSerializer):
 
 
 def expectations(validated: dict[str, Any]) -> dict[str, Any]:
-    """The two flags that are read from the source, where the caller said what they should be."""
+    """The two flags derived from the source, if the caller stated their expected values."""
     return {name: validated.pop(name) for name in ("is_async", "requires_context") if name in validated}
 
 
@@ -118,7 +127,9 @@ class FunctionSummarySerializer(OwnedSerializer):
 
 
 class DraftSerializer(FunctionSerializer):
-    """A function body that is looked at and thrown away; its name may be missing or taken."""
+    """The body of a function that is checked but not stored; its name may be missing or already
+    used.
+    """
 
     name = Text(max_length=64, required=False, default="draft")
     echoed = ("note", "expected", *TOLD, *OWNED)
@@ -131,7 +142,7 @@ class DraftSerializer(FunctionSerializer):
         return name
 
     def draft(self) -> tuple[StoredFunction, dict[str, Any]]:
-        """(unsaved row, what the caller expects of its flags)."""
+        """(unsaved row, the caller's expected flags)."""
         values = {name: value for name, value in self.validated_data.items() if name != "arguments"}
         expected = expectations(values)
         return fill(StoredFunction(owner=self.context["request"].user), values), expected
@@ -152,14 +163,14 @@ class ValidatedSerializer(serializers.Serializer):
     is_async = serializers.BooleanField()
     requires_context = serializers.BooleanField()
     input_schema = ObjectField()
-    output_schema = OptionalSchemaField(help_text="What the return annotation claims; a proposal.")
+    output_schema = OptionalSchemaField(help_text="Schema of the return annotation; a suggestion.")
     imports = serializers.ListField(child=serializers.CharField(), help_text="Modules that the source imports.")
-    requires = serializers.ListField(child=serializers.CharField(), help_text="Libraries that its header names.")
+    requires = serializers.ListField(child=serializers.CharField(), help_text="Libraries named in its header.")
 
 
 class ExecuteSerializer(StrictSerializer):
     arguments = ObjectField(required=False, default=dict)
-    version = Whole(required=False, min_value=1, max_value=LARGEST, help_text="Left out: the published one.")
+    version = Whole(required=False, min_value=1, max_value=LARGEST, help_text="Default: the published version.")
 
 
 class FunctionErrorSerializer(serializers.Serializer):
@@ -169,7 +180,7 @@ class FunctionErrorSerializer(serializers.Serializer):
 
 
 class ExecutedSerializer(serializers.Serializer):
-    execution = serializers.UUIDField(source="pk", allow_null=True, help_text="Null for a try, which is not stored.")
+    execution = serializers.UUIDField(source="pk", allow_null=True, help_text="Null for a draft, which is not stored.")
     status = serializers.CharField()
     result = AnyField(allow_null=True)
     error = FunctionErrorSerializer(allow_null=True)
@@ -185,14 +196,14 @@ class ExecutedSerializer(serializers.Serializer):
 class ExecutionSerializer(ExecutedSerializer):
     arguments = ObjectField()
     run = serializers.UUIDField(allow_null=True)
-    requests = serializers.ListField(child=ObjectField(), help_text="What ctx.http fetched.")
+    requests = serializers.ListField(child=ObjectField(), help_text="Requests made by ctx.http.")
     started_at = serializers.DateTimeField()
 
 
 class PublishFunctionSerializer(PublishSerializer):
-    override = Flag(required=False, default=False, help_text="Publish although a test fails (needs a permission).")
+    override = Flag(required=False, default=False, help_text="Publish even if a test fails (requires a permission).")
     expected = Text(
-        required=False, allow_blank=True, default="", max_length=64, help_text="The draft_sha256 you have seen."
+        required=False, allow_blank=True, default="", max_length=64, help_text="The draft_sha256 of the draft you read."
     )
 
 
@@ -216,7 +227,7 @@ class FunctionTestSerializer(StrictModelSerializer):
     arguments = ObjectField(required=False, default=dict)
     expects = Choice(required=False, choices=FunctionTest.Expects.choices, default="value")
     expected = AnyField(
-        required=False, allow_null=True, default=None, help_text="The value, a JSON Schema, or an error's type."
+        required=False, allow_null=True, default=None, help_text="The value, a JSON Schema, or an error type."
     )
     tolerance = Number(required=False, min_value=0, max_value=1e300, default=0.0)
 
@@ -230,7 +241,7 @@ class FunctionTestSerializer(StrictModelSerializer):
         if expects == "schema":
             OptionalSchemaField(allow_null=False).run_validation(expected)
         if expects == "error" and not isinstance(expected, str | dict):
-            raise serializers.ValidationError({"expected": 'Write the error\'s type, or {"type", "message"}.'})
+            raise serializers.ValidationError({"expected": 'Write the error type, or {"type", "message"}.'})
         return values
 
 
@@ -242,7 +253,7 @@ class TestFromSerializer(StrictSerializer):
 
 class RunTestsSerializer(StrictSerializer):
     version = Whole(
-        required=False, allow_null=True, default=None, min_value=1, max_value=LARGEST, help_text="Left out: the draft."
+        required=False, allow_null=True, default=None, min_value=1, max_value=LARGEST, help_text="Default: the draft."
     )
 
 
@@ -263,7 +274,7 @@ class VerdictsSerializer(serializers.Serializer):
 
 
 class ReplaySerializer(RunTestsSerializer):
-    limit = Whole(required=False, default=20, min_value=1, max_value=200, help_text="How many different inputs.")
+    limit = Whole(required=False, default=20, min_value=1, max_value=200, help_text="Number of different inputs.")
 
 
 class OutcomeSerializer(serializers.Serializer):
@@ -301,7 +312,7 @@ class UsedBySerializer(serializers.Serializer):
 
 
 def executed(execution: Execution) -> dict[str, Any]:
-    """What ExecutedSerializer describes, written out: this is the path that is walked most."""
+    """The fields of ExecutedSerializer, written by hand, as this is the most frequent response."""
     return {
         "execution": execution.pk,
         "status": execution.status,
@@ -318,7 +329,7 @@ def executed(execution: Execution) -> dict[str, Any]:
 
 
 def tried(outcome: Any) -> dict[str, Any]:
-    """A draft's outcome in the same shape; nothing of it was kept."""
+    """A draft's outcome in the same format; nothing was stored."""
     error = outcome.error.as_dict() if outcome.error else None
     names = ("status", "result", "printed", "wall_ms", "cpu_ms", "peak_kb", "isolation")
     shown = {name: getattr(outcome, name) for name in names}

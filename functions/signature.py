@@ -1,6 +1,8 @@
-"""Source → entry, documentation and JSON Schema, by reading the syntax tree. Plain Python; nothing is run.
+"""Derives entry, documentation and JSON Schema from a source by reading the syntax tree. Plain
+Python; nothing is executed.
 
-Types come from annotations, else from the docstring (Google, NumPy or reST style), else from the default.
+Types come from annotations, else from the docstring (Google, NumPy or reST style), else from the
+default.
 """
 
 import ast
@@ -20,10 +22,11 @@ MAX_DOCUMENTATION = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a source says about its entry.
+    """The information that a source contains about its entry.
 
-    `output_schema` is what the return annotation claims (None: nothing); it is a proposal, not enforced by itself.
-    `imports` are the modules the source imports, dotted as written, `requires` the libraries its header names.
+    `output_schema` is the schema of the return annotation (None if there is none); it is a
+    suggestion and not enforced. `imports` are the imported modules as dotted names, `requires` the
+    libraries named in the header.
     """
 
     entry: str
@@ -41,7 +44,9 @@ class Signature:
 
 
 class SourceProblem(ValueError):
-    """The source has no signature to read. `code`, `hint`, `line` and `column` say why and where."""
+    """The source has no readable signature. `code`, `hint`, `line` and `column` give the reason and
+    the place.
+    """
 
     def __init__(self, code: str, message: str, hint: str, line: int = 1, column: int = 1) -> None:
         super().__init__(message)
@@ -80,15 +85,15 @@ def parse(source: str) -> ast.Module:
     try:
         return ast.parse(source)
     except SyntaxError as error:
-        hint = "Mend the line; what follows it was not read."
+        hint = "Fix this line; the code after it was not parsed."
         raise SourceProblem("syntax", f"{error.msg}.", hint, error.lineno or 1, error.offset or 1)
     except (RecursionError, MemoryError):
         raise SourceProblem(
-            "too_complex", "The source nests too deeply to be read.", "Split long expressions into several lines."
+            "too_complex", "The source is nested too deeply.", "Split long expressions into several lines."
         )
     except ValueError as error:
         raise SourceProblem(
-            "syntax", f"The source cannot be read: {error}.", "Remove null characters and bad encodings."
+            "syntax", f"The source cannot be parsed: {error}.", "Remove NUL characters and invalid encodings."
         )
 
 
@@ -96,10 +101,12 @@ def entry_of(functions: dict[str, Function], entry: str) -> Function:
     if entry and entry not in functions:
         known = ", ".join(functions) or "none"
         raise SourceProblem(
-            "no_entry", f"There is no top-level function “{entry}”.", f"Name one of these as the entry: {known}."
+            "no_entry", f"The source has no top-level function “{entry}”.", f"Use one of these as the entry: {known}."
         )
     if not functions:
-        raise SourceProblem("no_entry", "There is no top-level function.", "Write one: def main(text: str) -> str: …")
+        raise SourceProblem(
+            "no_entry", "The source has no top-level function.", "Add one: def main(text: str) -> str: …"
+        )
     return functions[entry] if entry else list(functions.values())[-1]
 
 
@@ -112,7 +119,7 @@ def documentation(node: Function) -> docstring_parser.Docstring | None:
 
 
 def described(doc: docstring_parser.Docstring | None) -> str:
-    """What a reader or a model is told: the text above the sections, and what comes back."""
+    """The description for users and models: the docstring above its sections, and the return value."""
     if doc is None:
         return ""
     parts = [doc.short_description, doc.long_description]
@@ -122,7 +129,7 @@ def described(doc: docstring_parser.Docstring | None) -> str:
 
 
 def requires_of(module: ast.Module) -> tuple[str, ...]:
-    """The libraries of `requires = ["pandas"]` in the header, as package indexes spell them."""
+    """The libraries of `requires = ["pandas"]` in the header, as normalised package names."""
     for node in module.body:
         if isinstance(node, ast.Assign) and [last_name(target) for target in node.targets] == ["requires"]:
             names = json_value(node.value)[0] if json_value(node.value) else []
@@ -142,7 +149,7 @@ def imports_of(module: ast.Module) -> tuple[str, ...]:
 
 
 class Parameters:
-    """The entry's parameters, as the keywords it will be called with."""
+    """The entry's parameters, which are passed as keywords."""
 
     def __init__(self, node: Function, module: ast.Module, doc: docstring_parser.Docstring | None) -> None:
         self.annotations = Annotations(module)
@@ -156,7 +163,7 @@ class Parameters:
         self.default_of = defaults_of(node)
 
     def refuse_positional(self, node: Function) -> None:
-        """Arguments arrive by name: what has none could never be given."""
+        """Arguments are passed by name, so a parameter without a name could never be set."""
         hint = "Give every parameter a name: arguments are passed as keywords."
         for arg in node.args.posonlyargs:
             message = f"“{arg.arg}” is positional-only."
@@ -209,7 +216,9 @@ class Parameters:
         return {arg.arg: found[0] for arg in self.arguments if (found := self.defaults_with(arg.arg))}
 
     def defaults_with(self, name: str) -> list[Any]:
-        """[value] where the default is plain JSON data, else []: the function itself applies the others."""
+        """[value] if the default is plain JSON data, else []: the function itself applies other
+        defaults.
+        """
         node = self.default_of.get(name)
         if isinstance(node, ast.Name) and node.id in self.constants:
             node = self.constants[node.id]
@@ -232,7 +241,7 @@ def json_value(node: ast.expr) -> list[Any]:
 
 
 def guessed(default: Any) -> Schema:
-    """The type of an unannotated parameter, from its default."""
+    """The type of a parameter without annotation, from its default."""
     if isinstance(default, bool):
         return {"type": "boolean"}
     kinds: list[tuple[Any, str]] = [((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")]
@@ -240,7 +249,7 @@ def guessed(default: Any) -> Schema:
 
 
 def allow_null(schema: Schema) -> Schema:
-    """`limit: int = None` means that None may be given."""
+    """`limit: int = None` means that None is allowed."""
     kinds = schema.get("type")
     if "anyOf" in schema:
         known = schema["anyOf"]

@@ -1,4 +1,6 @@
-"""So many calls of one function at once, counted over all processes. A crashed caller's slot frees itself."""
+"""Limits the concurrent calls of one function across all processes. A crashed caller's slot expires
+on its own.
+"""
 
 import time
 import uuid
@@ -9,7 +11,7 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
-# Members are callers, scores are when their slot lapses.
+# Members are callers, scores are the expiry times of their slots.
 TAKE = """
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
@@ -26,7 +28,7 @@ def connection() -> redis.Redis:
 
 @contextmanager
 def one_of(function_id: int, limit: int, seconds: float) -> Iterator[bool]:
-    """Yields whether there was a free slot; without a limit, or without the cache, there always is."""
+    """Yields whether a slot was free; always true without a limit or without the cache."""
     if not limit:
         yield True
         return
@@ -43,7 +45,7 @@ def take(key: str, token: str, limit: int, seconds: float) -> bool:
     now = time.time()
     try:
         return bool(connection().eval(TAKE, 1, key, now, limit, now + seconds, token, int(seconds) + 1))
-    except redis.RedisError:  # losing the limit for a while is better than losing the service
+    except redis.RedisError:  # losing the limit temporarily is better than losing the service
         return True
 
 
@@ -51,4 +53,4 @@ def give_back(key: str, token: str) -> None:
     try:
         connection().zrem(key, token)
     except redis.RedisError:
-        return  # it lapses by itself
+        return  # it expires on its own

@@ -1,4 +1,6 @@
-"""What a function version holds besides its source: typed, frozen, hashed with the source."""
+"""The data of a function version besides its source: typed, immutable, hashed together with the
+source.
+"""
 
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,7 +22,9 @@ GRAVITY = ("read", "read_out", "idempotent", "write", "sends_out", "destructive"
 
 
 class FunctionSpec(Frozen):
-    """Flags, limits and schemas of one version. `policy` is the language policy it was accepted under."""
+    """Flags, limits and schemas of one version. `policy` is the language policy under which it was
+    accepted.
+    """
 
     name: str
     description: str = ""
@@ -46,7 +50,7 @@ class FunctionSpec(Frozen):
 
     @classmethod
     def of(cls, function: Any) -> "FunctionSpec":
-        """The working row as a spec; order and repetition of the lists carry no meaning."""
+        """The working row as a spec; the order of list items and duplicates are ignored."""
         values = {name: getattr(function, name) for name in COLUMNS}
         for name in ("allowed_imports", "requires", "allowed_hosts", "secrets"):
             values[name] = sorted(set(values[name]))
@@ -54,7 +58,9 @@ class FunctionSpec(Frozen):
 
     @property
     def real_effect(self) -> str:
-        """What it counts as: at least what it may reach can do. Its author may only raise it."""
+        """The effect of the function: at least the effect that its hosts and secrets imply. The
+        author can only raise it.
+        """
         floor = "read"
         if self.allowed_hosts:
             floor = "sends_out" if self.secrets else "read_out"
@@ -70,12 +76,12 @@ class FunctionSpec(Frozen):
 
 @lru_cache(maxsize=256)
 def limits_of(timeout: float, memory_mb: int) -> sandbox.Limits:
-    """One object for equal limits: kept children are found by it."""
+    """One shared object for equal limits, because kept children are looked up by it."""
     return sandbox.Limits(timeout_s=timeout, memory_mb=memory_mb)
 
 
 def defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    """What an input schema fills in where an argument is left out."""
+    """The input schema's defaults for omitted arguments."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}

@@ -1,4 +1,6 @@
-"""The story of a stored function: check it, keep it, test it, publish it, roll it back, retire it."""
+"""The life cycle of a stored function: check, store, test, publish, roll back, deprecate and
+delete.
+"""
 
 from typing import Any
 
@@ -20,10 +22,11 @@ accepted: dict[str, None] = {}
 def save(
     function: StoredFunction, *, user: Any, source: str = "", note: str = "", expected: str = "", **expectations: Any
 ) -> StoredFunction:
-    """Check a working row and keep it. Raises Invalid with one detail a refusal, Forbidden for a limit raised.
+    """Check a working row and store it. Raises Invalid with one detail per problem, Forbidden for a
+    raised limit.
 
-    `expected` is the draft's sha256 that the author has seen: Conflict when it is another one by now. Without it, what
-    somebody else wrote while this was checked is still not overwritten.
+    `expected` is the sha256 of the draft that the author edited: Conflict if the draft has changed
+    since. Without it, changes that another user made during the check are still not overwritten.
     """
     before = StoredFunction.objects.filter(pk=function.pk).first() if function.pk else None
     seen = draft_hash(before) if before else ""
@@ -50,28 +53,30 @@ def save(
         remember(draft_hash(function))
     except IntegrityError:
         raise Conflict(
-            f"There is a function “{function.name}” already.",
+            f"A function named “{function.name}” already exists.",
             code="name_taken",
-            hint="Choose another name, or change that one.",
+            hint="Choose another name, or change the existing function.",
         )
     return function
 
 
 def require_edit(function: StoredFunction, user: Any) -> None:
-    """Raises Forbidden. A superuser, whom the admin shows everybody's rows, may change them there."""
+    """Raises Forbidden. A superuser may change any user's functions in the admin, which shows them
+    all.
+    """
     if not user.is_superuser:
         function.require_edit(user)
 
 
 def remember(sha256: str) -> None:
-    """Content that this process has checked: publishing it need not check it again."""
+    """Remember content that this process has checked, so that publishing need not check it again."""
     accepted[sha256] = None
     while len(accepted) > 1000:
         accepted.pop(next(iter(accepted)), None)
 
 
 def forget_derived(function: StoredFunction, before: StoredFunction) -> None:
-    """What was read from the old source is read again from the new one; what an author wrote stays."""
+    """Derive values again that came from the old source; values set by an author are kept."""
     if function.source == before.source and function.entry == before.entry:
         return
     try:
@@ -109,10 +114,11 @@ def draft(function: StoredFunction) -> Ready:
 def publish(
     function: StoredFunction, *, user: Any, note: str = "", override: bool = False, expected: str = "", source: str = ""
 ) -> FunctionVersion:
-    """Check, test, freeze. Equal content is the same version again.
+    """Check, test and create an immutable version. Equal content is the same version again.
 
-    A red test refuses, unless `override` and the permission publish_red. `expected` is the draft's sha256 that the
-    author has seen: Conflict when it is another one by now, before or while the tests ran.
+    A failed test refuses publishing, unless `override` is set and the user has the permission
+    publish_red. `expected` is the sha256 of the draft that the author read: Conflict if the draft
+    has changed, before or while the tests ran.
     """
     require_edit(function, user)
     tested = draft_hash(function)
@@ -145,12 +151,12 @@ def require_override(function: StoredFunction, red: list[testing.Verdict], overr
         raise Invalid(
             f"“{function}” was not published: {count}.",
             code="tests_failed",
-            hint="Mend the function or its tests; details name each.",
+            hint="Fix the function or its tests; the details list each failed test.",
             details=details,
         )
     if not user.has_perm("functions.publish_red"):
         raise Forbidden(
-            "Publishing although a test fails needs a permission.",
+            "Publishing despite a failed test requires a permission.",
             code="needs_permission",
             hint="Ask an administrator for functions.publish_red.",
             details=details,
@@ -159,9 +165,9 @@ def require_override(function: StoredFunction, red: list[testing.Verdict], overr
 
 def raise_changed(function: StoredFunction) -> None:
     raise Conflict(
-        f"Somebody else changed “{function}” meanwhile.",
+        f"Another user changed “{function}” in the meantime.",
         code="changed_meanwhile",
-        hint="Read it again, look at the difference, then try again.",
+        hint="Reload it, compare the changes, then try again.",
     )
 
 
@@ -182,14 +188,14 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
 
 
 def point_to(function: StoredFunction, version: FunctionVersion) -> None:
-    """Make a version the live one: the pointer, and the tool that agents see."""
+    """Make a version the live one: update the published version and the tool that agents see."""
     catalogue.list_tool(function, version)
     function.published = version
     StoredFunction.objects.filter(pk=function.pk).update(published=version, updated_at=timezone.now())
 
 
 def rollback(function: StoredFunction, number: int, *, user: Any, source: str = "") -> FunctionVersion:
-    """Point at an earlier version again; the working row stays as it is."""
+    """Publish an earlier version again; the working row does not change."""
     require_edit(function, user)
     version = version_of(function, number)
     with transaction.atomic():
@@ -201,12 +207,18 @@ def rollback(function: StoredFunction, number: int, *, user: Any, source: str = 
 def version_of(function: StoredFunction, number: int) -> FunctionVersion:
     version = function.versions.filter(number=number).first()
     if version is None:
-        raise Invalid(f"“{function}” has no version {number}.", code="unknown_version", hint="versions/ lists them.")
+        raise Invalid(
+            f"“{function}” has no version {number}.",
+            code="unknown_version",
+            hint="See versions/ for the existing versions.",
+        )
     return version
 
 
 def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
-    """Remove a function that nothing uses. Its executions stay, with its name. Raises Conflict while in use."""
+    """Delete a function that is not in use. Its executions and their function name are kept. Raises
+    Conflict if it is in use.
+    """
     require_edit(function, user)
     let_go(function)
     users = catalogue.used_by(function, user)
@@ -215,7 +227,7 @@ def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
         raise Conflict(
             f"“{function}” is in use by {names}.",
             code="in_use",
-            hint="Take the grants and steps away first, or deprecate it.",
+            hint="Remove the grants and steps first, or deprecate it.",
             details=users,
         )
     with transaction.atomic():
@@ -228,7 +240,7 @@ def delete(function: StoredFunction, *, user: Any, source: str = "") -> None:
 
 
 def deprecate(function: StoredFunction, is_deprecated: bool, *, user: Any, source: str = "") -> None:
-    """Say that nobody should begin to use it; what uses it goes on."""
+    """Mark the function as not recommended for new use; existing users can continue to use it."""
     require_edit(function, user)
     function.is_deprecated = is_deprecated
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Stored tests, and replay: what would another version have answered to the inputs that really came?"""
+"""Stored tests, and replay: the results of another version for recorded inputs."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one test went; `reason` says why not, in words."""
+    """The result of one test; `reason` explains a failure."""
 
     test: str
     ok: bool
@@ -33,9 +33,10 @@ class Verdict:
 
 
 def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[Verdict]:
-    """Each test in a sandbox child of its own, a few at a time, in this person's share of the sandbox.
+    """Run each test in its own sandbox child, a few at a time, within this user's share of the
+    sandbox.
 
-    There is no run, no callbacks, nothing is stored.
+    There is no run and there are no callbacks; nothing is stored.
     """
     tests = list(tests)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-test") as pool:
@@ -58,7 +59,7 @@ def alone(user: Any) -> Caller:
 
 
 def person_id(user: Any) -> Any:
-    """None for the system itself, which publishes what a site begins with."""
+    """The user's id; None for the system itself, which publishes a site's initial functions."""
     return getattr(user, "pk", None)
 
 
@@ -67,7 +68,7 @@ def worded(error: MusterError) -> str:
 
 
 def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
-    """Why the outcome is not what the test expects; empty when it is."""
+    """Why the outcome differs from the test's expectation; empty if it does not."""
     if test.expects == FunctionTest.Expects.ERROR:
         return why_other_error(test.expected, outcome)
     if not outcome.ok:
@@ -82,20 +83,22 @@ def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
 
 
 def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
-    """`expected` is an error's type (or a status such as timeout), or {"type", "message"} with a part of its text."""
+    """Compare the error. `expected` is an error type (or a status such as timeout), or {"type",
+    "message"} with a part of the message.
+    """
     if outcome.ok:
-        return "it returned a result where an error was expected"
+        return "it returned a result, but an error was expected"
     wanted = expected if isinstance(expected, dict) else {"type": expected}
     error = outcome.error or sandbox.FunctionError(outcome.status, "")
     if wanted.get("type") and wanted["type"] not in (error.type, outcome.status):
         return f"it ended in {error.type} instead of {wanted['type']}: {error.message}"
     if wanted.get("message") and wanted["message"] not in error.message:
-        return f"the error says “{error.message}”"
+        return f"the error message is “{error.message}”"
     return ""
 
 
 def difference(expected: Any, got: Any, tolerance: float, path: str = "result") -> str:
-    """The first place where two values differ by more than the tolerance; empty when nowhere."""
+    """The first place where two values differ by more than the tolerance; empty if there is none."""
     if is_number(expected) and is_number(got):
         return "" if abs(expected - got) <= tolerance else f"{path} is {got!r}, not {expected!r}"
     if type(expected) is not type(got):
@@ -125,7 +128,7 @@ def shown(value: Any) -> str:
 
 
 def test_from(execution: Execution, name: str) -> FunctionTest:
-    """An unsaved test that expects what this execution gave."""
+    """An unsaved test that expects the result of this execution."""
     test = FunctionTest(name=name, arguments=execution.arguments)
     test.function_id = execution.function_id  # type: ignore[assignment]  # null only for a deleted function's history
     if execution.status == "ok":
@@ -140,9 +143,11 @@ test_from.__test__ = False  # type: ignore[attr-defined]  # pytest would take it
 
 
 def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> dict[str, Any]:
-    """Run the last different inputs of this person against a version; callbacks and the web are not available.
+    """Run this user's most recent different inputs against a version; callbacks and ctx.http are
+    not available.
 
-    Returns {"version", "replayed", "same", "differing": [{execution, arguments, before, after, reason}]}.
+    Returns {"version", "replayed", "same", "differing": [{execution, arguments, before, after,
+    reason}]}.
     """
     inputs = recent_inputs(function, user, limit)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-replay") as pool:

@@ -1,4 +1,4 @@
-"""The runner's side of stored functions: one tool call is one execution."""
+"""Stored functions as tools of the runner: one tool call is one execution."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,21 +38,23 @@ class FunctionToolset:
 
 
 def version_of(tool: ToolSpec) -> Ready:
-    """The pinned version, else the one the catalogue names: a live agent and its tools are of one moment."""
+    """The pinned version, else the version in the catalogue, so that a live agent and its tools
+    match.
+    """
     source = tool.source
     if tool.pinned_version and tool.pinned_version != source.get("version"):
         return pinned(source, tool.pinned_version)
     try:
         return ready(source["id"], source["sha256"])
     except (KeyError, FunctionVersion.DoesNotExist):
-        raise ToolFailed(f"The function behind “{tool.name}” is gone.", code="unknown_function")
+        raise ToolFailed(f"The function of the tool “{tool.name}” was deleted.", code="unknown_function")
 
 
 def pinned(source: dict[str, Any], number: int) -> Ready:
     rows = FunctionVersion.objects.filter(function_id=source.get("function"), number=number)
     found = rows.values_list("pk", "sha256").first()
     if found is None:
-        raise ToolFailed(f"The function has no version {number}, which the grant pins.", code="unknown_version")
+        raise ToolFailed(f"The grant pins version {number}, which the function does not have.", code="unknown_version")
     return ready(*found)
 
 
@@ -79,7 +81,9 @@ def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCont
 
 
 def time_left(tool: ToolSpec, context: ToolContext) -> float:
-    """The least of the tool's limit, which a grant or a step may lower, and what the run has left."""
+    """The lowest of the tool's limit, the limit of the grant or step, and the remaining time of the
+    run.
+    """
     seconds = context.seconds_left(tool.deadline_s)
     if seconds <= 0:
         raise ToolFailed("The time limit for this call has passed.", code="timeout")
@@ -91,7 +95,7 @@ def person(user_id: int) -> Any:
 
 
 def callback(context: ToolContext, name: str) -> Any:
-    """ctx.call(name, …) of the function is a recorded call under the same policy."""
+    """ctx.call(name, …) of the function is recorded as a call under the same policy."""
 
     def call_tool(arguments: dict[str, Any]) -> Any:
         assert context.call_tool is not None
@@ -115,7 +119,7 @@ def result_of(execution: Execution, *, untrusted: bool, keep: Callable[[], None]
 
 
 def in_words(error: Invalid | TooLarge) -> str:
-    """For the model: which argument, and why."""
+    """The error for the model: which argument is invalid, and why."""
     reasons = [
         f"{detail.get('path') or 'arguments'}: {detail['message']}" for detail in error.details if "message" in detail
     ]

@@ -1,4 +1,6 @@
-"""Stops functions whose run was cancelled: one thread looks at all that run, four times a second."""
+"""Stops functions whose run was cancelled: one thread checks all functions in progress four times a
+second.
+"""
 
 import os
 import threading
@@ -11,7 +13,7 @@ EVERY_S = 0.25
 
 
 class Watch:
-    """`is_cancelled` callables are asked from a thread of ours: they must not touch the database."""
+    """The watching thread. `is_cancelled` is called in that thread and must not use the database."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -21,7 +23,7 @@ class Watch:
 
     @contextmanager
     def over(self, is_cancelled: Callable[[], bool]) -> Iterator[Cancellation]:
-        """A cancellation for one call, watched while the call lasts."""
+        """A cancellation for one call, checked while the call is in progress."""
         cancellation = Cancellation()
         with self.lock:
             self.calls[cancellation] = is_cancelled

@@ -1,4 +1,4 @@
-"""Widgets and forms: a code editor, and a form made from a JSON Schema."""
+"""Widgets and forms: a code editor, and a form generated from a JSON Schema."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,9 @@ PREFIX = "arg-"
 
 
 class CodeWidget(UnfoldAdminTextareaWidget):
-    """A text area that the browser turns into an editor; it works as a text area without."""
+    """A text area that the browser turns into a code editor; without JavaScript it stays a plain
+    text area.
+    """
 
     def __init__(self, language: str, *, rows: int = 12, validate: str = "", label: str = "") -> None:
         attrs = {
@@ -42,7 +44,9 @@ class SchemaEditor(SchemaField):
 
 
 class ArgumentsForm(forms.Form):
-    """One field for each property of an input schema; what is too rich for a field is written as JSON."""
+    """One field for each property of an input schema. A property too complex for a form field is
+    entered as JSON.
+    """
 
     def __init__(self, schema: dict[str, Any], *args: Any, order: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -54,7 +58,7 @@ class ArgumentsForm(forms.Form):
             self.fields["arguments"] = JsonField(rows=6, label="Arguments", help_text="A JSON object.")
 
     def arguments(self) -> dict[str, Any]:
-        """What was filled in; an optional field left empty is left out."""
+        """The entered values; an optional field that was left empty is omitted."""
         if "arguments" in self.fields:
             return self.cleaned_data["arguments"] or {}
         given = {name.removeprefix(PREFIX): value for name, value in self.cleaned_data.items()}
@@ -63,12 +67,14 @@ class ArgumentsForm(forms.Form):
         }
 
     def is_empty_text(self, name: str, value: Any) -> bool:
-        """An empty required text is a text."""
+        """A required text field may contain an empty string."""
         return value == "" and name in self.schema.get("required", [])
 
 
 def in_order(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str, Any]]:
-    """As the signature has them; PostgreSQL does not keep the order of an object's keys."""
+    """The arguments in the order of the signature; PostgreSQL does not keep the order of an
+    object's keys.
+    """
     names = [name for name in order if name in properties]
     return [(name, properties[name]) for name in [*names, *(name for name in properties if name not in names)]]
 

@@ -1,4 +1,4 @@
-"""StoredFunction: the form with its editor, versions, tests."""
+"""The admin of StoredFunction: the form with its editor, the versions and the tests."""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
 
 VALIDATE = "/api/v1/functions/validate"
-RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # by the store, in its own words
+RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # the store records these actions itself
 EFFECTS = [
     ("read", "Reads only"),
-    ("read_out", "Reads, and what it asks for leaves (a URL, a search query)"),
+    ("read_out", "Reads, and its arguments leave the site (a URL, a search query)"),
     ("idempotent", "Safe to repeat"),
     ("write", "Changes something"),
-    ("sends_out", "Sends something out"),
+    ("sends_out", "Sends something"),
     ("destructive", "Cannot be undone"),
 ]
 
@@ -41,7 +41,7 @@ EFFECTS = [
 class TestForm(forms.ModelForm):
     __test__ = False
     arguments = JsonField(rows=3, help_text="A JSON object.")
-    expected = JsonField(rows=3, help_text="The value, a JSON Schema, or the error's type in quotes.")
+    expected = JsonField(rows=3, help_text="The value, a JSON Schema, or the error type in quotes.")
 
     class Meta:
         model = FunctionTest
@@ -65,24 +65,27 @@ class TestInline(StackedInline):
 
 
 class FunctionForm(VersionedForm):
-    user: Any = None  # set by the admin on the class it makes for each request
+    user: Any = None  # set by the admin on the form class it creates for each request
 
     source = forms.CharField(
         strip=False, widget=CodeWidget("python", rows=20, validate=VALIDATE, label="Source"),
-        help_text="Python. The last top-level def is the entry unless you name one; its annotations become the schema.",
+        help_text="Python. The last top-level def is the entry unless you name one; its annotations "
+            "become the input schema.",
     )  # fmt: skip
     description = forms.CharField(
-        required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}), help_text="Empty: the docstring's text."
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="If empty, the docstring is used.",
     )
-    effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="What a call does to the world.")
-    allowed_imports = LinesField(help_text="Modules it may import, one a line, such as math or re.")
-    allowed_hosts = LinesField(help_text="Hosts ctx.http may reach, one a line.")
-    secrets = LinesField(help_text="Names of secrets ctx.http may send, one a line.")
-    input_schema = SchemaEditor(help_text="JSON Schema of the arguments; empty: derived from the signature.")
-    output_schema = SchemaEditor(help_text="JSON Schema of the result; empty: anything.")
+    effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="The effect of a call outside the function.")
+    allowed_imports = LinesField(help_text="Modules the function may import, one per line, such as math or re.")
+    allowed_hosts = LinesField(help_text="Hosts that ctx.http may reach, one per line.")
+    secrets = LinesField(help_text="Names of secrets that ctx.http may send, one per line.")
+    input_schema = SchemaEditor(help_text="JSON Schema of the arguments. If empty, it is derived from the signature.")
+    output_schema = SchemaEditor(help_text="JSON Schema of the result. If empty, any result is allowed.")
     override = forms.BooleanField(
-        required=False, label="Publish although a test fails", widget=UnfoldBooleanSwitchWidget,
-        help_text="Needs a permission, and is recorded.",
+        required=False, label="Publish even if a test fails", widget=UnfoldBooleanSwitchWidget,
+        help_text="Requires a permission and is recorded in the audit log.",
     )  # fmt: skip
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
@@ -107,7 +110,8 @@ class FunctionForm(VersionedForm):
         before = self.before()
         if before and cleaned.get("seen") and cleaned["seen"] != store.draft_hash(before):
             raise forms.ValidationError(
-                "Somebody else saved this function while you were writing. Open it in another tab, compare, save again."
+                "Another user saved this function while you were editing it. Open it in another tab, "
+                "compare, and save again."
             )
         return cleaned
 
@@ -122,7 +126,7 @@ class FunctionForm(VersionedForm):
     def check_function(self, function: StoredFunction, before: StoredFunction | None) -> None:
         owner = function.owner if self.user.is_superuser or before else self.user
         if StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk).exists():
-            self.add_error("name", f"There is a function “{function.name}” already.")
+            self.add_error("name", f"A function named “{function.name}” already exists.")
         elif before is None or before.name != function.name:
             self.check_name(StoredFunction(pk=function.pk, name=function.name, owner=owner))
         if before:
@@ -202,7 +206,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     def test_count(self, function: Any) -> int:
         return function.test_total
 
-    # Everything goes through the store -------------------------------------------------------------------------------
+    # All changes go through the store --------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: StoredFunction, form: Any, change: bool) -> None:
         if not change and not request.user.is_superuser:
@@ -226,7 +230,9 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         store.delete(obj, user=request.user, source=address(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Versions and tests go along; executions stay; what is in use is protected."""
+        """Deletes the function with its versions and tests. Executions are kept; a function in use
+        cannot be deleted.
+        """
         used = [
             f"{one['kind']} {one['name']}" for function in objs for one in catalogue.used_by(function, request.user)
         ]

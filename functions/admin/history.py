@@ -1,4 +1,4 @@
-"""Executions: only ever read."""
+"""The admin of executions; they are read-only."""
 
 from typing import Any
 
@@ -31,24 +31,24 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return execution.status
 
     @action(
-        description="Make a test from this",
+        description="Create a test from this",
         url_path="make-test",
         permissions=["view"],
         icon="add_task",
         dialog={
-            "title": "Make a test from this execution?",
-            "description": "The function must answer the same from now on, or it is not published.",
-            "form_submit_text": "Make the test",
+            "title": "Create a test from this execution?",
+            "description": "The function must then return the same result, otherwise it cannot be published.",
+            "form_submit_text": "Create the test",
         },
     )
     def make_test(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         execution = self.get_object(request, object_id)
         function = execution.function if execution else None
         if function is None or not (request.user.is_superuser or function.may_edit(request.user)):
-            messages.error(request, "This function is gone, or is not yours to change.")
+            messages.error(request, "This function was deleted, or you may not change it.")
             return redirect(reverse("admin:functions_execution_changelist"))
         test = testing.test_from(execution, free_test_name(function, execution.arguments))
         test.save()
         self.audit(request, "test_added", function, test=test.name)
-        messages.success(request, f"“{test.name}” is a test of “{function}” now.")
+        messages.success(request, f"“{test.name}” is now a test of “{function}”.")
         return redirect(reverse("admin:functions_storedfunction_change", args=[function.pk]))

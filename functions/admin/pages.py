@@ -1,4 +1,4 @@
-"""The pages beside the form: try it, run its tests, replay what really came."""
+"""The additional pages of a function: try it, run its tests, replay recorded inputs."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ class ReplayForm(VersionForm):
 
 
 class TryPages:
-    """Mixed into the admin of functions."""
+    """Mixin for the admin of functions."""
 
     @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
     def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -63,7 +63,7 @@ class TryPages:
             test.name = free_test_name(function, arguments)
             test.save()
             self.audit(request, "test_added", function, test=test.name)  # type: ignore[attr-defined]
-            messages.success(request, f"“{test.name}” is a test of “{function}” now.")
+            messages.success(request, f"“{test.name}” is now a test of “{function}”.")
         return {"row": answer, "result": shown(answer.result), "arguments": shown(arguments)}
 
     @action(description="Run tests", url_path="tests", permissions=["view"], icon="rule")
@@ -106,7 +106,7 @@ def require_use(function: StoredFunction, request: HttpRequest) -> None:
 
 
 def chosen(function: StoredFunction, chooser: forms.Form) -> Ready:
-    """The draft, or the version that was picked."""
+    """The draft, or the selected version."""
     number = chooser.cleaned_data.get("version") if chooser.is_bound and chooser.is_valid() else ""
     if not number:
         return store.draft(function)
@@ -123,7 +123,7 @@ def parameters(version: Ready) -> list[str]:
 
 
 def answered(request: HttpRequest, version: Ready, arguments: Any) -> Execution:
-    """A version's call is kept as an execution; a draft's is only shown."""
+    """A call of a version is stored as an execution; a call of a draft is only shown."""
     caller = callers.alone(request.user, version)
     if version.id is not None:
         row = execute(version, arguments, caller)

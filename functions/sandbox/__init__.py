@@ -1,9 +1,10 @@
-"""Runs stored functions: other people's code, each call in a locked-down process of its own. Knows no Django.
+"""Runs stored functions: untrusted code, with each call in an isolated process. Does not depend on
+Django.
 
     refusals = sandbox.check(source, allowed_imports=("re",))
     outcome = sandbox.execute(source, {"a": 1}, limits=sandbox.Limits(timeout_s=5))
 
-Only the names below are public. See docs/security.md for what is promised.
+Only the names below are public. See docs/security.md for the security guarantees.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _libraries = NONE
 
 
 def check(source: str, allowed_imports: Any = (), entry: str = "main", **expectations: Any) -> list[Refusal]:
-    """What is wrong with a source; empty when it is accepted. See Pool.check."""
+    """The problems of a source; empty if it is accepted. See Pool.check."""
     return _shared().check(source, allowed_imports, entry, **expectations)
 
 
@@ -46,13 +47,13 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 
 
 def read(task: str, parts: Any, owner: str | None = None) -> Any:
-    """Do a task of the reader in a limited child. See Pool.read."""
+    """Run a task of the reader in a limited child. See Pool.read."""
     return _shared().read(task, parts, owner)
 
 
 def release(reuse: str) -> None:
-    """A run has ended: end the processes that were kept for it."""
-    if _pool is not None:  # a process that never ran a function need not start a pool to find it empty
+    """End the processes that were kept for a run. Call it when the run has ended."""
+    if _pool is not None:  # a process that never ran a function has no pool, and need not start one
         _pool.release(reuse)
 
 
@@ -66,12 +67,14 @@ def close() -> None:
 
 
 def import_hint(name: str) -> str:
-    """What to write instead of allowing a module that is not one of the table."""
+    """The hint for a module that is not on the list of available modules."""
     return requirements.hint_for(name, _libraries.offered) or modules.hint_for(name)
 
 
 def offer(libraries: Libraries) -> None:
-    """Which libraries functions may require, in the shared pool. Before its first use, or after close()."""
+    """Set the libraries that functions may require in the shared pool. Call it before the first
+    use, or after close().
+    """
     global _libraries
     _libraries = libraries
 
@@ -86,15 +89,18 @@ def _shared() -> Pool:
 
 
 def _examine_soon(pool: Pool) -> None:
-    """Attack this machine's sandbox once per boot, without holding up the first call.
+    """Run the self-test's attacks against this machine's sandbox once per boot, without delaying
+    the first call.
 
-    Until the report is there the layers count as the kernel confirmed them; if an attack then succeeds, nothing runs.
+    Until the report is ready, the layers reported by the kernel are trusted; if an attack then
+    succeeds, nothing runs.
     """
 
     def examine() -> None:
         report = selftest.run()
-        if report.findings and not report.ok:  # without findings nothing could be started, which each call says itself
-            pool.refuse_everything(f"the sandbox does not hold on this machine: {' '.join(report.problems)}")
+        # without findings no process could be started, which each call reports itself
+        if report.findings and not report.ok:
+            pool.refuse_everything(f"the sandbox is not secure on this machine: {' '.join(report.problems)}")
 
     timer = threading.Timer(_EXAMINE_AFTER_S, examine)
     timer.daemon = True

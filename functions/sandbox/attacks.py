@@ -1,7 +1,9 @@
-"""The self-test's attacks: what stored code would try first, run with the language layer off. Data only.
+"""The self-test's attacks: the first things that hostile code would try, run without the language
+layer. Data only.
 
-Each is the body of a function in plain Python with `os`, `ctypes` and the like at hand. An attack that *returns*
-has succeeded; anything that ends it otherwise (an error, a kill, a limit) has contained it.
+Each is the body of a function in plain Python with access to `os`, `ctypes` and similar modules. An
+attack that *returns* has succeeded; if it ends in any other way (an error, a kill, a limit), it was
+contained.
 """
 
 from __future__ import annotations
@@ -11,20 +13,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`layer` is the one that has to hold; `statuses` are the endings that prove it did."""
+    """One attack. `layer` must stop it; `statuses` are the outcomes that prove that it did."""
 
     name: str
     layer: str
     body: str
     statuses: frozenset[str]
     hint: str
-    timeout_s: float = 10.0  # generous: a busy machine must not look like an open one
+    timeout_s: float = 10.0  # generous, so that a busy machine is not mistaken for an insecure one
 
 
 _ERROR = frozenset({"error"})
 _STOPPED = frozenset({"error", "violation"})
 _SECCOMP_HINT = "The kernel needs CONFIG_SECCOMP_FILTER, and a container runtime must not forbid seccomp()."
-_LIMITS_HINT = "setrlimit() was refused or has no effect here; look at the container's or service's limits."
+_LIMITS_HINT = "setrlimit() was refused or has no effect; check the limits of the container or service."
 
 ATTACKS = (
     Attack("open a file", "seccomp", "return open('/etc/passwd').read()", _STOPPED, _SECCOMP_HINT),
@@ -62,7 +64,7 @@ ATTACKS = (
            frozenset({"timeout", "cpu"}), "pidfd_send_signal() is needed: Linux 5.3 or newer.", 0.3),
     Attack("read the server's environment", "environment",
            "assert set(os.environ) - {'TZ', 'LC_ALL', 'LD_BIND_NOW'}, 'empty'; return dict(os.environ)", _ERROR,
-           "The fork server inherited an environment. This is a fault in Muster: report it."),
+           "The fork server inherited environment variables. This is a bug in Muster: report it."),
 )  # fmt: skip
 
 _PRELUDE = """

@@ -1,4 +1,4 @@
-"""Serving what a function asks of the host. Names resolve only in the table made for this one call."""
+"""Serves a function's requests to the host. Names are resolved only in the table of this one call."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from typing import Any
 from . import wire
 from .limits import Limits
 
-_AT_ONCE = 10  # requests of one call
-_THREADS = 32  # of all calls together
+_AT_ONCE = 10  # concurrent requests of one call
+_THREADS = 32  # concurrent requests of all calls
 Request = tuple[int, str, dict[str, Any]]
 
 
 class Threads:
-    """A bounded number, shared by all calls of this process."""
+    """A limited number of threads, shared by all calls of this process."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Also in a forked copy of the host, which has none of its parent's threads."""
+        """The initial state; also used in a forked copy of the host, which has none of its parent's
+        threads.
+        """
         self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="sandbox-callback")
         self._free = threading.BoundedSemaphore(self._size)
 
     def start(self, work: Callable[[], None]) -> bool:
-        """Whether a thread was free, which then does it."""
+        """Run the work in a free thread; False if there is none."""
         if not self._free.acquire(blocking=False):
             return False
         self._executor.submit(self._do, work)
@@ -53,13 +55,13 @@ os.register_at_fork(after_in_child=threads.start_afresh)
 class Callbacks:
     """The grants and the host of one call.
 
-    One request at a time is served on the caller's own thread. Several asked for together run on threads that all calls
-    share; where none is free the caller's thread serves them one after another, so that calls which wait for each other
-    never wait for a thread. What a host does for a request must end with the call: `host.begin(deadline)` says when
-    that is, and `host.end()` that it is over.
+    A single request is served on the caller's own thread. Several concurrent requests run on
+    threads shared by all calls; if none is free, the caller's thread serves them one after another,
+    so calls that wait for each other never wait for a thread. Work that a host does for a request
+    must end with the call: `host.begin(deadline)` announces the deadline, `host.end()` the end.
     """
 
-    # What most calls never change stays on the class.
+    # Values that most calls never change are class attributes.
     _notices = 0
     _wake: int | None = None
     _queue: deque[Request] | None = None
@@ -78,19 +80,19 @@ class Callbacks:
         self._loan = loan or nullcontext()
 
     def begin(self, deadline: float) -> None:
-        """The call starts, and ends at this moment (time.monotonic) at the latest."""
+        """Begin the call, which must end by this deadline (time.monotonic())."""
         begin = getattr(self._host, "begin", None)
         if begin is not None:
             begin(deadline)
 
     def stop(self) -> None:
-        """End what the host does for the call; also from another thread."""
+        """End the host's work for the call; can be called from another thread."""
         end = getattr(self._host, "end", None)
         if end is not None:
             end()
 
     def close(self) -> None:
-        """After the call: answers still on their way go nowhere, and what the host still does is stopped."""
+        """After the call: pending answers are discarded, and the host's remaining work is stopped."""
         self.stop()
         if self._queue is None:
             return
@@ -102,11 +104,13 @@ class Callbacks:
                     os.close(descriptor)
 
     def serve(self, message: Any) -> bytes | None:
-        """Answers to a frame of requests, or None when they follow from threads. Raises HostileFrame."""
+        """The answers to a frame of requests; None if threads will provide them later. Raises
+        HostileFrame.
+        """
         requests = _checked_requests(message)
         self.count += len(requests)
-        if self.count > self._limits.max_calls:  # the child counts too, and raises there
-            raise wire.HostileFrame("it goes on calling")
+        if self.count > self._limits.max_calls:  # the child counts too, and raises an error at the limit
+            raise wire.HostileFrame("too many calls")
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
         if self._hand_over(requests):
@@ -114,7 +118,7 @@ class Callbacks:
         return _encoded([self._perform(*request) for request in requests], self._limits)
 
     def finished(self) -> bytes:
-        """Answers that threads have ready."""
+        """Answers that threads have finished."""
         assert self.wakeup is not None
         os.read(self.wakeup, 4096)
         rows = []
@@ -123,12 +127,12 @@ class Callbacks:
         return _encoded(rows, self._limits)
 
     def notice(self, message: Any) -> None:
-        """log and progress: nothing is answered. Raises HostileFrame."""
+        """Handle log and progress, which have no answer. Raises HostileFrame."""
         self._notices += 1
-        if self._notices > self._limits.max_notices:  # the child leaves out what is beyond
-            raise wire.HostileFrame("it goes on logging")
+        if self._notices > self._limits.max_notices:  # the child drops those above the limit
+            raise wire.HostileFrame("too many log lines")
         if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], dict)):
-            raise wire.HostileFrame("not a notice")
+            raise wire.HostileFrame("not a valid notice")
         operation, payload = message
         action = getattr(self._host, operation, None) if operation in ("log", "progress") else None
         if action is None:
@@ -143,7 +147,7 @@ class Callbacks:
     def _open(self) -> deque[Request]:
         if self._queue is None:
             self._queue, self._done = deque(), queue.SimpleQueue()
-            self._closing = threading.Lock()  # a late thread must not write into a descriptor that was given away
+            self._closing = threading.Lock()  # a late thread must not write to a descriptor that was closed and reused
             self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         return self._queue
 
@@ -164,7 +168,7 @@ class Callbacks:
             return False
 
     def _work(self) -> None:
-        """In a thread: serve what is asked for until there is nothing left, or the call has ended."""
+        """In a thread: serve requests until none is left or the call has ended."""
         while (request := self._next()) is not None:
             self._done.put(self._perform(*request))
             with self._closing:
@@ -226,10 +230,10 @@ def _checked_requests(message: Any) -> list[Request]:
         raise wire.HostileFrame("not a list of requests")
     for row in message:
         if not (isinstance(row, list) and len(row) == 3):
-            raise wire.HostileFrame("not a request")
+            raise wire.HostileFrame("not a valid request")
         number, operation, payload = row
         if type(number) is not int or not isinstance(operation, str) or not isinstance(payload, dict):
-            raise wire.HostileFrame("not a request")
+            raise wire.HostileFrame("not a valid request")
     return [tuple(row) for row in message]
 
 
@@ -239,7 +243,7 @@ def _encoded(rows: list[Any], limits: Limits) -> bytes:
         try:
             part = wire.write_json([number, succeeded, value])
         except (TypeError, ValueError, RecursionError) as error:
-            part = json.dumps([number, False, f"the host's answer is not JSON: {error}"])
+            part = json.dumps([number, False, f"the host's answer is not valid JSON: {error}"])
         if len(part) > limits.answer_kb * 1024:
             part = json.dumps([number, False, f"the answer is larger than {limits.answer_kb} kB"])
         parts.append(part)

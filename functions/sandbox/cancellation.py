@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Cancellation:
-    """Give one to execute(); cancel() then kills the call, now or before it starts."""
+    """Pass an instance to execute(); cancel() then kills the call, even if it has not started yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -15,14 +15,14 @@ class Cancellation:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Stop the call. Does nothing to one that has ended."""
+        """Stop the call. Has no effect on a call that has ended."""
         with self._lock:
             self.is_cancelled = True
             if self._stop is not None:
                 self._stop()
 
     def attach(self, stop: Callable[[], None] | None) -> None:
-        """The pool says how to stop what runs now; None when it has ended."""
+        """Set the function that stops the running call; None when the call has ended."""
         with self._lock:
             self._stop = stop
             if stop is not None and self.is_cancelled:

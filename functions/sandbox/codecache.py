@@ -1,4 +1,6 @@
-"""Compiled functions by content: the same source, entry, imports and policy never compile twice."""
+"""A cache of compiled functions by content: the same source, entry, imports and policy are compiled
+only once.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,20 @@ from .outcome import Refusal
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # by identity: it is part of a key, looked up in each call
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is part of a key that each call looks up
 class Compiled:
-    """Refusals, or bytecode that only a child may load, with what the compiler learnt about the entry."""
+    """Refusals, or bytecode that only a child may load, with the compiler's information about the
+    entry.
+    """
 
     refusals: tuple[Refusal, ...] = ()
     bytecode: bytes = b""
     profile: str = "core"
-    order: bytes = b""  # what a child is told of it: JSON without braces
+    order: bytes = b""  # the part that is sent to a child: JSON without braces
 
 
 class CodeCache:
-    """Least recently used goes first once sources and bytecode weigh more than 64 MB."""
+    """An LRU cache with at most 64 MB of sources and bytecode."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, Compiled] = OrderedDict()
@@ -32,17 +36,17 @@ class CodeCache:
         self._lock = threading.Lock()
 
     def get(self, key: Key) -> Compiled | None:
-        """What is known under the key."""
+        """The cached entry of the key, if any."""
         entry = self._entries.get(key)
         if entry is not None:
             try:
                 self._entries.move_to_end(key)
             except KeyError:
-                pass  # forgotten this very moment, in another thread
+                pass  # removed at this moment by another thread
         return entry
 
     def put(self, key: Key, entry: Compiled) -> None:
-        """Remember it, and forget the oldest if that is too much."""
+        """Store the entry, and remove the least recently used ones if the cache is too large."""
         with self._lock:
             if key in self._entries:
                 return
@@ -56,9 +60,11 @@ Key = tuple[str, str, tuple[str, ...], bool, str]
 
 
 def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool, expect: Any) -> Key:
-    """The source itself and all else that the compiler is told. A string remembers its hash: no digest for each call.
+    """The cache key: the source and all other input of the compiler. Strings cache their hash, so
+    no call computes a digest.
 
-    Bytecode and policy have one version in a process, and the cache lives no longer than that.
+    Bytecode and policy have one version per process, and the cache lives only as long as the
+    process.
     """
     return source, entry, imports, safe_mode, repr(expect) if expect else ""
 

@@ -1,4 +1,6 @@
-"""What our own programs in a child, the compiler and the reader, are told, and what is taken from their answers."""
+"""The orders for our own programs in a child (compiler and reader), and the validation of their
+answers.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,22 @@ def is_too_much(answer: Compiled) -> bool:
 
 
 def too_much(status: str) -> Compiled:
-    """For a compiler that did not answer."""
+    """The refusal if the compiler did not answer."""
     hint = "Split the source into smaller functions."
-    return Compiled(refusals=(_whole(_TOO_MUCH, f"compiling it took too much ({status})", hint),))
+    return Compiled(
+        refusals=(_whole(_TOO_MUCH, f"compiling the source took too much time or memory ({status})", hint),)
+    )
 
 
 def unreadable(why: str) -> Compiled:
-    """For a source that cannot be sent."""
-    return Compiled(refusals=(_whole("syntax", f"cannot be read: {why}", "Send the source as text."),))
+    """The refusal if the source cannot be sent."""
+    return Compiled(refusals=(_whole("syntax", f"the source cannot be read: {why}", "Send the source as text."),))
 
 
 def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) -> Compiled:
-    """What the compiler child said, in our own types. Its bytecode is kept as bytes and never loaded here."""
+    """The compiler child's answer, converted to our own types. Its bytecode stays bytes and is
+    never loaded here.
+    """
     try:
         refusals = tuple(_refusal(row) for row in reply["refusals"])
         if refusals:
@@ -44,7 +50,7 @@ def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) 
         required = [str(name) for name in reply["requires"]]
         packages = libraries.modules_of(required)
     except (TypeError, ValueError, LookupError):
-        return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer was not one", "Simplify the source."),))
+        return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer is not valid", "Simplify the source."),))
     profile = "extended" if reply.get("profile") == "extended" else "core"
     if required:
         profile, question = profile_of(required), question | {"imports": [*question["imports"], *packages]}

@@ -1,4 +1,6 @@
-"""One call, from the job frame to the child's end: frames, callbacks, the clock, and telling endings apart."""
+"""One call, from the job frame to the end of the child: frames, callbacks, time limits, and the
+reason for the end.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from .onecore import OneCore
 from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
-_PATIENCE_S = 1.0  # a child that has ended may still wait for a core in a busy machine, and that is no violation
+_PATIENCE_S = 1.0  # on a busy machine, a child that is ending may still wait for a CPU core; that is not a violation
 _MESSAGE_CHARS = 2000
-_FRAME_BYTES = 65536  # of a reply besides its result and what was printed: an error's text, mostly
+_FRAME_BYTES = 65536  # of a reply in addition to its result and printed text; mostly an error's text
 _KINDS: dict[str, Status] = {
     "memory": "memory",
     "timeout": "timeout",
@@ -32,7 +34,9 @@ _KINDS: dict[str, Status] = {
 
 
 class Conversation:
-    """Talks with one child: one call, or one after another, until it has died or been killed."""
+    """The exchange with one child: one call, or several in sequence, until the child died or was
+    killed.
+    """
 
     def __init__(self, child: Child, limits: Limits, server: ForkServer) -> None:
         self._child = child
@@ -48,24 +52,25 @@ class Conversation:
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
         self._core = OneCore(child)
-        self._wakeup: int | None = None  # answers that threads have ready
-        self.has_gone = False  # before it took the job that was sent last, which has therefore not begun
+        self._wakeup: int | None = None  # answers that threads have finished
+        self.has_gone = False  # the child ended before it took the last job, so that job has not begun
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
-        self._stop: Callable[[], None] | None = None  # ends what the host does for the call
+        self._stop: Callable[[], None] | None = None  # ends the host's work for the call
 
     def run(
         self, job: bytes, callbacks: Callbacks, *, keep: bool = False, is_alone: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Outcome:  # fmt: skip
-        """Send the job, and say how it ended. The child has ended too, unless it is kept.
+        """Send the job, and return how it ended. The child has ended too, unless it is kept.
 
-        is_alone: no other call is at work here. meanwhile: what the host can do while the child works.
+        is_alone: no other call is in progress here. meanwhile: work for the host while the child is
+        running.
         """
         self._callbacks, self._is_alone = callbacks, is_alone
         self._frames.received = 0
-        self._takes_turns = is_alone and keep  # a child of a single call has more to wake than itself
+        self._takes_turns = is_alone and keep  # a child for a single call wakes other processes as well
         if not self._takes_turns:
             self._core.part()
         began = time.monotonic()
@@ -73,11 +78,11 @@ class Conversation:
         callbacks.begin(self._deadline)
         self._stop = callbacks.stop
         reply = self._exchange(job, meanwhile)
-        wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # as round() says it, ten times as fast
+        wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # same result as round(), ten times as fast
         if reply is None:
             return self._without_reply(wall_ms)
         if not keep:
-            self._child.kill()  # it is ending by itself, unless what it said was forged
+            self._child.kill()  # it is ending on its own, unless its reply was forged
         return self._from_reply(reply, wall_ms, None if keep else self.ending)
 
     def cancel(self) -> None:
@@ -89,7 +94,9 @@ class Conversation:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a kept child may be given another job: nobody killed it, and it said nothing that was not asked."""
+        """Whether a kept child can receive another job: it was not killed, and it sent nothing
+        unexpected.
+        """
         return self._killed_for is None and not self._frames.buffer
 
     # The exchange of frames
@@ -107,7 +114,7 @@ class Conversation:
             return None
 
     def _send(self, frame: bytes) -> bool:
-        """Whether all of it went out in time; mostly at once, in one system call."""
+        """Whether all of it was sent in time; mostly at once, in one system call."""
         if self._takes_turns:
             self._core.draw_near()
         try:
@@ -118,7 +125,7 @@ class Conversation:
                     return False
                 sent += self._send_now(memoryview(frame)[sent:])
         except OSError:
-            return False  # it died before the frame arrived; its ending says how
+            return False  # it died before the frame arrived; its exit status gives the reason
         return True
 
     def _send_now(self, frame: bytes | memoryview) -> int:
@@ -150,7 +157,7 @@ class Conversation:
                 self._wakeup = None
 
     def _has_not_begun(self) -> bool:
-        """Whether it ended with its job unread: then nothing of the call has happened."""
+        """Whether it ended without reading its job, so that nothing of the call has happened."""
         return self._frames.was_reset and not self._frames.received and self._killed_for is None
 
     def _wait(self, left_s: float) -> list[tuple[int, int]]:
@@ -181,7 +188,7 @@ class Conversation:
 
     def _answer(self, answers: bytes | None) -> None:
         if answers is not None:
-            self._send(wire.frame(wire.ANSWERS, answers))  # where it fails, the clock or its ending decides
+            self._send(wire.frame(wire.ANSWERS, answers))  # if it fails, the time limit or the child's end decides
 
     # Its end
 
@@ -192,7 +199,7 @@ class Conversation:
 
     def _without_reply(self, wall_ms: float) -> Outcome:
         if not select_readable(self._child.pidfd, _PATIENCE_S):
-            self._kill("violation", "it closed its socket and stayed")
+            self._kill("violation", "it closed its socket but did not end")
         usage = self.ending.usage()
         status, error = self._how(usage)
         return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending,
@@ -205,7 +212,9 @@ class Conversation:
                        self._layers, (), self._callbacks.count, ending)  # fmt: skip
 
     def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
-        """Did we kill it; if not, which signal or exit code; near the memory limit a crash is a memory breach."""
+        """Whether we killed it; else the signal or exit code. A crash near the memory limit counts
+        as a memory breach.
+        """
         if self._killed_for is not None:
             return self._killed_for, FunctionError(*_KILLED[self._killed_for](self._limits, self._note))
         if usage is None:
@@ -217,22 +226,25 @@ class Conversation:
 
     def _signalled(self, number: int, usage: Usage) -> tuple[Status, FunctionError]:
         if number == signal.SIGSYS:
-            return "violation", FunctionError("SystemCall", "the function made a system call that is never allowed")
+            return "violation", FunctionError("SystemCall", "the function made a forbidden system call")
         if number == signal.SIGXCPU or usage.cpu_s >= self._limits.cpu_seconds:
             return "cpu", FunctionError("CpuLimit", f"used {usage.cpu_s:.1f} s of CPU time")
         if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
             if usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
                 return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
             return "crash", FunctionError(
-                "Crash", f"the interpreter crashed ({name_of(number)}), as endless recursion in C code does"
+                "Crash",
+                f"the interpreter crashed ({name_of(number)}), for example because of endless recursion in C code",
             )
         if number == signal.SIGKILL and usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
-            return "memory", FunctionError("OutOfMemory", "the system ran out of memory and ended the function")
-        return "crash", FunctionError("Signal", f"the function's process was ended by {name_of(number)}")
+            return "memory", FunctionError(
+                "OutOfMemory", "the system ran out of memory and killed the function's process"
+            )
+        return "crash", FunctionError("Signal", f"the function's process was killed by {name_of(number)}")
 
 
 def name_of(number: int) -> str:
-    """A signal's name; those between SIGRTMIN and SIGRTMAX have none."""
+    """The name of a signal; signals between SIGRTMIN and SIGRTMAX have no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -247,24 +259,24 @@ _KILLED: dict[str, Any] = {
 
 
 def _checked_reply(payload: bytes, limits: Limits) -> dict[str, Any]:
-    """The reply in the shape and size that the protocol promises. Raises HostileFrame."""
+    """The reply, if it has the shape and size of the protocol. Raises HostileFrame."""
     reply = wire.read_json(payload, limits.max_depth + 6)
     if not isinstance(reply, dict) or type(reply.get("ok")) is not bool or not isinstance(reply.get("printed"), str):
-        raise wire.HostileFrame("not a reply")
+        raise wire.HostileFrame("not a valid reply")
     if len(reply["printed"]) > limits.printed_kb << 10:
-        raise wire.HostileFrame("too much was printed")
+        raise wire.HostileFrame("too much printed text")
     largest = (limits.output_kb << 10) + _FRAME_BYTES
     if len(payload) > largest and len(payload) > largest + len(json.dumps(reply["printed"])):
-        raise wire.HostileFrame("too much was returned")
+        raise wire.HostileFrame("the result is too large")
     if reply["ok"]:
         return reply
     error = reply.get("error")
     if reply.get("kind") not in _KINDS or not isinstance(error, dict):
-        raise wire.HostileFrame("not a reply")
+        raise wire.HostileFrame("not a valid reply")
     if not isinstance(error.get("type"), str) or not isinstance(error.get("message"), str):
-        raise wire.HostileFrame("not an error")
+        raise wire.HostileFrame("not a valid error")
     if type(error.get("line")) is not int:
-        raise wire.HostileFrame("not a line")
+        raise wire.HostileFrame("not a valid line")
     return reply
 
 

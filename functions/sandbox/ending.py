@@ -1,4 +1,4 @@
-"""How a child's process ended, in the kernel's own figures, as its zygote reports them."""
+"""How a child's process ended: the kernel's figures, as reported by its zygote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Wait status, CPU seconds, and the most memory that was resident, in kB."""
+    """Wait status, CPU seconds, and peak resident memory in kB."""
 
     status: int
     cpu_s: float
@@ -23,8 +23,9 @@ class Usage:
 
 
 class Ending:
-    """The report on one child, read when somebody asks. It follows the reply by less than a millisecond, and a caller
-    that wants the result only need not wait for it."""
+    """The report on one child, read on demand. It follows the reply by less than a millisecond, so
+    a caller that needs only the result does not have to wait for it.
+    """
 
     def __init__(self, child: Child) -> None:
         self._child: Child | None = child
@@ -32,12 +33,12 @@ class Ending:
         self._lock = threading.Lock()
 
     def is_in(self) -> bool:
-        """Whether usage() would not have to wait."""
+        """Whether usage() can return without waiting."""
         child = self._child
         return child is None or select_readable(child.report, 0)
 
     def usage(self) -> Usage | None:
-        """The figures; None when the zygote died before it could report."""
+        """The figures; None if the zygote died before it could report."""
         with self._lock:
             if self._child is not None:
                 child, self._child = self._child, None

@@ -1,4 +1,4 @@
-"""The host's end of a zygote: starting it, ordering children, taking them, letting it go."""
+"""The host's side of a zygote: start it, request and receive children, end it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,28 @@ _START = "import sys; sys.path[:0] = {paths!r}; from inside.zygote import main; 
 
 
 class SandboxUnavailable(Exception):
-    """The sandbox cannot run on this machine, or its fork server did not start. The message says why."""
+    """The sandbox cannot run on this machine, or its fork server did not start. The message gives
+    the reason.
+    """
 
     def __init__(self, message: str, layers: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.layers = layers  # those that do hold, where the boundary was built and found too thin
+        self.layers = layers  # the layers that work, if the boundary was built but is not sufficient
 
 
 class NoChild(Exception):
-    """No child could be had in time."""
+    """No child was available in time."""
 
 
 class LateChild(NoChild):
-    """The fork server did not make a child in time: it is stopped, or the machine is very busy."""
+    """The fork server did not create a child in time: it is stopped, or the machine is very busy."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One locked-down process waiting for a job, as three descriptors: its socket (which never blocks), the zygote's
-    report on its end, a handle to kill it."""
+    """One isolated process that waits for a job, as three descriptors: its (non-blocking) socket,
+    the zygote's report on its end, and a handle to kill it.
+    """
 
     sock: int
     report: int
@@ -52,34 +55,38 @@ class Child:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def kill(self) -> None:
-        """SIGKILL through the pidfd: never hits another process, even when it comes late from another thread."""
+        """Send SIGKILL through the pidfd, which never hits another process, even if called late
+        from another thread.
+        """
         with self.lock:
             if self.is_closed:
-                return  # the descriptor's number may be another child's by now
+                return  # the descriptor's number may belong to another child by now
             try:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
             except ProcessLookupError:
                 pass
 
     def close(self) -> None:
-        """Let go of the three descriptors. A child that still waits for a job then ends by itself."""
+        """Close the three descriptors. A child that is still waiting for a job then ends on its
+        own.
+        """
         with self.lock:
             if self.is_closed:
-                return  # the numbers may be another child's by now
+                return  # the numbers may belong to another child by now
             self.is_closed = True
             for descriptor in (self.sock, self.report, self.pidfd):
                 os.close(descriptor)
 
 
 class ForkServer:
-    """One zygote process of one profile. Any thread may take children from it."""
+    """One zygote process of one profile. Any thread can take children from it."""
 
     def __init__(self, profile: str, *, without: frozenset[str] = frozenset(), libraries: Libraries = NONE) -> None:
         self.profile = profile
         self.started_at = self.used_at = time.monotonic()
         self.taken = 0
         self.running = 0
-        self._ordered = 0  # children asked for and not yet taken
+        self._ordered = 0  # children requested but not taken yet
         self._lock = threading.Lock()
         self._retired = self.is_closed = self._is_stuck = False
         self._control, self._process = _started(profile, without, libraries)
@@ -88,7 +95,7 @@ class ForkServer:
     def _greeting(self) -> tuple[tuple[str, ...], str]:
         self._control.settimeout(_START_S)
         try:
-            hello = json.loads(self._control.recv(65536) or b'{"error": "it ended at once"}')
+            hello = json.loads(self._control.recv(65536) or b'{"error": "it ended immediately"}')
         except (OSError, ValueError) as error:
             hello = {"error": f"no answer ({type(error).__name__})"}
         self._control.settimeout(None)
@@ -99,13 +106,14 @@ class ForkServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the zygote process is there."""
+        """Whether the zygote process is running."""
         return self._process.poll() is None
 
     def order(self, spares: int) -> None:
-        """Once half of them are gone, have children made, a moment from now, until so many are ready or on their way.
+        """When at most half of the spares remain, request new ones shortly afterwards until this
+        many are ready or requested.
 
-        Several in a row, so that most calls are followed by no fork at all.
+        Several are created in a row, so that most calls are not followed by a fork.
         """
         if self._ordered > spares // 2:
             return
@@ -114,7 +122,7 @@ class ForkServer:
                 self._send_order(b"L")
 
     def take(self, timeout_s: float) -> Child:
-        """A child that is ready, or one made now. Raises NoChild, SandboxUnavailable."""
+        """A ready child, or a new one. Raises NoChild, SandboxUnavailable."""
         with self._lock:
             self._ordered -= 1
             if self._ordered < 0:
@@ -135,19 +143,19 @@ class ForkServer:
         try:
             self._control.send(order)
         except OSError as error:
-            raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
+            raise SandboxUnavailable(f"the {self.profile} fork server has ended") from error
         self._ordered += 1
 
     def _receive(self) -> Child | None:
-        """A child that is ready, or None. Raises NoChild, SandboxUnavailable."""
+        """A ready child, or None. Raises NoChild, SandboxUnavailable."""
         try:
             message, ancillary, _, _ = self._control.recvmsg(256, _ANCILLARY_BYTES, _RECEIVE_FLAGS)
         except BlockingIOError:
             return None
         except OSError as error:
-            raise SandboxUnavailable(f"the {self.profile} fork server has gone") from error
+            raise SandboxUnavailable(f"the {self.profile} fork server has ended") from error
         if not message:
-            raise SandboxUnavailable(f"the {self.profile} fork server has gone")
+            raise SandboxUnavailable(f"the {self.profile} fork server has ended")
         descriptors = array.array("i")
         for _, _, data in ancillary:
             descriptors.frombytes(data)
@@ -155,16 +163,16 @@ class ForkServer:
             for descriptor in descriptors:
                 os.close(descriptor)
             why = message[1:].decode(errors="replace")
-            raise NoChild(f"the kernel refused another process: {why}" if why else "too many files are open here")
+            raise NoChild(f"the kernel refused to create another process: {why}" if why else "too many open files")
         return Child(descriptors[0], descriptors[1], descriptors[2])
 
     def enter(self) -> None:
-        """A call begins on one of its children."""
+        """Register a call on one of its children."""
         with self._lock:
             self.running += 1
 
     def leave(self) -> None:
-        """A call has ended; the last one of a retired server closes it."""
+        """Unregister a call; the last one of a retired server closes it."""
         with self._lock:
             self.running -= 1
             is_last = self._retired and self.running <= 0
@@ -172,7 +180,7 @@ class ForkServer:
             self._end()
 
     def retire(self) -> None:
-        """Take no more calls; end when the running ones have."""
+        """Accept no more calls; end when the running ones have ended."""
         with self._lock:
             if self._retired:
                 return
@@ -182,21 +190,21 @@ class ForkServer:
             self._end()
 
     def give_up(self) -> None:
-        """It does not answer: when it ends, do not wait for it to end by itself."""
+        """Mark the server as stuck: when it is closed, it is killed without waiting."""
         self._is_stuck = True
 
     def close(self) -> None:
-        """End now, running calls included."""
+        """End now, including running calls."""
         self._retired = True
         self._end()
 
     def forget(self) -> None:
-        """After a fork of the host: these belong to the parent."""
+        """Called after a fork of the host: close the descriptors, which belong to the parent."""
         self._control.close()
 
     def _end(self) -> None:
         self.is_closed = True
-        self._control.close()  # the zygote sees it and takes all its children along
+        self._control.close()  # the zygote notices this and ends with all its children
         try:
             self._process.wait(0 if self._is_stuck else 2)
         except subprocess.TimeoutExpired:
@@ -205,12 +213,12 @@ class ForkServer:
 
 
 def select_readable(descriptor: int, timeout_s: float) -> bool:
-    """Whether there is something to read within the time."""
+    """Whether there is something to read within this time."""
     return _select(descriptor, select.POLLIN, timeout_s)
 
 
 def select_writable(descriptor: int, timeout_s: float) -> bool:
-    """Whether more can be written within the time."""
+    """Whether more can be written within this time."""
     return _select(descriptor, select.POLLOUT, timeout_s)
 
 
@@ -229,7 +237,7 @@ def _started(
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             return ours, _launch(theirs, profile, without, libraries)
-    except OSError as error:  # no process, no memory or no descriptor left
+    except OSError as error:  # no process, memory or descriptor left
         raise SandboxUnavailable(f"the {profile} fork server did not start: {error}") from error
 
 
@@ -238,11 +246,11 @@ def _launch(
 ) -> subprocess.Popen[bytes]:
     paths = [str(_HERE)]
     if profile in ("compiler", "reader"):
-        import RestrictedPython  # only to learn where it is
+        import RestrictedPython  # only to find its path
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
     if profile == "reader":
-        paths.append(str(_HERE.parent.parent))  # it uses the application's own plain modules
+        paths.append(str(_HERE.parent.parent))  # it uses the application's framework-independent modules
     required = required_by(profile)
     packages = libraries.modules_of(required)
     if required:
@@ -250,9 +258,9 @@ def _launch(
     program = _START.format(paths=paths)
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program]
     arguments += [str(control.fileno()), profile, ",".join(sorted(without)), ",".join(packages)]
-    # LD_BIND_NOW: else each new child would look up the same C functions once more.
+    # Without LD_BIND_NOW each new child would look up the same C functions again.
     environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1", **(ENVIRONMENT if required else {})}
-    # Its own session: Ctrl-C reaches the host alone, which then drains.
+    # In its own session, so that Ctrl-C reaches only the host, which then drains.
     return subprocess.Popen(
         arguments, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, pass_fds=(control.fileno(),), start_new_session=True,

@@ -1,4 +1,4 @@
-"""Children kept for one run (reuse): the same function again in the same process, with fresh globals."""
+"""Children kept for one run (reuse): the same function again in the same process, with new globals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .limits import Limits
 
 _MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 16
 
-Key = tuple[str, str | None, Compiled, Limits]  # which run, for whom, which function, how limited
+Key = tuple[str, str | None, Compiled, Limits]  # the run, the owner, the function and its limits
 
 
 class KeptChild:
-    """A child that serves the calls of one key."""
+    """A child that serves all calls with one key."""
 
     __slots__ = ("key", "server", "child", "conversation", "born", "calls")
 
@@ -30,25 +30,27 @@ class KeptChild:
 
     @property
     def is_old(self) -> bool:
-        """Whether it may have ended by itself, or will soon."""
+        """Whether it may have ended on its own, or will end soon."""
         return time.monotonic() - self.born > _MAX_AGE_S
 
     def end(self) -> None:
-        """Kill it and let go."""
+        """Kill it and close its descriptors."""
         self.child.kill()
         self.child.close()
         self.server.leave()
 
 
 class KeptChildren:
-    """The idle ones, several of one key where its calls ran side by side; a child is out of here while it works."""
+    """The idle children, several with one key if its calls ran concurrently; a child in use is not
+    in this list.
+    """
 
     def __init__(self) -> None:
-        self._idle: list[KeptChild] = []  # the longest idle first; so few that comparing beats hashing
+        self._idle: list[KeptChild] = []  # the longest idle child first; so few that comparing is faster than hashing
         self._lock = threading.Lock()
 
     def take(self, key: Key) -> KeptChild | None:
-        """An idle child of this key, if there is one."""
+        """An idle child with this key, if there is one."""
         while (found := self._pop(key)) is not None:
             if not found.is_old and not found.server.is_closed:
                 return found
@@ -63,7 +65,9 @@ class KeptChildren:
             return None
 
     def put(self, kept: KeptChild) -> None:
-        """Keep it for the next call, or end it; never more than a few in all, and none past its time."""
+        """Keep the child for the next call, or end it. The number of kept children and their idle
+        time are limited.
+        """
         if kept.calls >= _MAX_CALLS or kept.server.is_closed or not kept.conversation.can_go_on:
             kept.end()
             return
@@ -76,7 +80,7 @@ class KeptChildren:
             old.end()
 
     def release(self, reuse: str | None = None) -> None:
-        """End those of one run, or all."""
+        """End the children of one run, or all of them."""
         with self._lock:
             ending = [kept for kept in self._idle if reuse in (None, kept.key[0])]
             self._idle = [kept for kept in self._idle if reuse not in (None, kept.key[0])]

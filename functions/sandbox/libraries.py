@@ -1,7 +1,9 @@
-"""Libraries that functions may require: what the operator allows and has installed beside the application.
+"""Libraries that functions may require: allowed and installed by the operator, separately from the
+application.
 
-They live in a directory of their own, which only the fork servers that need them can see, and never in the server's
-environment. `manage.py install_libraries` fills it; see docs/howto/functions.md.
+They are installed in a separate directory that is visible only to the fork servers that need them,
+never in the server's environment. `manage.py install_libraries` fills it; see
+docs/howto/functions.md.
 """
 
 from __future__ import annotations
@@ -14,19 +16,19 @@ from pathlib import Path
 
 MANIFEST = "libraries.json"
 _SEPARATORS = re.compile(r"[-_.]+")
-# One thread: a function has no others, and a fork server must not have any when it forks.
+# One thread: a function has no other threads, and a fork server must not have any when it forks.
 ENVIRONMENT = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """By the name of a distribution, the modules that can be imported from it."""
+    """The importable modules of each distribution, by its name."""
 
     directory: str = ""
     offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def modules_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Raises KeyError for a library that is not offered."""
+        """Raises KeyError if a library is not offered."""
         return tuple(sorted({module for name in names for module in self.offered[name]}))
 
 
@@ -34,7 +36,7 @@ NONE = Libraries()
 
 
 def offered_in(directory: Path, allowed: Iterable[str]) -> Libraries:
-    """Those that are installed in the directory and on the operator's list."""
+    """The libraries that are both installed in the directory and on the operator's list."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
         installed = {str(name): tuple(map(str, modules)) for name, modules in manifest.items()}
@@ -45,12 +47,12 @@ def offered_in(directory: Path, allowed: Iterable[str]) -> Libraries:
 
 
 def normalized(name: str) -> str:
-    """As package indexes compare names: `Python_Dateutil` is `python-dateutil`."""
+    """The normalised name, as package indexes compare it: `Python_Dateutil` is `python-dateutil`."""
     return _SEPARATORS.sub("-", name.strip()).lower()
 
 
 def profile_of(names: Iterable[str]) -> str:
-    """The profile of a fork server that has loaded them."""
+    """The profile of a fork server that has loaded these libraries."""
     chosen = sorted(names)
     return "+".join(("extended", *chosen))
 

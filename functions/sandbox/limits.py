@@ -1,4 +1,4 @@
-"""How much one call may use."""
+"""The limits of one call."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ import math
 from dataclasses import dataclass, field
 
 GRACE_S = 0.25  # between the soft alarm in the child and the host's SIGKILL
-POLICY_VERSION = 3  # part of every cached compilation; raise it when the language layer changes
+POLICY_VERSION = 3  # part of every cache key of compiled code; raise it when the language layer changes
 
 
-# What a child must know of its calls, told only where it is not the usual; inside/context.py has the same figures.
+# Settings that a child must know, sent only if they differ from the defaults; inside/context.py has the same defaults.
 _ASKING = {"max_calls": 1000, "call_kb": 256, "max_depth": 64, "max_notices": 2000, "traffic_kb": 16 * 1024}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, MB (of address space beyond an idle child's) and kB. Compared with nothing: a host may pass any."""
+    """The limits in seconds, MB (of address space beyond an idle child's) and kB. There is no upper
+    bound: the host may pass any value.
+    """
 
     timeout_s: float = 30.0
     memory_mb: int = 512
     output_kb: int = 256
-    cpu_s: float | None = None  # default: as the timeout
+    cpu_s: float | None = None  # default: the timeout
     printed_kb: int = 64
     input_kb: int = 1024
     max_calls: int = 1000
     call_kb: int = 256
     max_depth: int = 64
     answer_kb: int = 8 * 1024  # of one answer to a call, as it is sent: 1 MB of text, much of it escaped
-    max_notices: int = 2000  # log lines and progress; the child leaves out what is beyond
-    traffic_kb: int = 16 * 1024  # of all that a call asks of the host
-    order: bytes = field(init=False, repr=False, compare=False)  # what a child is told of them: JSON without braces
+    max_notices: int = 2000  # log lines and progress reports; the child drops those above the limit
+    traffic_kb: int = 16 * 1024  # of all requests of a call to the host
+    order: bytes = field(init=False, repr=False, compare=False)  # the part that is sent to a child: JSON without braces
 
     def __post_init__(self) -> None:
         if self.timeout_s <= 0 or self.memory_mb <= 0 or self.output_kb <= 0:
@@ -44,10 +46,12 @@ class Limits:
 
     @property
     def bytes_in_all(self) -> int:
-        """What a child may send in one call, its reply included; a child of ours stops well before."""
+        """The maximum a child may send in one call, including its reply; our own child code stops
+        well before.
+        """
         return (self.traffic_kb + self.output_kb + self.printed_kb * 12 + 1024) * 1024
 
     @property
     def cpu_seconds(self) -> int:
-        """Whole seconds, as RLIMIT_CPU counts."""
+        """Whole seconds, the unit of RLIMIT_CPU."""
         return max(1, math.ceil(self.cpu_s if self.cpu_s is not None else self.timeout_s + 1))

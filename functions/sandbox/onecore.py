@@ -1,7 +1,9 @@
-"""A caller and its child on one core, while they take turns quickly and nobody else has a call.
+"""Keeps a caller and its child on one CPU core while they alternate quickly and no other call is in
+progress.
 
-Waking a core that sleeps takes longer than a short call does, on a virtual machine above all; and whoever waits leaves
-its own core free. Once the child works for longer than a moment, both go where the scheduler likes (docs/adr/0014).
+Waking an idle core takes longer than a short call, especially on a virtual machine, and a waiting
+caller does not need its own core. If the child works longer than a moment, the scheduler places
+both freely (docs/adr/0014).
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ import select
 from .forkserver import Child, select_readable
 
 _MOMENT_MS = 2
-_libc = ctypes.PyDLL(None)  # keeps the GIL: a call takes less time than giving it away
+_libc = ctypes.PyDLL(None)  # keeps the GIL: the call takes less time than releasing it
 
 
 class OneCore:
-    """Of one child. `draw_near` before anything is sent to it, `wait` for what it sends, `part` when it takes longer.
+    """The core of one child. Call `draw_near` before sending to it, `wait` for its messages, `part`
+    when it takes longer.
 
-    Where the kernel allows none of this, nothing happens.
+    If the kernel does not allow this, the methods have no effect.
     """
 
     __slots__ = ("_child", "_core", "_is_refused", "_pid")
@@ -27,18 +30,18 @@ class OneCore:
     def __init__(self, child: Child) -> None:
         self._child = child
         self._pid = 0
-        self._core = -1  # where the child is held
+        self._core = -1  # the core that the child is bound to
         self._is_refused = False
 
     def draw_near(self) -> None:
-        """Hold the child where this thread runs now, so that what is sent wakes no other core."""
+        """Bind the child to the current core of this thread, so that sending wakes no other core."""
         core = _libc.sched_getcpu()
         if core != self._core and not self._is_refused and self._place({core}):
             self._core = core
 
     def wait(self, poller: select.poll) -> list[tuple[int, int]]:
-        """What there is to read within a moment. Only this wait is bound to the core: a thread that is started while
-        its parent is bound would be so for ever.
+        """Data that arrives within a moment. Only this wait is bound to the core, because a thread
+        started by a bound parent would stay bound forever.
         """
         if self._core < 0:
             return []
@@ -46,21 +49,21 @@ class OneCore:
         try:
             os.sched_setaffinity(0, {self._core})
         except OSError:
-            return []  # the machine has taken this core away
+            return []  # the core is no longer available to this machine
         try:
             return poller.poll(_MOMENT_MS)
         finally:
             os.sched_setaffinity(0, anywhere)
 
     def part(self) -> None:
-        """Let the child go wherever this thread may."""
+        """Let the child run on every core that this thread may use."""
         if self._core >= 0:
             self._core = -1
             self._place(os.sched_getaffinity(0))
 
     def _place(self, cores: set[int]) -> bool:
         if select_readable(self._child.pidfd, 0):
-            return False  # it has ended, and its number may be another's
+            return False  # it has ended, and its number may belong to another process
         try:
             self._pid = self._pid or _pid_of(self._child.pidfd)
             os.sched_setaffinity(self._pid, cores)

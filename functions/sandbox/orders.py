@@ -1,4 +1,4 @@
-"""What a child is told to do, as JSON. What does not change from call to call is encoded once."""
+"""The order for a child, as JSON. Parts that do not change between calls are encoded once."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .wire import JOB, frame, write_json
 
 
 class BadArguments(Exception):
-    """The arguments or the context cannot be sent. The message says why."""
+    """The arguments or the context cannot be sent. The message gives the reason."""
 
 
 def call_order(arguments: Mapping[str, Any] | None, context: Mapping[str, Any] | None, limits: Limits) -> bytes:
-    """What differs from call to call. Raises BadArguments."""
+    """The parts that differ between calls. Raises BadArguments."""
     given = arguments if type(arguments) is dict else dict(arguments or {})
     order = encoded({"arguments": given, "context": context})
     if len(order) > limits.input_kb * 1024:
-        raise BadArguments(f"the arguments are {len(order) // 1024} kB of JSON; at most {limits.input_kb} may be sent")
+        raise BadArguments(f"the arguments have {len(order) // 1024} kB of JSON; the maximum is {limits.input_kb} kB")
     return order
 
 
 def first_job(compiled: Compiled, limits: Limits, order: bytes, *, keep: bool) -> bytes:
-    """The frame that tells a new child all: the bytecode's length, the bytecode, the whole order."""
+    """The complete frame for a new child: the bytecode's length, the bytecode, the order."""
     kept = b'"keep": true, ' if keep else b""
     whole = b"{%b%b, %b, %b" % (kept, compiled.order, limits.order, order[1:])
     return frame(JOB, len(compiled.bytecode).to_bytes(4, "little") + compiled.bytecode + whole)
 
 
 def next_job(order: bytes) -> bytes:
-    """The frame for a kept child, which knows the rest."""
+    """The frame for a kept child, which already has the other parts."""
     return frame(JOB, b"\0\0\0\0" + order)
 
 
@@ -40,4 +40,4 @@ def encoded(value: dict[str, Any]) -> bytes:
     try:
         return write_json(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadArguments(f"not JSON: {error}") from None
+        raise BadArguments(f"not valid JSON: {error}") from None

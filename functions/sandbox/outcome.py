@@ -1,4 +1,4 @@
-"""What the sandbox answers: refusals before a function runs, an outcome after."""
+"""The answers of the sandbox: refusals before a function runs, an outcome afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Status = Literal["ok", "error", "timeout", "memory", "cpu", "violation", "crash"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that is wrong with a source. Lines and columns count from 1; end_column is exclusive."""
+    """One problem in a source. Lines and columns start at 1; end_column is exclusive."""
 
     code: str
     message: str
@@ -30,7 +30,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FunctionError:
-    """Why a call did not end well. `line` is the line of the stored source, or None when none was reached."""
+    """Why a call failed. `line` is the line of the stored source, or None if none was reached."""
 
     type: str
     message: str
@@ -41,9 +41,9 @@ class FunctionError:
         return asdict(self)
 
 
-@dataclass(slots=True)  # a frozen one takes five microseconds to make, a tenth of a short call
+@dataclass(slots=True)  # a frozen dataclass takes five microseconds to create, a tenth of a short call
 class Outcome:
-    """How one call ended. `isolation` is `full` or `reduced`, and `none` where nothing ran."""
+    """How one call ended. `isolation` is `full` or `reduced`, or `none` if nothing ran."""
 
     status: Status
     result: Any = None
@@ -64,13 +64,15 @@ class Outcome:
 
     @property
     def cpu_ms(self) -> float:
-        """CPU time of the process, its own start included. Waits for the kernel's figures where they are not in yet."""
+        """CPU time of the process, including its start. Waits for the kernel's figures if they have
+        not arrived yet.
+        """
         usage = self.ending.usage() if self.ending else None
         return round(usage.cpu_s * 1000, 3) if usage else 0.0
 
     @property
     def peak_kb(self) -> int:
-        """The most memory that was resident. Waits as cpu_ms does."""
+        """Peak resident memory. Waits like cpu_ms."""
         usage = self.ending.usage() if self.ending else None
         return usage.peak_kb if usage else 0
 

@@ -1,4 +1,4 @@
-"""The sandbox object: fork servers by profile, spare children, a bounded number of calls at once."""
+"""The sandbox object: fork servers by profile, spare children, and a limit on concurrent calls."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from .outcome import FunctionError, Outcome, Refusal
 from .servers import ForkServers
 from .slots import Loan, Slots
 
-_READ_AT_ONCE = 4  # compiling and reading: besides the functions that run
-_TRIES = 20  # of a call that did not begin, since its process was gone: more than there can be dead spares
+_READ_AT_ONCE = 4  # for compiling and reading, in addition to running functions
+_TRIES = 20  # retries of a call that did not begin because its process had ended: more than there can be dead spares
 _UNREAD_ENDINGS = 8
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Pool:
-    """Runs functions, each in a child of its own. Any number of threads may use one pool at once.
+    """Runs functions, each in its own child. Any number of threads can use a pool at the same time.
 
-    Fork servers start when first needed. `spares` children wait ready per profile; at most `at_once` calls run (half of
-    that for one owner), others queue in order of arrival for up to `queue_s` seconds and are then answered `busy`.
-    `without_layers` and `run_regardless` are for measuring and tests; the isolation that is left is in each outcome.
+    Fork servers start when first needed. `spares` children wait ready per profile. At most
+    `at_once` calls run (half of that for one owner); other calls queue in order of arrival for up
+    to `queue_s` seconds and are then answered `busy`. `without_layers` and `run_regardless` are for
+    measurements and tests; each outcome states the remaining isolation.
     """
 
     def __init__(
@@ -60,16 +61,18 @@ class Pool:
         self._kept = KeptChildren()
         self._unread: deque[Ending] = deque()
 
-    # The public verbs
+    # Public methods
 
     def check(
         self, source: str, allowed_imports: Iterable[str] = (), entry: str = "main", *, safe_mode: bool = True,
         is_async: bool | None = None, requires_context: bool | None = None, input_schema: Any = None,
         owner: str | None = None,
     ) -> list[Refusal]:  # fmt: skip
-        """What is wrong with a source; empty when it is accepted. Flags and schema are compared with it when given.
+        """The problems of a source; empty if it is accepted. Flags and schema are compared with it
+        if given.
 
-        Raises SandboxUnavailable where nothing can be compiled (see `manage.py doctor`), NoChild when it is too busy.
+        Raises SandboxUnavailable if nothing can be compiled (see `manage.py doctor`), NoChild if
+        the pool is too busy.
         """
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
         return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect, owner).refusals)
@@ -81,12 +84,14 @@ class Pool:
         host: Any = None, min_isolation: str = "reduced", reuse: str | None = None, owner: str | None = None,
         cancellation: Cancellation | None = None,
     ) -> Outcome:  # fmt: skip
-        """Compile (or recall) the source, call its entry with the arguments as keywords, say how it ended.
+        """Compile the source (or use the cache), call its entry with the arguments as keywords, and
+        return how it ended.
 
-        grants: by name, what ctx.call() may reach: a dict of arguments in, JSON out. host: an object with any of
-        log(message, level, fields), progress(done, total, message), kv_get(key), kv_set(key, value), http(request).
-        reuse: a run's id; calls of the same source with the same limits and id share one process (see release).
-        owner: whoever it is for; one owner never gets more than half of what runs at once.
+        grants: the callables for ctx.call() by name: a dict of arguments in, JSON out. host: an
+        object with any of log(message, level, fields), progress(done, total, message), kv_get(key),
+        kv_set(key, value), http(request). reuse: a run's id; calls of the same source with the same
+        limits and id share one process (see release). owner: the user the call is for; one owner
+        never gets more than half of the concurrent calls.
         """
         limits = limits or _USUAL_LIMITS
         try:
@@ -110,16 +115,16 @@ class Pool:
             return Outcome(status="refused", error=told, layers=error.layers)
 
     def release(self, reuse: str) -> None:
-        """A run has ended: its kept children end too."""
+        """End the kept children of a run. Call it when the run has ended."""
         self._kept.release(reuse)
 
     def refuse_everything(self, reason: str) -> None:
-        """From now on nothing runs here: the self-test has found that the boundary does not hold."""
+        """Refuse all calls from now on: the self-test found that the boundary is not secure."""
         self._servers.refuse_everything(reason)
         self.close()
 
     def close(self) -> None:
-        """End every fork server, and with them whatever still runs. A later call starts new ones."""
+        """End every fork server and all running calls. A later call starts new servers."""
         self._kept.release()
         self._servers.close()
         while self._unread:
@@ -137,7 +142,7 @@ class Pool:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
             known = self._compile_in_child(question, more, owner)
-            if not is_too_much(known):  # a busy machine may be to blame
+            if not is_too_much(known):  # the machine may only have been busy
                 self._cache.put(key, known)
         return known
 
@@ -153,15 +158,16 @@ class Pool:
         return answer
 
     def read(self, task: str, parts: Iterable[Any], owner: str | None = None) -> Any:
-        """Do one of the tasks of inside/reader.py in a limited child: {"value": …} or {"refused": …}.
+        """Run one of the tasks of inside/reader.py in a limited child: {"value": …} or {"refused":
+        …}.
 
-        None when it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
+        None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
         outcome = self._ask(READER, {"task": task, "parts": list(parts)}, READ_LIMITS, owner)
         return outcome.result if outcome.ok else None
 
     def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:
-        """What one of our own programs says in a child that is limited like any other."""
+        """The answer of one of our own programs in a child with the usual limits."""
         call = _Call(whom, encoded(question), limits, Callbacks(None, None, limits), "reduced", None)
         self._readers.take(self._queue_s, owner)
         try:
@@ -184,7 +190,9 @@ class Pool:
         return outcome
 
     def _call_once(self, call: _Call) -> tuple[Outcome, bool]:
-        """How it ended, and whether it had begun: a child may be gone before it has read its job."""
+        """How the call ended, and whether it had begun: a child may have ended before it read its
+        job.
+        """
         server, child = self._servers.take(call.compiled.profile)
         conversation, outcome = Conversation(child, call.limits, server), None
         job = first_job(call.compiled, call.limits, call.order, keep=False)
@@ -251,30 +259,32 @@ class Pool:
             return None
         if server.isolation == "reduced" and call.min_isolation != "full":
             return None
-        message = f"isolation here is {server.isolation!r}, needed is {call.min_isolation!r}; see `manage.py doctor`"
+        message = (
+            f"isolation here is {server.isolation!r}, but {call.min_isolation!r} is required; see `manage.py doctor`"
+        )
         error = FunctionError("Isolation", message)
         return Outcome(status="refused", error=error, isolation=server.isolation, layers=server.layers)
 
     def _read_endings(self) -> None:
-        """Take in the reports that nobody has asked for, so that their descriptors do not pile up."""
+        """Read the reports that no caller requested, so that their descriptors do not accumulate."""
         while len(self._unread) > _UNREAD_ENDINGS:
             try:
                 ending = self._unread.popleft()
             except IndexError:
                 return  # another thread was faster
             if not ending.is_in():
-                self._unread.append(ending)  # a caller waits: look again another time
+                self._unread.append(ending)  # a caller is waiting: try again later
                 return
             ending.usage()
 
     def _after_fork(self) -> None:
-        """In a forked copy of the host: the processes belong to the original."""
+        """Called in a forked copy of the host: the processes belong to the original."""
         self._servers.forget()
         self._start_afresh()
 
 
 class _Call:
-    """One call's parts, on their way through the pool."""
+    """The data of one call on its way through the pool."""
 
     __slots__ = ("compiled", "order", "limits", "callbacks", "min_isolation", "cancellation")
 

@@ -1,8 +1,9 @@
-"""Does this machine hold? Real attacks in real children, and what each missing layer means.
+"""Checks whether this machine's sandbox is secure: real attacks in real children, and the
+consequence of each missing layer.
 
-report = selftest.run()          # about a second; remembered until the next boot
+report = selftest.run()          # about a second; stored until the next boot
 report.isolation                 # full | reduced | none
-report.problems                  # sentences, empty when all is well
+report.problems                  # sentences, empty if there are none
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .pool import Pool
 _HINTS = {
     "user_ns": "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns), or in a container allow unshare().",
-    "uid": "Root could not become nobody: start as a plain user, or allow setuid() and setgroups() "
+    "uid": "Root could not become the user nobody: start as a user other than root, or allow setuid() and setgroups() "
     "(in a user namespace, map more than one user id).",
     "net_ns": "Allow network namespaces: they come with user namespaces.",
     "pid_ns": "Allow pid namespaces: they come with user namespaces.",
@@ -34,7 +35,7 @@ _HINTS = {
     "uts_ns": "Allow UTS namespaces: they come with user namespaces.",
     "root": "Allow mount namespaces and pivot_root: they come with user namespaces.",
     "landlock": "Use Linux 5.13 or newer with landlock in the list of active security modules (lsm=…,landlock).",
-    "capabilities": "The capability sets could not be emptied. Look at the container's security settings.",
+    "capabilities": "The capability sets could not be emptied. Check the container's security settings.",
     "seccomp": "The kernel needs CONFIG_SECCOMP_FILTER, and a container runtime must not forbid seccomp().",
     "no_new_privs": "prctl(PR_SET_NO_NEW_PRIVS) was refused. Use Linux 3.5 or newer.",
     "rlimits": "setrlimit() was refused.",
@@ -43,7 +44,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One layer or one attack: does it hold, why not, and what to do."""
+    """The finding for one layer or one attack: whether it is secure, the reason if not, and a fix."""
 
     kind: str  # layer | attack
     name: str
@@ -55,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What this machine offers. Nothing runs at isolation `none`."""
+    """The isolation this machine offers. Nothing runs with isolation `none`."""
 
     isolation: str
     findings: tuple[Finding, ...]
@@ -64,7 +65,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether functions may run here at all."""
+        """Whether functions can run on this machine."""
         return self.isolation != "none"
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ _remembered: Report | None = None
 
 
 def run(*, fresh: bool = False) -> Report:
-    """The report of this boot, made now if there is none yet (or if `fresh`)."""
+    """The report of this boot, created now if there is none yet (or if `fresh`)."""
     global _remembered
     if _remembered is None or fresh:
         _remembered = (None if fresh else cached()) or _remember(_examine())
@@ -84,7 +85,9 @@ def run(*, fresh: bool = False) -> Report:
 
 
 def cached() -> Report | None:
-    """The report that an earlier process of this boot and this user left, if any. Costs one file read."""
+    """The report stored by an earlier process of this boot and this user, if any. Costs one file
+    read.
+    """
     try:
         path = _cache_path()
         if path.stat().st_uid != os.getuid() or path.is_symlink():
@@ -97,7 +100,7 @@ def cached() -> Report | None:
 
 
 def glance() -> Report:
-    """Without starting anything: could this machine hold at all?"""
+    """Whether this machine could be secure at all, without starting a process."""
     machine = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
     if sys.platform == "linux" and platform.machine() in AUDIT_ARCH:
         return Report("full", (), (), machine)
@@ -152,7 +155,7 @@ def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Repo
     problems = []
     for finding in findings:
         if finding.ok or (finding.name == "user_ns" and isolation == "full"):
-            continue  # root may drop its user id without a user namespace
+            continue  # root can drop its user id without a user namespace
         word = "The attack" if finding.kind == "attack" else "The layer"
         problems.append(f"{word} {finding.name!r}: {finding.reason}. {finding.hint}".strip())
     if any(not finding.ok and finding.is_core for finding in findings):
@@ -162,7 +165,7 @@ def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Repo
 
 def _remember(report: Report) -> Report:
     if not report.ok or any(finding.reason.startswith("inconclusive") for finding in report.findings):
-        return report  # not for a whole boot: it may be mended, or clear up
+        return report  # not stored for the whole boot: the cause may be fixed or temporary
     path = _cache_path()
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -170,14 +173,14 @@ def _remember(report: Report) -> Report:
             json.dump(report.as_dict(), file)
         Path(name).replace(path)
     except OSError:
-        pass  # without the file each process examines for itself
+        pass  # without the file, each process runs the self-test itself
     return report
 
 
 def _cache_path() -> Path:
     """One file per boot, user namespace, user, interpreter and state of this package."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    namespace = str(os.stat("/proc/self/ns/user").st_ino)  # root in a container of its own is another root
+    namespace = str(os.stat("/proc/self/ns/user").st_ino)  # root in a container is a different root
     parts = [boot, namespace, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         parts.append(f"{path.name}:{path.stat().st_mtime_ns}")

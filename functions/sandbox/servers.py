@@ -1,4 +1,6 @@
-"""The fork servers of one pool, by profile: started when first needed, replaced when they are gone, stuck or old."""
+"""The fork servers of one pool, by profile: started when first needed, replaced when they have
+ended, are stuck or too old.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ SPARES_MAX = 16
 _FEW_SPARES = {"compiler": 1, "reader": 1}
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
 _WITHOUT_LIBRARIES, _MOST_WITH_LIBRARIES, _IDLE_S = 4, 4, 15 * 60
-_STUCK_S = 3.0  # a fork takes milliseconds; a server that takes so long is stopped, and another one is started
+_STUCK_S = 3.0  # a fork takes milliseconds; a server that takes this long is stopped, and another one is started
 
 
 class ForkServers:
-    """Takes children from the profile's server, and starts another server where that one does not answer."""
+    """Takes children from the profile's server, and starts another server if that one does not
+    answer.
+    """
 
     def __init__(
         self, spares: int, patience_s: float, without_layers: Iterable[str], libraries: Libraries = NONE
@@ -30,30 +34,30 @@ class ForkServers:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """With no server at all; also in a forked copy of the host."""
+        """The initial state without servers; also used in a forked copy of the host."""
         self._lock = threading.Lock()
         self.by_profile: dict[str, ForkServer] = {}
         self._backoff: dict[str, tuple[float, float]] = {}
 
     def forget(self) -> None:
-        """In a forked copy of the host: the processes belong to the original."""
+        """Called in a forked copy of the host: the processes belong to the original."""
         for server in self.by_profile.values():
             server.forget()
         self.start_afresh()
 
     def refuse_everything(self, reason: str) -> None:
-        """From now on no server starts."""
+        """From now on no server can start."""
         self._refusal = reason
 
     def close(self) -> None:
-        """End them all, and with them whatever still runs."""
+        """End all servers and all running calls."""
         with self._lock:
             servers, self.by_profile = list(self.by_profile.values()), {}
         for server in servers:
             server.close()
 
     def take(self, profile: str) -> tuple[ForkServer, Child]:
-        """A child of the profile's server, or of a new server if the old one is gone or stuck.
+        """A child of the profile's server, or of a new server if the old one has ended or is stuck.
 
         Raises SandboxUnavailable, NoChild.
         """
@@ -79,7 +83,7 @@ class ForkServers:
     def _server(self, profile: str) -> ForkServer:
         server = self.by_profile.get(profile)
         if server is not None:
-            return server  # without the lock: another profile's server may just be starting, which takes its time
+            return server  # without the lock, because another profile's server may be starting, which takes time
         with self._lock:
             if self._refusal:
                 raise SandboxUnavailable(self._refusal)
@@ -88,7 +92,7 @@ class ForkServers:
     def _started(self, profile: str) -> ForkServer:
         not_before, pause = self._backoff.get(profile, (0.0, 0.25))
         if time.monotonic() < not_before:
-            raise SandboxUnavailable(f"the {profile} fork server failed to start; it is tried again shortly")
+            raise SandboxUnavailable(f"the {profile} fork server failed to start; the next attempt follows shortly")
         try:
             server = self.by_profile[profile] = ForkServer(profile, without=self._without, libraries=self.libraries)
         except SandboxUnavailable:
@@ -98,14 +102,16 @@ class ForkServers:
         return server
 
     def drop(self, server: ForkServer) -> None:
-        """Take no more children from it. It ends with its last call."""
+        """Take no more children from the server. It ends with its last call."""
         with self._lock:
             if self.by_profile.get(server.profile) is server:
                 del self.by_profile[server.profile]
         server.retire()
 
     def refill(self, server: ForkServer) -> None:
-        """After the answer is there, not before: making spares competes with the caller."""
+        """Create spares after the answer is ready, not before: creating them competes with the
+        caller.
+        """
         if server.taken >= _ROTATE_CALLS or time.monotonic() - server.started_at > _ROTATE_S:
             self._rotate(server)
             return
@@ -115,8 +121,9 @@ class ForkServers:
             self.drop(server)
 
     def _rotate(self, server: ForkServer) -> None:
-        """One zygote is one hash seed and one address layout. One with libraries is replaced before it goes: loading
-        them takes a second, and it has been in use."""
+        """Replace an old server: one zygote has one hash seed and one address layout. A server with
+        libraries is started before the old one ends, because loading them takes a second.
+        """
         if required_by(server.profile):
             threading.Thread(target=self._replace, args=(server,), daemon=True).start()
         else:
@@ -129,11 +136,13 @@ class ForkServers:
             try:
                 self._started(server.profile)
             except SandboxUnavailable:
-                return  # the old one goes on
+                return  # the old one continues
         server.retire()
 
     def warm(self, profile: str) -> None:
-        """Start the server of a profile with libraries in the background, so that the first call finds it ready."""
+        """Start the server of a profile with libraries in the background, so that it is ready for
+        the first call.
+        """
         if required_by(profile) and profile not in self.by_profile:
             threading.Thread(target=self._warm, args=(profile,), daemon=True).start()
 
@@ -141,11 +150,12 @@ class ForkServers:
         try:
             self.refill(self._server(profile))
         except SandboxUnavailable:
-            return  # the call that needs it will say so
+            return  # the call that needs it will report the error
 
     def _forget_idle(self) -> None:
-        """A server with libraries weighs tens of megabytes: the ones that were not used for long end, and all but the
-        few that were used last."""
+        """End servers with libraries that were not used for long, and all but the few most recently
+        used: each uses tens of megabytes.
+        """
         with_libraries = [server for profile, server in list(self.by_profile.items()) if required_by(profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
         for place, server in enumerate(with_libraries):

@@ -1,4 +1,4 @@
-"""A bounded number of calls at once, shared fairly between those they are for."""
+"""A limited number of concurrent calls, shared fairly between their owners."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ class _Waiting:
 
 
 class Slots:
-    """At most `size` at once; an owner at most `share` of them, with at most `queue` more waiting.
+    """At most `size` concurrent calls; an owner has at most `share` of them, and at most `queue`
+    more waiting.
 
-    A place that comes free goes to the owner who has the fewest at work, and among equals to who waits longest.
+    A free slot goes to the owner with the fewest calls in progress; among equals, to the call that
+    has waited longest.
     """
 
     def __init__(self, size: int, share: int, queue: int = 64) -> None:
@@ -32,11 +34,11 @@ class Slots:
 
     @property
     def is_single(self) -> bool:
-        """Whether one call is at work, and no other waits to be."""
+        """Whether exactly one call is in progress, and no other is waiting."""
         return self._free == self.size - 1 and not self._waiting
 
     def take(self, timeout_s: float, owner: str | None = None) -> None:
-        """Hold a slot until give_back(owner). Raises NoChild when none is free in time."""
+        """Acquire a slot until give_back(owner). Raises NoChild if none is free in time."""
         with self._lock:
             if self._may_start(owner) and not (self._waiting and self._ready()):
                 self._start(owner)
@@ -49,14 +51,14 @@ class Slots:
             return
         with self._lock:
             if waiting.turn.is_set():
-                return  # it came just now
+                return  # it was granted just now
             self._waiting.remove(waiting)
             running, mine = self.size - self._free, self._owners[owner] if owner is not None else 0
-        same = f", {mine} of the same owner, who may have {self.share}" if mine else ""
-        raise NoChild(f"no place was free within {timeout_s:g} s; functions at work: {running}{same}")
+        same = f", {mine} of the same owner, who can have at most {self.share}" if mine else ""
+        raise NoChild(f"no slot was free within {timeout_s:g} s; calls in progress: {running}{same}")
 
     def give_back(self, owner: str | None = None) -> None:
-        """The slot of a call that has ended: the next in line starts."""
+        """Release the slot of a call that has ended; the next call in the queue starts."""
         with self._lock:
             self._free += 1
             self._owners[owner] -= 1
@@ -66,18 +68,18 @@ class Slots:
                 self._wake()
 
     def take_again(self, owner: str | None = None) -> None:
-        """Hold a slot that was lent, without waiting: see Loan."""
+        """Take back a lent slot without waiting: see Loan."""
         with self._lock:
             self._start(owner)
 
     def _refuse_long_queue(self, owner: str | None) -> None:
         if owner is not None and sum(one.owner == owner for one in self._waiting) >= self._queue:
-            raise NoChild(f"{self._queue} calls of the same owner wait already")
+            raise NoChild(f"{self._queue} calls of the same owner are already waiting")
 
     def _wake(self) -> None:
-        """Start as many as may start, the owner with the fewest at work first."""
+        """Start as many calls as allowed, beginning with the owner who has the fewest in progress."""
         while ready := self._ready():
-            chosen = min(ready, key=lambda one: self._owners[one.owner])  # the first of equals
+            chosen = min(ready, key=lambda one: self._owners[one.owner])  # the first among equals
             self._waiting.remove(chosen)
             self._start(chosen.owner)
             chosen.turn.set()
@@ -94,10 +96,10 @@ class Slots:
 
 
 class Loan:
-    """A call's place, lent while the call waits for others that it made.
+    """The slot of a call, lent while the call waits for other calls that it made.
 
-    It is taken again without waiting, or two calls could wait for each other; so for a moment one more than the size
-    may be at work for each call that waited.
+    It is taken back without waiting, as two calls could otherwise wait for each other. Therefore,
+    for a moment, one additional call may be in progress for each call that waited.
     """
 
     def __init__(self, slots: Slots, owner: str | None) -> None:

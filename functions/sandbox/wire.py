@@ -1,4 +1,6 @@
-"""The host's end of the job socket. Every frame from a child is hostile until it has been read here."""
+"""The host's side of the job socket. Every frame from a child is untrusted until it has been
+validated here.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,26 @@ from typing import Any
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
 _KNOWN = frozenset({REPLY, CALLS, NOTICE})
-_CHUNK = 1 << 16  # below the size for which malloc would map and unmap memory on every call
+_CHUNK = 1 << 16  # below the size at which malloc would map and unmap memory on every call
 
 
 class HostileFrame(Exception):
-    """The child sent something that the protocol does not have. Kill it."""
+    """The child sent something that violates the protocol. Kill it."""
 
 
 class Frames:
-    """Puts together what arrives on a socket that never blocks."""
+    """Assembles frames from a non-blocking socket."""
 
     def __init__(self, descriptor: int, *, largest_reply: int, largest_call: int, most: int = 1 << 62) -> None:
         self._descriptor, self._most = descriptor, most
         self._sizes = {REPLY: largest_reply, CALLS: largest_call, NOTICE: largest_call}
         self.buffer = bytearray()
         self.ended = False
-        self.was_reset = False  # it ended before it had read all that was sent to it
-        self.received = 0  # bytes, of this call
+        self.was_reset = False  # it ended before it had read everything that was sent
+        self.received = 0  # bytes received in this call
 
     def read(self) -> list[tuple[bytes, bytes]]:
-        """Take what is there, without waiting. Raises HostileFrame."""
+        """Read the available data without waiting. Raises HostileFrame."""
         try:
             data = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
@@ -44,14 +46,14 @@ class Frames:
             return []
         self.received += len(data)
         if self.received > self._most:
-            raise HostileFrame("it sent more than its call may send")
+            raise HostileFrame("it sent more than a call may send")
         if not self.buffer and (only := self._only_frame(data)):
             return [only]
         self.buffer += data
         return list(self._complete())
 
     def _only_frame(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """What arrives is mostly one whole frame, and needs no putting together."""
+        """Usually one complete frame arrives, which need not be assembled."""
         if len(data) < HEADER.size:
             return None
         kind, length = HEADER.unpack_from(data)
@@ -81,11 +83,11 @@ def _refuse_constant(name: str) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if number - number != 0:
-        raise ValueError(text)  # 1e999 is infinity, which no database takes
+        raise ValueError(text)  # 1e999 is infinity, which databases cannot store
     return number
 
 
-# The C scanner and encoder: json makes new ones for each call, and looks for white space that no child sends.
+# The C scanner and encoder: json creates new ones for each call, and handles white space that children never send.
 _scan = c_make_scanner(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
 _chunks = c_make_encoder(
     None, json.JSONEncoder().default, encode_basestring_ascii, None, ": ", ", ", False, False, False
@@ -93,12 +95,14 @@ _chunks = c_make_encoder(
 
 
 def read_json(payload: bytes, max_depth: int = 70) -> Any:
-    """JSON from a child. Raises HostileFrame for anything that a database could not store or a reader survive."""
+    """JSON from a child. Raises HostileFrame for a value that a database cannot store or a reader
+    cannot process.
+    """
     try:
         text = payload.decode()
         value, end = _scan(text, 0)
     except (ValueError, RecursionError, StopIteration) as error:
-        raise HostileFrame(f"not JSON: {type(error).__name__}") from None
+        raise HostileFrame(f"not valid JSON: {type(error).__name__}") from None
     if end != len(text):
         raise HostileFrame("more than one JSON value")
     if len(payload) > max_depth and payload.count(b"[") + payload.count(b"{") > max_depth:
@@ -124,7 +128,7 @@ def _check_depth(value: Any, max_depth: int) -> None:
 
 
 def _check_text(value: Any) -> None:
-    """Escapes can spell half of a surrogate pair, which no database takes."""
+    """Escapes can produce an unpaired surrogate, which databases cannot store."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -132,7 +136,9 @@ def _check_text(value: Any) -> None:
 
 
 def write_json(value: Any) -> str:
-    """JSON for a child. Raises TypeError, ValueError (NaN), RecursionError (it contains itself)."""
+    """JSON for a child. Raises TypeError, ValueError (NaN), RecursionError (a value that contains
+    itself).
+    """
     return "".join(_chunks(value, 0))
 
 

@@ -92,7 +92,7 @@ def test_two_authors_do_not_overwrite_each_other(browser, alice):
     seen = browser.get(page("change", function)).context["adminform"].form["seen"].value()
     StoredFunction.objects.filter(pk=function.pk).update(source=ADD + "# hers\n")
     answer = browser.post(page("change", function), form(seen=seen, source=ADD + "# mine\n"))
-    assert "Somebody else saved" in errors(answer)["__all__"][0]
+    assert "Another user saved" in errors(answer)["__all__"][0]
     function.refresh_from_db()
     assert function.source.endswith("# hers\n")
 

@@ -13,7 +13,7 @@ from plumbing import apart
 from plumbing.weighed import Weighed
 
 V1 = "/api/v1/functions"
-ONE_SECOND_OF_WORK = "takes more than 1 s of work or 256 MB"
+ONE_SECOND_OF_WORK = "needs more than 1 s of CPU time or 256 MB of memory"
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

@@ -108,13 +108,13 @@ def test_json_params_and_headers_are_sent(internet):
         ({"url": "ftp://api.test/"}, "https"),
         ({"url": "file:///etc/passwd"}, "host name"),
         ({"url": "https://api.test\\@evil.test/"}, "host"),
-        ({"url": "https://api.test:99999/"}, "cannot be read"),
+        ({"url": "https://api.test:99999/"}, "the url is not valid"),
         ({"url": 5}, "string"),
         ({"url": "https://api.test/", "method": "CONNECT"}, "method"),
         ({"url": "https://api.test/", "headers": {"Host": "evil.test"}}, "cannot be set"),
         ({"url": "https://api.test/", "headers": {"X": "a\r\nY: b"}}, "line break"),
         ({"url": "https://api.test/", "headers": {"X\n": "a"}}, "not a valid"),
-        ({"url": "https://api.test/", "body": "x" * 2_000_000}, "at most"),
+        ({"url": "https://api.test/", "body": "x" * 2_000_000}, "the maximum is"),
         ({"url": "https://api.test/", "auth": "token"}, "no secrets"),
     ],
 )
@@ -137,7 +137,7 @@ def test_plain_http_needs_an_exception():
 )  # fmt: skip
 def test_private_addresses_are_refused_after_resolution(address):
     assert not is_allowed(address, [])
-    with pytest.raises(HttpRefused, match="not on the public internet"):
+    with pytest.raises(HttpRefused, match="is not a public internet address"):
         fetch({"url": "https://api.test/"}, rules(private_hosts=(), resolver=lambda host, within: ["1.1.1.1", address]))
 
 
@@ -189,10 +189,10 @@ def test_a_redirect_to_another_host_drops_every_header_that_may_be_a_credential(
 
 
 def test_headers_beyond_ascii_are_refused_in_words(internet):
-    with pytest.raises(HttpRefused, match="beyond ASCII"):
+    with pytest.raises(HttpRefused, match="contains non-ASCII"):
         fetch({"url": f"http://api.test:{internet}/", "headers": {"x-name": "Zoë"}}, rules())
     token = Auth("Authorization", "Bearer gräßlich", ("api.test",))
-    with pytest.raises(HttpRefused, match="beyond ASCII"):
+    with pytest.raises(HttpRefused, match="contains non-ASCII"):
         fetch({"url": f"http://api.test:{internet}/", "auth": "t"}, rules(secret=lambda name: token))
 
 

@@ -49,7 +49,7 @@ def test_what_is_refused_is_told_with_its_line_and_the_others_are_stored(alice, 
 
 
 def test_a_missing_path_says_so(db, tmp_path):
-    with pytest.raises(CommandError, match="nothing at"):
+    with pytest.raises(CommandError, match="does not exist"):
         run(tmp_path / "nowhere")
 
 

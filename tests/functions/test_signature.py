@@ -189,7 +189,7 @@ def test_it_says_why_a_source_has_no_signature(source, entry, code, line):
                   "required": ["price"]}),
         ("Pair", {"type": "array", "prefixItems": [{"type": "integer"}], "minItems": 1, "maxItems": 1}),
         ("bytes", {"type": "string", "contentEncoding": "base64"}),
-        ("pd.DataFrame", {"type": "array", "items": {"type": "object"}, "description": "one object for each row"}),
+        ("pd.DataFrame", {"type": "array", "items": {"type": "object"}, "description": "one object per row"}),
     ],
 )  # fmt: skip
 def test_the_output_schema_describes_what_results_are_converted_to(annotation, schema):

@@ -1,4 +1,4 @@
-"""Python files become functions."""
+"""manage.py import_functions: store the functions of Python files."""
 
 from pathlib import Path
 from typing import Any
@@ -17,27 +17,28 @@ from functions.signature import SourceProblem
 
 class Command(BaseCommand):
     help = (
-        "Store the functions of a Python file or folder: those in __all__, else the public ones that no other calls. "
-        "What is refused is told with its line; the others are stored."
+        "Store the functions of a Python file or folder: those in __all__, else public ones that no other "
+        "function calls. "
+        "Refused functions are listed with the line of the problem; the others are stored."
     )
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("path", type=Path, help="A Python file, or a folder of them.")
-        parser.add_argument("--user", help="Whose functions they become; default: the site's.")
-        parser.add_argument("--publish", action="store_true", help="Publish each one as well.")
+        parser.add_argument("--user", help="Owner of the functions; default: the site's owner.")
+        parser.add_argument("--publish", action="store_true", help="Also publish each function.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = options["path"]
         if not path.exists():
-            raise CommandError(f"There is nothing at {path}.")
+            raise CommandError(f"The path {path} does not exist.")
         self.owner = person(options["user"])
         self.actor = self.owner or Site()
         refused = sum(self.import_file(file, options["publish"]) for file in importing.files_at(path))
         if refused:
-            raise CommandError(f"{refused} refused; the others are stored.")
+            raise CommandError(f"{refused} refused; the others were stored.")
 
     def import_file(self, file: Path, publish: bool) -> int:
-        """How many were refused."""
+        """The number of refused functions."""
         try:
             rows = list(importing.rows(file, self.owner))
         except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,6 @@
-"""manage.py install_libraries: install what functions may require, beside the application."""
+"""manage.py install_libraries: install the libraries that functions may require, separately from
+the application.
+"""
 
 import json
 import shutil
@@ -16,11 +18,13 @@ from functions.sandbox.libraries import MANIFEST, normalized
 
 
 class Command(BaseCommand):
-    help = "Install the libraries that functions may require into a read-only directory of their own."
+    help = "Install the libraries that functions may require into a separate read-only directory."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         default = settings.BASE_DIR / "requirements-libraries.txt"
-        parser.add_argument("--requirements", type=Path, default=default, help="Pinned versions with hashes.")
+        parser.add_argument(
+            "--requirements", type=Path, default=default, help="Requirements file with pinned versions and hashes."
+        )
 
     def handle(self, *args: Any, requirements: Path, **options: Any) -> None:
         target = Path(settings.LIBRARIES_DIR)
@@ -35,21 +39,23 @@ class Command(BaseCommand):
         self.stdout.write(f"Installed in {target}: {', '.join(sorted(manifest))}.")
         missing = sorted({normalized(name) for name in settings.LIBRARIES} - manifest.keys())
         if missing:
-            raise CommandError(f"Not in {requirements.name}, but in MUSTER_LIBRARIES: {', '.join(missing)}.")
+            raise CommandError(f"In MUSTER_LIBRARIES, but not in {requirements.name}: {', '.join(missing)}.")
         allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
         self.stdout.write(f"Functions may require: {allowed}. Restart the servers and workers.")
 
 
 def install(requirements: Path, target: Path) -> None:
-    """With pip, wheels only and each with a known hash, so that no code runs meanwhile."""
+    """Install with pip from wheels with known hashes only, so that no package code runs during
+    installation.
+    """
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--require-hashes", "--only-binary=:all:", "--target", str(target), "-r", str(requirements)]
     if subprocess.run(command).returncode:  # noqa: S603 - our own arguments
-        raise CommandError("pip could not install the libraries. See its message above.")
+        raise CommandError("pip could not install the libraries. See its output above.")
 
 
 def modules_by_distribution(directory: Path) -> dict[str, list[str]]:
-    """What can be imported from each distribution: the packages and modules at its top."""
+    """The importable packages and modules of each distribution."""
     found: dict[str, list[str]] = {}
     for distribution in distributions(path=[str(directory)]):
         tops = {Path(str(file)).parts[0].partition(".")[0] for file in distribution.files or []}

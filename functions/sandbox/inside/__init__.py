@@ -1,1 +1,3 @@
-"""What runs inside the sandbox's own processes: loaded by a clean interpreter, nothing else of Muster is."""
+"""Code that runs inside the sandbox's own processes. A clean interpreter loads it, and nothing else
+of Muster.
+"""

@@ -1,4 +1,6 @@
-"""System call numbers by architecture, and which of them the sandbox's processes may make. Data only."""
+"""System call numbers by architecture, and the calls that the sandbox's processes may make. Data
+only.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ NUMBERS = {
     },
 }  # fmt: skip
 
-# What a child that runs stored code may ask of the kernel. mmap, mprotect and prlimit64 are allowed by their
-# arguments (see seccomp.py). An architecture that lacks a name (aarch64: time, poll) simply has no such call.
+# The system calls that a child with stored code may make. mmap, mprotect and prlimit64 are filtered by their
+# arguments (see seccomp.py). A name that an architecture lacks (aarch64: time, poll) is ignored.
 CHILD_ALLOWED = (
     "read", "write", "close", "fstat", "lseek", "munmap", "brk", "mremap", "madvise", "rt_sigaction",
     "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "futex", "clock_gettime", "clock_getres", "clock_nanosleep",
@@ -62,7 +64,7 @@ CHILD_ALLOWED = (
     "getresuid", "getresgid", "membarrier", "rseq", "exit", "exit_group",
 )  # fmt: skip
 
-# Asking for one of these is an attack, not an accident: the child is killed and the ending is a violation.
+# These calls are never made by accident: the child is killed, and the outcome is a violation.
 CHILD_KILLED = (
     "execve", "execveat", "fork", "vfork", "socket", "connect", "accept", "accept4", "bind", "listen", "socketpair",
     "sendto", "recvfrom", "sendmsg", "recvmsg", "ptrace", "mount", "umount2", "pivot_root", "chroot", "unshare",
@@ -71,7 +73,7 @@ CHILD_KILLED = (
     "delete_module", "kexec_load", "kexec_file_load", "reboot", "open_by_handle_at", "pidfd_getfd", "personality",
 )  # fmt: skip
 
-# What the fork server needs besides: it forks, waits, passes descriptors and confines its children.
+# Additional calls of the fork server: it forks, waits, passes descriptors and confines its children.
 ZYGOTE_ALLOWED = (
     *CHILD_ALLOWED, "clone", "wait4", "waitid", "pidfd_open", "pidfd_send_signal", "sendmsg", "recvmsg", "recvfrom",
     "sendto", "socketpair", "pipe2", "prctl", "seccomp", "close_range", "dup", "dup2", "dup3", "fcntl", "setrlimit",

@@ -1,4 +1,6 @@
-"""The child's end of the job socket: frames of one type byte, a length, and JSON (or, for a job, also bytecode)."""
+"""The child's side of the job socket: frames with a type byte, a length, and JSON (a job also
+contains bytecode).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
 _Read = Callable[[int, int], bytes]
 _Write = Callable[[int, bytes], int]
-# The C functions below json.loads and json.dumps, made once: those make new ones each time, and the way there touches
-# pages that each new child would have to copy.
+# The C functions behind json.loads and json.dumps, created once: the Python functions create new ones for each call
+# and touch pages that each new child would have to copy.
 _scan = c_make_scanner(json.JSONDecoder())
 _chunks = c_make_encoder(
     None, json.JSONEncoder().default, encode_basestring_ascii, None, ": ", ", ", False, False, False
@@ -26,19 +28,21 @@ _chunks = c_make_encoder(
 
 
 def read_json(payload: bytes) -> Any:
-    """What the host sent: JSON without white space around it."""
+    """A value sent by the host: JSON without surrounding white space."""
     return _scan(payload.decode(), 0)[0]
 
 
 def write_json(value: Any) -> bytes:
-    """Raises TypeError for what JSON does not have, ValueError for NaN, RecursionError for what contains itself."""
+    """Raises TypeError for types that JSON lacks, ValueError for NaN, RecursionError for a value
+    that contains itself.
+    """
     return "".join(_chunks(value, 0)).encode()
 
 
 class Channel:
-    """Blocking reads and writes; `sending` tells the alarm handler that a frame is half-way out.
+    """Blocking reads and writes; `sending` tells the alarm handler that a frame is partly sent.
 
-    read and write are those of `os`, except while a child rehearses.
+    read and write are those of `os`, except during a rehearsal.
     """
 
     def __init__(self, read: _Read = os.read, write: _Write = os.write) -> None:
@@ -55,11 +59,11 @@ class Channel:
         self.sending = False
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next frame's type and payload; an empty type means that the host has gone."""
+        """The next frame's type and payload; an empty type means that the host closed the socket."""
         data = self._buffer or self._take(JOB_SOCKET, _CHUNK)
         if len(data) >= HEADER.size:
             kind, length = HEADER.unpack_from(data)
-            if len(data) == HEADER.size + length:  # mostly one frame arrives, and whole
+            if len(data) == HEADER.size + length:  # usually one complete frame arrives
                 self._buffer = b""
                 return kind, data[HEADER.size :]
         self._buffer = data
@@ -70,12 +74,14 @@ class Channel:
         return kind, self._read(length)
 
     def answers(self, timeout_s: float | None = None) -> list[Any]:
-        """What the host answered, or nothing when the time is over first. Rows are [number, succeeded, value]."""
+        """The host's answers, or an empty list if the time ran out. Rows are [number, succeeded,
+        value].
+        """
         if timeout_s is not None and not self._buffer and not readable(timeout_s):
             return []
         kind, payload = self.receive()
         if kind != ANSWERS:
-            os._exit(71)  # the host is gone
+            os._exit(71)  # the host closed the socket
         answers: list[Any] = read_json(payload)
         return answers
 
@@ -90,7 +96,7 @@ class Channel:
 
 
 def readable(timeout_s: float) -> bool:
-    """Whether the host has said something within the time."""
+    """Whether the host sent something within this time."""
     poller = select.poll()
     poller.register(JOB_SOCKET, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))

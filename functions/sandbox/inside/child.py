@@ -1,4 +1,4 @@
-"""A child's life: locked already, it warms up, waits for one job, does it, and ends."""
+"""The life of a child, which starts locked down: it warms up, waits for a job, runs it, and ends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from . import confine, facades, modules, runtime
 from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
-_program: Any = None  # of a profile that runs no stored code: the compiler or the reader
+_program: Any = None  # for profiles without stored code: the compiler or the reader
 _baseline_bytes = 0
-_most_bytes = _most_cpu_s = sys.maxsize  # the hard limits that the host itself runs under
+_most_bytes = _most_cpu_s = sys.maxsize  # the hard limits of the host itself
 _REHEARSALS = 20
 _REHEARSAL_S = 3600.0  # never reached: on a busy machine a spare may wait for seconds before it rehearses
 
 
 def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
-    """In the zygote, before the lock-down: load all that a child of this profile will ever have."""
+    """In the zygote, before the lock-down: load everything that a child of this profile will need."""
     global _program
     runtime.set_alarm_handlers()
     if profile in ("compiler", "reader"):
@@ -32,17 +32,18 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
     profile = profile.partition("+")[0]
     facades.preload(profile, packages)
     if profile == modules.EXTENDED:
-        from . import extended  # asyncio and what else must be touched before nothing can be loaded
+        from . import extended  # asyncio and other modules that must be used once while loading is still possible
 
         extended.warm_up()
     _rehearse_here()
 
 
 def settle() -> None:
-    """In the zygote, last of all: whatever a child would still change in what it inherits is a page copied for it.
+    """In the zygote, as the last step: reduce the inherited memory pages that a child would change
+    and so have to copy.
 
-    The rehearsals let the interpreter specialise its code and fill its free lists and caches; what is frozen is never
-    looked at by a collection.
+    The rehearsals let the interpreter specialise its code and fill its free lists and caches; the
+    garbage collector never visits frozen objects.
     """
     gc.collect()
     for _ in range(_REHEARSALS):
@@ -51,10 +52,10 @@ def settle() -> None:
 
 
 def live(*, rehearse: bool) -> None:
-    """One job after another until one is the last. Never returns.
+    """Run jobs until the last one. Never returns.
 
-    A spare first rehearses, unless its job is there already: each page that a job changes is copied for the child when
-    it is first written to, which takes longer than a small job itself.
+    A spare rehearses first, unless its job has already arrived: each page that a job changes is
+    copied for the child at the first write, which takes longer than a small job itself.
     """
     if rehearse:
         channel = Channel(_read_no_more, _write_little)
@@ -70,7 +71,7 @@ def live(*, rehearse: bool) -> None:
     while job.keep:
         job.prepare()
         kind, payload = channel.receive()
-        while kind == ANSWERS:  # the last job did not wait for it
+        while kind == ANSWERS:  # an answer that the last job did not wait for
             kind, payload = channel.receive()
         if kind != JOB:
             break
@@ -95,19 +96,20 @@ def _do(job: runtime.Job, channel: Channel, address_space: tuple[int, int], cpu_
 
 
 def _rehearse(job: runtime.Job, channel: Channel) -> None:
-    """What a job does, up to the reply, but with limits as they are and the reply dropped."""
+    """Run the steps of a job up to the reply, without changing the limits; the reply is discarded."""
     _do(job, channel, resource.getrlimit(resource.RLIMIT_AS), resource.getrlimit(resource.RLIMIT_CPU))
     runtime.alarm.stop()
 
 
 def _rehearse_here() -> None:
-    """In the zygote, which has no job socket."""
+    """Rehearse in the zygote, which has no job socket."""
     channel = Channel(_read_rehearsal, _write_nothing)
     _rehearse(_first_job(channel), channel)
 
 
 def _touch_free_blocks() -> None:
-    """A job's values come in other sizes than the rehearsal's: write to the next free block of the usual ones.
+    """Values of a job have other sizes than those of the rehearsal: write to the next free block of
+    the usual sizes.
 
     Each size costs a spare 4 kB.
     """
@@ -120,7 +122,7 @@ def _read_rehearsal(descriptor: int, size: int) -> bytes:
 
 
 def _read_no_more(descriptor: int, size: int) -> bytes:
-    """The job itself may be right behind."""
+    """Read only the rehearsal, as the job may follow it directly."""
     return os.read(descriptor, len(REHEARSAL))
 
 
@@ -145,7 +147,9 @@ REHEARSAL = _rehearsal()  # the zygote sends it to each spare
 
 
 def note_size() -> None:
-    """In the zygote, while /proc can still be read: what a child weighs before its first job, and may weigh at most."""
+    """In the zygote, while /proc is still readable: the memory of a child before its first job, and
+    the maximum allowed.
+    """
     global _baseline_bytes, _most_bytes, _most_cpu_s
     with open("/proc/self/statm", "rb") as statm:
         _baseline_bytes = int(statm.read().split()[0]) * resource.getpagesize()

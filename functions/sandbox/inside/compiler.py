@@ -1,4 +1,6 @@
-"""Source in, refusals or bytecode out. Runs in a limited child: one kilobyte of source can cost gigabytes."""
+"""Compiles a source: returns refusals or bytecode. Runs in a limited child, as one kilobyte of
+source can need gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ MAX_SOURCE_BYTES = 64 * 1024
 
 
 def answer(order: dict[str, Any]) -> bytes:
-    """The reply frame for one compile job: refusals, and when there are none the bytecode and what was learnt."""
+    """The reply frame for one compile job: refusals, or the bytecode with information about the
+    entry.
+    """
     source: str = order["source"]
     refusals = Refusals()
     tree = _parse(source, refusals)
@@ -39,12 +43,16 @@ def answer(order: dict[str, Any]) -> bytes:
     except RecursionError:
         refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
     except MemoryError:
-        refusals.add(None, "too-large", "the source needs too much memory to compile", "Split it up.")
+        refusals.add(
+            None, "too-large", "the source needs too much memory to compile", "Split it into smaller functions."
+        )
     return json.dumps({"refusals": refusals.rows}).encode()
 
 
 def _bound_in(nodes: list[ast.stmt]) -> set[str]:
-    """A function that only the guard gives its globals may be there, as long as it is not called."""
+    """The names that only the removed guard assigns. A function that uses them is accepted as long
+    as it is not called.
+    """
     parts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
     return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
 
@@ -52,7 +60,7 @@ def _bound_in(nodes: list[ast.stmt]) -> set[str]:
 def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusals: Refusals, also: set[str]) -> None:
     try:
         unknown.refuse_unknown(tree, source, safe_mode=order["safe_mode"], refusals=refusals, also=also)
-    except SyntaxError as error:  # the symbol table finds what the parser lets through
+    except SyntaxError as error:  # the symbol table detects errors that the parser accepts
         refusals.add_syntax_error(error)
 
 
@@ -66,7 +74,9 @@ async def main(a, *, b=2):
 
 
 def warm_up() -> None:
-    """Compile one of everything that matters, so that the first real compile finds all of it loaded."""
+    """Compile one example of each important construct, so that the first real compile finds
+    everything loaded.
+    """
     for safe in (True, False):
         answer(
             {
@@ -83,27 +93,27 @@ def warm_up() -> None:
 def _parse(source: str, refusals: Refusals) -> ast.Module | None:
     size = len(source.encode("utf-8", "replace"))
     if size > MAX_SOURCE_BYTES:
-        hint = f"At most {MAX_SOURCE_BYTES} bytes. Split it into functions that call each other with ctx.call()."
-        refusals.add(None, "too-large", f"the source is {size} bytes", hint)
+        hint = f"The maximum is {MAX_SOURCE_BYTES} bytes. Split it into functions that call each other with ctx.call()."
+        refusals.add(None, "too-large", f"the source has {size} bytes", hint)
         return None
     try:
         return ast.parse(source, FILENAME)
     except SyntaxError as error:
         refusals.add_syntax_error(error)
     except (ValueError, UnicodeError) as error:
-        refusals.add(None, "syntax", str(error), "Remove NUL characters and broken surrogates.")
+        refusals.add(None, "syntax", str(error), "Remove NUL characters and unpaired surrogates.")
     except (RecursionError, MemoryError):
         refusals.add(None, "too-deep", "the source is nested too deeply", "Split it into smaller functions.")
     return None
 
 
 def _main_guards(tree: ast.Module | None) -> list[ast.stmt]:
-    """`if __name__ == "__main__":`, which is never true here."""
+    """The statements `if __name__ == "__main__":`, which are never true here."""
     return [node for node in (tree.body if tree else []) if isinstance(node, ast.If) and _is_main_guard(node)]
 
 
 def _imports_only_for(guards: list[ast.stmt], tree: ast.Module | None) -> list[ast.stmt]:
-    """`import doctest` at the top, when nothing but the guard uses it."""
+    """Top-level imports, such as `import doctest`, that only the guard uses."""
     rest = [node for node in (tree.body if tree else []) if node not in guards]
     used, used_here = _names_in(rest), _names_in(guards)
     found: list[ast.stmt] = []
@@ -119,7 +129,7 @@ def _names_in(nodes: list[ast.stmt]) -> set[str]:
 
 
 def _without(source: str, nodes: list[ast.stmt]) -> str:
-    """The source with blank lines in their place."""
+    """The source with blank lines in place of the removed statements."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for node in nodes:
         for number in range(node.lineno - 1, node.end_lineno or node.lineno):
@@ -132,7 +142,9 @@ def _is_main_guard(node: ast.If) -> bool:
 
 
 def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[str, Any]:
-    """The entry function's kind and the profile that its imports ask for; wrong expectations become refusals."""
+    """The kind of the entry function and the profile that its imports require; mismatches become
+    refusals.
+    """
     entry = _entry(tree, order["entry"])
     if entry is None:
         defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -152,7 +164,9 @@ def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[
 
 
 def _names_codec(node: ast.AST) -> bool:
-    """`text.encode("cp1252")`, `raw.decode(charset)`, `str(raw, charset)`: not what the interpreter itself has."""
+    """Whether the call names a codec that the interpreter does not have built in:
+    `text.encode("cp1252")`, `raw.decode(charset)`, `str(raw, charset)`.
+    """
     if not isinstance(node, ast.Call):
         return False
     keywords = [keyword.value for keyword in node.keywords if keyword.arg == "encoding"]
@@ -175,14 +189,15 @@ def _entry(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDe
 def _compare(entry: Any, expect: dict[str, Any], is_async: bool, names: list[str], refusals: Refusals) -> None:
     if expect.get("is_async") is not None and expect["is_async"] != is_async:
         word = "async" if is_async else "not async"
-        refusals.add(entry, "async-flag", f"{entry.name} is {word}, but the function is marked otherwise",
+        refusals.add(entry, "async-flag", f"{entry.name} is {word}, but the function's flag says otherwise",
                      "Change the flag or the `def`.")  # fmt: skip
     if expect.get("requires_context") is not None and expect["requires_context"] != ("ctx" in names):
         if expect["requires_context"]:
             refusals.add(entry, "no-ctx", f"{entry.name} has no parameter `ctx`, but requires_context is set",
                          f"Write `def {entry.name}(…, ctx):` or clear requires_context.")  # fmt: skip
         else:
-            refusals.add(entry, "ctx-not-required", f"{entry.name} takes `ctx`, but requires_context is not set",
+            refusals.add(entry, "ctx-not-required", f"{entry.name} has a parameter `ctx`, but "
+                "requires_context is not set",
                          "Set requires_context or remove the parameter.")  # fmt: skip
     _compare_schema(entry, expect.get("input_schema"), names, refusals)
 
@@ -193,13 +208,13 @@ def _compare_schema(entry: Any, schema: Any, names: list[str], refusals: Refusal
     properties = set(schema.get("properties", {}))
     if entry.args.kwarg is None:
         for extra in sorted(properties - set(names)):
-            refusals.add(entry, "signature", f"the input schema has {extra!r}, but {entry.name} does not take it",
+            refusals.add(entry, "signature", f"the input schema has {extra!r}, but {entry.name} has no such parameter",
                          f"Add the parameter {extra}, or remove it from the schema.")  # fmt: skip
     required = schema.get("required")
     always_given = set(required) if isinstance(required, list) else set()
     for missing in sorted(_needed(entry) - always_given - {"ctx"}):
-        refusals.add(entry, "signature", f"{entry.name} needs {missing!r}, but the input schema does not require it",
-                     f"Give {missing} a default, or list it under `required`.")  # fmt: skip
+        refusals.add(entry, "signature", f"{entry.name} requires {missing!r}, but the input schema does not",
+                     f"Give {missing} a default, or add it to `required`.")  # fmt: skip
 
 
 def _needed(entry: Any) -> set[str]:
@@ -225,10 +240,10 @@ def _finish(tree: ast.Module, facts: dict[str, Any], refusals: Refusals) -> byte
     code = None
     try:
         code = compile(tree, FILENAME, "exec", dont_inherit=True)
-    except SyntaxError as error:  # what the parser lets through, such as `return` outside a function
+    except SyntaxError as error:  # errors that the parser accepts, such as `return` outside a function
         refusals.add_syntax_error(error)
     except ValueError as error:
-        if not refusals.rows:  # else the policy took a refused statement out and left a hole
+        if not refusals.rows:  # otherwise the policy removed a refused statement and left an empty block
             refusals.add(None, "syntax", str(error), "Simplify the source.")
     if refusals.rows or code is None:
         return json.dumps({"refusals": refusals.sorted_rows()}).encode()

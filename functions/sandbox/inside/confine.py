@@ -1,7 +1,8 @@
-"""Locking a process down: user, namespaces, an empty root, no capabilities, Landlock, seccomp, resource limits.
+"""Confines a process: user, namespaces, an empty root, no capabilities, Landlock, seccomp, resource
+limits.
 
-Each step is a *layer* with a name. A layer that this machine does not offer is left out of the returned set; the host
-decides what may run without it (core layers: nothing may).
+Each step is a *layer* with a name. A layer that this machine does not offer is missing from the
+returned set; the host decides what may run without it (without a core layer, nothing runs).
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ _NAMESPACES = {
 
 
 def offer_to_oom_killer() -> None:
-    """Where a machine runs out of memory, a function's process goes before the server's."""
+    """If the machine runs out of memory, the kernel kills a function's process before the server's."""
     _succeeds(lambda: _write("/proc/self/oom_score_adj", "1000"))
 
 
 def enter_namespaces(without: frozenset[str]) -> set[str]:
-    """Before the fork that makes process 1: become nobody and leave the host's namespaces.
+    """Before the fork that creates process 1: become the user nobody and leave the host's
+    namespaces.
 
-    With user namespaces root first gives up its user id, so that the new namespace belongs to nobody. Without them
-    root takes the other namespaces directly and gives up its user id later (`drop_privileges`).
+    With user namespaces, root first gives up its user id, so that the new namespace belongs to
+    nobody. Without them, root enters the other namespaces directly and gives up its user id later
+    (`drop_privileges`).
     """
     layers = set()
     if "user_ns" not in without and _user_namespaces_work():
         become_nobody()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and the maps cannot be written
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root and the maps cannot be written
         _enter_user_namespace()
         layers.add("user_ns")
     for name, flag in _NAMESPACES.items():
@@ -67,12 +70,14 @@ def confine_zygote(layers: set[str], without: frozenset[str], zygote_filter: ker
     if os.getuid() != 0 or "user_ns" in layers:
         layers.add("uid")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # once more: giving up a user id forgets it
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # again, as giving up a user id resets it
     return layers
 
 
 def confine_child(child_filter: kernel.Filter | None, *, with_limits: bool) -> None:
-    """In each child, before it can be given a job: die with the zygote, no files, no forks, few system calls."""
+    """In each child, before it receives a job: end when the zygote ends; no files, no forks, few
+    system calls.
+    """
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if with_limits:
         for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NPROC, 0)):
@@ -83,20 +88,24 @@ def confine_child(child_filter: kernel.Filter | None, *, with_limits: bool) -> N
 
 
 def limit_job(address_space: tuple[int, int], cpu_s: tuple[int, int]) -> None:
-    """The limits of one job, soft and hard, in bytes and seconds; hard ones can only ever be lowered again."""
+    """Set the limits of one job, soft and hard, in bytes and seconds; hard limits can only be
+    lowered afterwards.
+    """
     resource.setrlimit(resource.RLIMIT_AS, address_space)
     resource.setrlimit(resource.RLIMIT_CPU, cpu_s)
 
 
 def isolation_of(layers: set[str]) -> str:
-    """`full`, `reduced`, or `none` when a core layer is missing. A plain user needs no uid drop of its own."""
+    """`full`, `reduced`, or `none` if a core layer is missing. A process that is not root need not
+    drop its uid.
+    """
     if not layers >= CORE or "uid" not in layers:
         return "none"
     return "full" if layers >= STRONG - {"user_ns"} else "reduced"
 
 
 def become_nobody() -> None:
-    """Give up root for good; a process that is not root keeps its own user."""
+    """Give up root permanently; a process that is not root keeps its own user."""
     if os.getuid() != 0:
         return
     os.setgroups([])
@@ -105,7 +114,9 @@ def become_nobody() -> None:
 
 
 def _user_namespaces_work() -> bool:
-    """Tried in a throw-away child: a failure half-way could not be undone here."""
+    """Whether user namespaces work. Tried in a throw-away child, as a failure half-way could not be
+    undone in this process.
+    """
     child = os.fork()
     if child == 0:
         works = _succeeds(become_nobody) and _succeeds(lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 1))
@@ -130,7 +141,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _empty_root() -> None:
-    """A 4 kB tmpfs without a single entry becomes the root, read-only; the real one is unmounted."""
+    """Replace the root with an empty, read-only 4 kB tmpfs and unmount the real one."""
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     kernel.mount(b"none", b"/", b"", kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount(b"none", b"/tmp", b"tmpfs", flags, b"size=4k,nr_inodes=2,mode=555")

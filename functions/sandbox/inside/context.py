@@ -1,6 +1,8 @@
-"""`ctx`: what a function can ask of the host. Data is read-only; everything else is a call over the job socket.
+"""`ctx`: the requests that a function can make to the host. Data is read-only; everything else is a
+call over the job socket.
 
-What belongs to the sandbox itself has names with two underscores on each side, which source may not read.
+Names for the sandbox's own use have two leading and trailing underscores, which source may not
+read.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from .quota import CallFailed, Quota
 
 
 class HttpResponse:
-    """What ctx.http returns."""
+    """The response of ctx.http."""
 
     __slots__ = ("status", "headers", "text", "url")
 
@@ -27,16 +29,18 @@ class HttpResponse:
 
     @property
     def ok(self) -> bool:
-        """Whether the status says success."""
+        """Whether the status is a success."""
         return 200 <= self.status < 400
 
     def json(self) -> Any:
-        """The body read as JSON. Raises ValueError."""
+        """The body parsed as JSON. Raises ValueError."""
         return _json.loads(self.text)
 
 
 class Requester:
-    """Sends one request and waits for its answer; the descriptor-free loop puts its own in place of this."""
+    """Sends one request and waits for its answer; the event loop without descriptors replaces this
+    function.
+    """
 
     def __init__(self, channel: Channel, quota: Quota) -> None:
         self.__channel__ = channel
@@ -44,7 +48,7 @@ class Requester:
         self.__count__ = 0
 
     def __ask__(self, operation: str, payload: dict[str, Any], shape: Any) -> Any:
-        """The answer, put into shape. Raises CallFailed."""
+        """Convert the answer. Raises CallFailed."""
         self.__count__ += 1
         self.__channel__.send(CALLS, b"[" + self.__quota__.request(self.__count__, operation, payload) + b"]")
         _, succeeded, value = self.__channel__.answers()[0]
@@ -53,14 +57,16 @@ class Requester:
         return shape(value)
 
     def __tell__(self, operation: str, payload: dict[str, Any]) -> None:
-        """One way: nothing comes back."""
+        """Send a message that has no answer."""
         notice = self.__quota__.notice(operation, payload)
         if notice is not None:
             self.__channel__.send(NOTICE, notice)
 
 
 class Context:
-    """In an `async def`, call, http, kv_get and kv_set are awaited; in a plain `def` they answer at once."""
+    """The context of a function. In an `async def`, call, http, kv_get and kv_set must be awaited;
+    in a plain `def` they return directly.
+    """
 
     __slots__ = ("__data__", "__requester__")
 
@@ -77,25 +83,27 @@ class Context:
         self, url: str, method: str = "GET", *, headers: Any = None, params: Any = None, json: Any = None,
         body: str | None = None, auth: str | None = None, timeout: float | None = None,
     ) -> Any:  # fmt: skip
-        """Ask the host to fetch an address on this function's list. `auth` names a secret that the host adds."""
+        """Fetch an address on this function's list of hosts. `auth` names a secret that the host
+        adds.
+        """
         request = {"url": url, "method": method, "headers": headers, "params": params, "json": json, "body": body,
                    "auth": auth, "timeout": timeout}  # fmt: skip
         return self.__requester__.__ask__("http", request, HttpResponse)
 
     def kv_get(self, key: str, default: Any = None) -> Any:
-        """A value that an earlier function of this run left."""
+        """A value stored by an earlier function of this run."""
         return self.__requester__.__ask__("kv_get", {"key": key}, lambda value: default if value is None else value)
 
     def kv_set(self, key: str, value: Any) -> Any:
-        """Leave a JSON value for later functions of this run."""
+        """Store a JSON value for later functions of this run."""
         return self.__requester__.__ask__("kv_set", {"key": key, "value": value}, _as_it_is)
 
     def log(self, message: object, level: str = "info", **fields: Any) -> None:
-        """A line in the run's record."""
+        """Add a line to the run's log."""
         self.__requester__.__tell__("log", {"message": str(message), "level": level, "fields": fields})
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """How far the work is."""
+        """Report progress."""
         self.__requester__.__tell__("progress", {"done": done, "total": total, "message": str(message)})
 
     def get(self, key: str, default: Any = None) -> Any:

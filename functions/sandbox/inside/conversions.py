@@ -1,4 +1,6 @@
-"""How values of the standard library and of libraries become JSON; filled in the fork server from what it loaded."""
+"""Converts values of the standard library and of libraries to JSON; the fork server fills the table
+from loaded modules.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ TABLE: dict[type, Callable[[Any], Any]] = {}
 
 
 def learn() -> None:
-    """Look the types up once; a module that this profile has not loaded can have no values here."""
+    """Look up the types once; a module that this profile has not loaded cannot have values here."""
     for path, convert in _CONVERSIONS.items():
         module, _, name = path.rpartition(".")
         kind = getattr(sys.modules.get(module), name, None)
@@ -43,7 +45,7 @@ def _missing(value: Any) -> None:
 
 
 def _records(frame: Any) -> Any:
-    """A data frame: a list of rows; what is missing is null."""
+    """A data frame as a list of rows; missing values become null."""
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 

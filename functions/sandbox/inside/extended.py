@@ -1,4 +1,6 @@
-"""What the extended profile touches before the lock-down, because afterwards nothing lazy can be loaded."""
+"""Warms up the extended profile before the lock-down, because nothing can be loaded lazily
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from .channel import Channel
 from .loop import JobLoop, finish
 
 _LOADED_LATE = "email.generator email.iterators email.headerregistry xml.dom.expatbuilder"
-zones: dict[str, bytes] = {}  # the files of all time zones, 0.6 MB
+zones: dict[str, bytes] = {}  # the data of all time zones, 0.6 MB
 
 
 def warm_up() -> None:
-    """Codecs, time zones, and one round of the event loop."""
+    """Load codecs and time zones, and run the event loop once."""
     for name in _LOADED_LATE.split():
         importlib.import_module(name)
     for module in pkgutil.iter_modules(encodings.__path__):
@@ -30,7 +32,7 @@ def warm_up() -> None:
         zones[name] = _zone(name)
     zoneinfo._common.load_tzdata = _stored_zone  # type: ignore[assignment]
     mimetypes.init([])
-    asyncio.run = wrapped.run  # for functions that skip the language layer: a real loop needs descriptors
+    asyncio.run = wrapped.run  # for functions without the language layer: a real loop needs descriptors
     datetime.datetime.strptime("2020-01-01", "%Y-%m-%d").strftime("%A")
     finish(JobLoop(Channel()), _turn())
 
@@ -42,7 +44,7 @@ def _zone(name: str) -> bytes:
 
 
 def _stored_zone(key: str) -> io.BytesIO:
-    """Where ZoneInfo, and its twin in Python that pandas uses, look when they find no file."""
+    """The fallback of ZoneInfo, and of its Python version that pandas uses, if they find no file."""
     if key not in zones:
         raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
     return io.BytesIO(zones[key])
@@ -52,7 +54,7 @@ def _load_codec(name: str) -> None:
     try:
         codecs.lookup(name)
     except LookupError:
-        pass  # aliases is no codec; mbcs and oem are Windows' own
+        pass  # aliases is not a codec; mbcs and oem exist only on Windows
 
 
 async def _turn() -> None:

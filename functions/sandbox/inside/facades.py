@@ -1,4 +1,6 @@
-"""Import: curated copies of modules, made once in the zygote, handed out by the job's own list."""
+"""Import: restricted copies of modules, created once in the zygote and offered according to the
+job's list of imports.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,20 @@ from . import conversions, modules, patched, wrapped
 _facades: dict[str, types.ModuleType] = {}
 _libraries: set[str] = set()
 
-# C code imports through the `__import__` of the running frame (datetime.strftime asks for time) and is known by its
-# *list* fromlist; source always passes a tuple or None.
+# C code imports through the `__import__` of the running frame (datetime.strftime imports time). It passes fromlist
+# as a *list*; source always passes a tuple or None.
 _ASKED_BY_C_CODE = frozenset({"time", "_strptime", "datetime", "collections.abc", "re", "copyreg", "_io", "decimal",
                               "math", "warnings", "zoneinfo", "_zoneinfo", "unicodedata"})  # fmt: skip
 
 
-# What the offered modules import inside their functions: strptime, singledispatch, UserDict.copy, \N{…} in a pattern.
+# Imports that the offered modules make inside functions: strptime, singledispatch, UserDict.copy, \N{…} in a pattern.
 _LOADED_LATE = ("_strptime", "weakref", "copy", "unicodedata")
 
 
 def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
-    """Load every module of the profile and make its copy; after the lock-down nothing can be loaded."""
+    """Load every module of the profile and create its copy; after the lock-down nothing can be
+    loaded.
+    """
     patched.apply(with_libraries=bool(libraries))
     for name in _LOADED_LATE:
         importlib.import_module(name)
@@ -54,7 +58,7 @@ def _copy_of(name: str, replaced: Mapping[str, Any]) -> types.ModuleType:
     for export in modules.EXPORTS[name]:
         if export in replaced:
             vars(facade)[export] = replaced[export]
-        elif hasattr(real, export):  # a name may be newer than this Python
+        elif hasattr(real, export):  # a name may not exist in this Python version yet
             vars(facade)[export] = getattr(real, export)
     for hidden in ("__spec__", "__loader__"):
         vars(facade).pop(hidden, None)
@@ -71,8 +75,10 @@ def _explain(module: str) -> Callable[[str], Any]:
 
 
 def importer(allowed: frozenset[str], *, is_kept: bool) -> Callable[..., Any]:
-    """The `__import__` of one job. In a child that is kept for more, each job gets copies of its own, so that what it
-    sets there does not outlive it; elsewhere it dies with the child, and a copy would only touch memory."""
+    """The `__import__` of one job. In a child that is kept for several jobs, each job has its own
+    copies, so that its changes do not outlive it; otherwise the child ends with the job, and a copy
+    would only cost memory.
+    """
     mine: dict[str, types.ModuleType] = {}
 
     def import_module(
@@ -100,10 +106,12 @@ def importer(allowed: frozenset[str], *, is_kept: bool) -> Callable[..., Any]:
 
 
 def _bind(name: str, mine: dict[str, types.ModuleType], is_kept: bool) -> types.ModuleType:
-    """This job's copy of a module, and the packages around it with nothing in them but what was asked for."""
+    """This job's copy of a module, and the packages around it, which contain only the requested
+    modules.
+    """
     if name not in mine:
         facade = _facades.get(name)
-        is_copied = is_kept or name == "sys"  # what this job prints to is its own
+        is_copied = is_kept or name == "sys"  # each job has its own output streams
         mine[name] = types.ModuleType(name) if facade is None else _fresh(facade) if is_copied else facade
     package, _, last = name.rpartition(".")
     if package:

@@ -1,6 +1,7 @@
-"""Run-time guards of the language layer, and the builtins that stored code sees.
+"""Run-time guards of the language layer, and the builtins available to stored code.
 
-Only what compile time cannot decide is guarded: attribute names that arrive as strings, and the `format` family.
+Only what cannot be decided at compile time is guarded: attribute names in strings, and the `format`
+family.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PLAIN = words("""
 
 
 class SafeFormatter(string.Formatter):
-    """str.format whose fields cannot walk to private, dunder or frame attributes."""
+    """str.format whose fields cannot reach private, dunder or frame attributes."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
         first, rest = string._string.formatter_field_name_split(field_name)  # type: ignore[attr-defined]
@@ -52,7 +53,7 @@ _formatter = SafeFormatter()
 
 
 def guarded_getattr(subject: Any, name: Any, default: Any = _MISSING) -> Any:
-    """getattr() for names that only run time knows, and for the literal names that need care."""
+    """getattr() for names known only at run time, and for literal names that need extra checks."""
     _check_name(name)
     if name == "mro" and isinstance(subject, type):
         raise AttributeError("mro is not available in a function")
@@ -67,19 +68,19 @@ def guarded_getattr(subject: Any, name: Any, default: Any = _MISSING) -> Any:
 
 
 def guarded_setattr(subject: Any, name: Any, value: Any) -> None:
-    """setattr() under the same names as an assignment in source."""
+    """setattr() with the same rules as an assignment in source."""
     _check_name(name)
     setattr(subject, name, value)
 
 
 def guarded_delattr(subject: Any, name: Any) -> None:
-    """delattr() under the same names as a `del` in source."""
+    """delattr() with the same rules as a `del` in source."""
     _check_name(name)
     delattr(subject, name)
 
 
 def guarded_hasattr(subject: Any, name: Any) -> bool:
-    """hasattr() that answers False for what may not be read."""
+    """hasattr() that returns False for attributes that may not be read."""
     try:
         guarded_getattr(subject, name)
     except AttributeError:
@@ -96,7 +97,9 @@ def _check_name(name: Any) -> None:
 
 
 def check_patterns(*classes: Any) -> bool:
-    """Before `case Point(x, y)`: whether the attributes that __match_args__ names may be read. Never matches itself."""
+    """Runs before `case Point(x, y)`: checks that the attributes in __match_args__ may be read. It
+    never matches itself.
+    """
     for kind in classes:
         for name in _match_args(kind) if isinstance(kind, type) else ():
             refusal = pattern_refusal(name) if type(name) is str else None
@@ -106,7 +109,9 @@ def check_patterns(*classes: Any) -> bool:
 
 
 def _match_args(kind: type) -> tuple[Any, ...]:
-    """As the match will find them: no descriptor may answer one thing here and another there."""
+    """The attributes as the match will find them: a descriptor must not return different values for
+    the check and the match.
+    """
     for base in _MRO(kind):
         if "__match_args__" in (own := _DICT(base)):
             names = own["__match_args__"]
@@ -115,7 +120,9 @@ def _match_args(kind: type) -> tuple[Any, ...]:
 
 
 def _safe_format(found: Any, name: str) -> Any:
-    """What was found under that name, but str's own methods: whichever way leads to them, `super()` included."""
+    """The attribute found under that name, with str's format methods replaced by guarded ones, also
+    for access through `super()`.
+    """
     if found is str.format:
         return lambda text, /, *args, **kwargs: _formatter.vformat(str.__str__(text), args, kwargs)
     if found is str.format_map:
@@ -130,7 +137,9 @@ def _safe_format(found: Any, name: str) -> Any:
 
 
 def _class_without_meta(kind: Any) -> Any:
-    """A class of classes would make classes from strings, with whatever methods."""
+    """Return safe_type in place of a metaclass, which could create classes from strings with
+    arbitrary methods.
+    """
     return safe_type if isinstance(kind, type) and issubclass(kind, type) else kind
 
 
@@ -142,7 +151,9 @@ def _checked_binder(subject: Any, binder: Any) -> Any:
 
 
 def _checked_setter(setter: Callable[..., Any], from_the_end: int) -> Callable[..., Any]:
-    """object.__setattr__(self, name, value), as frozen dataclasses use it, under the names of an assignment."""
+    """object.__setattr__(self, name, value), as frozen dataclasses use it, with the rules of an
+    assignment.
+    """
 
     def checked(*arguments: Any) -> Any:
         if len(arguments) < from_the_end:
@@ -162,21 +173,25 @@ class _TypeMeta(type):
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         if len(arguments) != 1 or keywords:
-            raise TypeError("type() takes one argument here: write a class statement to make a class")
+            raise TypeError("type() accepts one argument only: use a class statement to create a class")
         return _class_without_meta(type(arguments[0]))
 
 
 class safe_type(metaclass=_TypeMeta):  # noqa: N801 - stands in for a builtin
-    """type(x), isinstance(x, type) and annotations such as type[int], but no classes made from strings."""
+    """Supports type(x), isinstance(x, type) and annotations such as type[int], but does not create
+    classes from strings.
+    """
 
     def __class_getitem__(cls, item: Any) -> Any:
         return typing.Type[item]  # noqa: UP006 - an alias of `type` itself could be called
 
 
 def guarded_vars(*subject: Any) -> dict[str, Any]:
-    """vars(x) as a copy without private names, and of a class without what only an access may read."""
+    """vars(x) as a copy without private names; for a class, also without attributes that must be
+    read through an access.
+    """
     if len(subject) != 1:
-        raise TypeError("vars() needs an object here")
+        raise TypeError("vars() requires an object")
     own = {name: value for name, value in builtins.vars(subject[0]).items() if not attribute_refusal(name)}
     return {name: value for name, value in own.items() if name not in RISKY_ATTRIBUTES or not _is_native(value)}
 
@@ -186,7 +201,7 @@ def _is_native(value: Any) -> bool:
 
 
 def guarded_dir(subject: Any) -> list[str]:
-    """dir(x) without what may not be read."""
+    """dir(x) without names that may not be read."""
     return [name for name in builtins.dir(subject) if not name.startswith("_")]
 
 

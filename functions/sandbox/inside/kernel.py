@@ -1,4 +1,4 @@
-"""Raw system calls through ctypes. Every C symbol is looked up here, once, before anything is locked."""
+"""Raw system calls through ctypes. Every C symbol is looked up here once, before the lock-down."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Ruleset(ctypes.Structure):
 
 
 class Filter:
-    """A seccomp program in the form the kernel wants, prepared once and installed in each child."""
+    """A seccomp program in the kernel's format, prepared once and installed in each child."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code
@@ -59,7 +59,7 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes = b
 
 
 def pivot_root_here() -> None:
-    """Make the current directory the root and let go of the old one."""
+    """Make the current directory the root and unmount the old one."""
     _check(_syscall(NUMBERS[MACHINE]["pivot_root"], b".", b"."), "pivot_root")
     _check(_umount2(b".", MNT_DETACH), "umount2")
     os.chdir("/")
@@ -70,26 +70,26 @@ def close_from(first: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Empty all five capability sets; a later exec could not bring one back."""
+    """Empty all five capability sets; a later exec cannot restore them."""
     for capability in range(64):
         if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break  # past the last capability, or not permitted: then there is nothing to keep either
+            break  # beyond the last capability, or not permitted: then there is nothing to drop either
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     _check(_syscall(NUMBERS[MACHINE]["capset"], header, (ctypes.c_uint32 * 6)()), "capset")
 
 
 def landlock_version() -> int:
-    """The kernel's Landlock version, 0 where there is none."""
+    """The kernel's Landlock version; 0 if it has none."""
     version: int = _syscall(NUMBERS[MACHINE]["landlock_create_ruleset"], None, 0, _LANDLOCK_VERSION_FLAG)
     return max(version, 0)
 
 
 def landlock_deny_all() -> None:
-    """Forbid every file, network and cross-process action that this kernel's Landlock knows of."""
+    """Forbid every file, network and cross-process action that this kernel's Landlock supports."""
     version = landlock_version()
     if not version:
-        raise OSError("no Landlock in this kernel")
+        raise OSError("this kernel has no Landlock")
     rules = _Ruleset((1 << _file_rights(version)) - 1, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
     numbers = NUMBERS[MACHINE]

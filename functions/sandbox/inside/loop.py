@@ -1,6 +1,8 @@
-"""An asyncio event loop that owns no descriptor: it sleeps on the job socket, whose only news are the host's answers.
+"""An asyncio event loop without descriptors: it waits on the job socket, which only receives the
+host's answers.
 
-A real loop makes an epoll object and a socket pair (0.8 ms in each child, and three descriptors too many).
+A real event loop creates an epoll object and a socket pair (0.8 ms in each child, and three
+forbidden descriptors).
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ _IDLE_S = 3600.0
 
 
 class _Answers:
-    """What BaseEventLoop takes for a selector: it sends what was asked since, and waits for answers.
+    """The selector of BaseEventLoop: it sends queued requests and waits for answers.
 
-    Stored code can get hold of it through any task; its names are those that source may not read.
+    Stored code can reach it through any task, so its names are ones that source may not read.
     """
 
     __slots__ = ("__channel__", "__quota__", "__waiting__", "__unsent__", "__count__")
@@ -47,7 +49,9 @@ class _Answers:
         return []
 
     def __ask__(self, operation: str, payload: dict[str, Any], shape: Callable[[Any], Any]) -> asyncio.Future[Any]:
-        """Queue a request. All that are queued when the loop comes to rest go to the host together."""
+        """Queue a request. When the loop becomes idle, all queued requests are sent to the host
+        together.
+        """
         self.__count__ += 1
         request = self.__quota__.request(self.__count__, operation, payload)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -75,7 +79,7 @@ class _Answers:
 
 
 class JobLoop(base_events.BaseEventLoop):
-    """BaseEventLoop over `_Answers`; there are no transports, signals, subprocesses or threads to serve."""
+    """BaseEventLoop over `_Answers`; it has no transports, signals, subprocesses or threads."""
 
     def __init__(self, channel: Channel, quota: Quota | None = None) -> None:
         super().__init__()
@@ -110,7 +114,7 @@ for _name in vars(asyncio.AbstractEventLoop):
 
 
 def finish(loop: JobLoop, main: Any) -> Any:
-    """Run the coroutine to its end and drop what it left behind, as asyncio.run does."""
+    """Run the coroutine to its end and cancel remaining tasks, like asyncio.run."""
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(main)

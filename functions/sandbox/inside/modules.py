@@ -1,8 +1,9 @@
-"""The modules that functions may import, and the names each one shows. Data only.
+"""The modules that functions may import, and the available names of each. Data only.
 
-A module is offered as a read-only copy holding exactly these names, never as the real thing: real modules leak
-(`json.codecs`, `re.enum.sys`). Some names are stand-ins (wrapped.py, streams.py). Left out on purpose:
-collections.UserString, random.SystemRandom, uuid.uuid1, and whatever touches files, processes, threads or sockets.
+A module is offered as a read-only copy with exactly these names, never as the real module, because
+real modules expose others (`json.codecs`, `re.enum.sys`). Some names are replacements (wrapped.py,
+streams.py). Deliberately left out: collections.UserString, random.SystemRandom, uuid.uuid1, and
+anything that uses files, processes, threads or sockets.
 """
 
 from __future__ import annotations
@@ -180,77 +181,78 @@ _EXTENDED = {
 
 EXPORTS: dict[str, tuple[str, ...]] = {name: tuple(names.split()) for name, names in (_CORE | _EXTENDED).items()}
 _PROFILES = dict.fromkeys(_CORE, CORE) | dict.fromkeys(_EXTENDED, EXTENDED)
-ALWAYS_ALLOWED = frozenset({"__future__", "typing"})  # they only help to write annotations
+ALWAYS_ALLOWED = frozenset({"__future__", "typing"})  # only needed for annotations
 
 HINTS = {
-    "os": "Functions have no file system and no environment. Take an argument; for paths `import os.path`.",
+    "os": "Functions have no file system and no environment. Pass the value as an argument; for paths "
+    "`import os.path`.",
     "subprocess": "Functions cannot start programs.",
-    "socket": "Functions have no network. Ask the host: ctx.http(url).",
-    "http": "Functions have no network of their own. Ask the host: ctx.http(url).",
-    "requests": "Functions have no network of their own. Ask the host: ctx.http(url).",
-    "httpx": "Functions have no network of their own. Ask the host: ctx.http(url).",
-    "aiohttp": "Functions have no network of their own. Ask the host: await ctx.http(url).",
-    "urllib": "Functions have no network of their own. Ask the host: ctx.http(url). urllib.parse is available.",
+    "socket": "Functions have no network. Use ctx.http(url).",
+    "http": "Functions have no network of their own. Use ctx.http(url).",
+    "requests": "Functions have no network of their own. Use ctx.http(url).",
+    "httpx": "Functions have no network of their own. Use ctx.http(url).",
+    "aiohttp": "Functions have no network of their own. Use await ctx.http(url).",
+    "urllib": "Functions have no network of their own. Use ctx.http(url). urllib.parse is available.",
     "smtplib": "Functions have no network. Call a tool that sends mail: ctx.call(name, …).",
     "threading": "Functions have no threads. Write an `async def` and use asyncio.gather.",
     "concurrent": "Functions have no threads. Write an `async def` and use asyncio.gather.",
     "multiprocessing": "Functions have no processes. Write an `async def` and use asyncio.gather.",
-    "signal": "Functions get no signals. The time limit ends them.",
-    "pickle": "Use json: data enters and leaves a function as JSON only.",
-    "shelve": "Functions have no files. Keep values with ctx.kv_set(key, value).",
-    "sqlite3": "Functions have no files. Keep values with ctx.kv_set(key, value).",
+    "signal": "Functions cannot receive signals. The time limit ends them.",
+    "pickle": "Use json: arguments and results of a function are JSON only.",
+    "shelve": "Functions have no files. Store values with ctx.kv_set(key, value).",
+    "sqlite3": "Functions have no files. Store values with ctx.kv_set(key, value).",
     "tempfile": "Functions have no files. io.StringIO and io.BytesIO hold text and bytes in memory.",
-    "shutil": "Functions have no files. Take the text as an argument.",
-    "glob": "Functions have no files. For names use fnmatch.",
-    "argparse": "Functions have no command line. Take arguments.",
-    "getpass": "Functions have no console. Take an argument.",
-    "doctest": "Keep examples as tests of the function. What only `if __name__ == '__main__':` uses is ignored.",
-    "unittest": "Keep examples as tests of the function.",
-    "pytest": "Keep examples as tests of the function.",
-    "inspect": "Functions cannot look at frames or source. For annotations use typing.get_type_hints.",
-    "gc": "A function's memory is given back when it ends.",
+    "shutil": "Functions have no files. Pass the text as an argument.",
+    "glob": "Functions have no files. To match names use fnmatch.",
+    "argparse": "Functions have no command line. Use arguments.",
+    "getpass": "Functions have no console. Use an argument.",
+    "doctest": "Write examples as tests of the function. Code used only under `if __name__ == '__main__':` is ignored.",
+    "unittest": "Write examples as tests of the function.",
+    "pytest": "Write examples as tests of the function.",
+    "inspect": "Functions cannot inspect frames or source. For annotations use typing.get_type_hints.",
+    "gc": "A function's memory is released when it ends.",
     "ctypes": "Functions cannot call C code.",
     "importlib": "Write a plain import statement at the top.",
     "builtins": "Builtins need no import.",
-    "platform": "Functions see nothing of the machine.",
-    "django": "Functions never see the server's own code. Use ctx.call() with a granted tool.",
+    "platform": "Functions cannot inspect the machine.",
+    "django": "Functions cannot access the server's code. Use ctx.call() with a granted tool.",
 }
 OTHERWISE = "Write it in plain Python, or call a granted tool with ctx.call()."
 
 
 def hint_for(name: str) -> str:
-    """What to write instead of importing this module."""
+    """The suggested alternative to importing this module."""
     top = name.partition(".")[0]
     return HINTS.get(name) or HINTS.get(top) or _similar(name, EXPORTS) or OTHERWISE
 
 
 def hint_for_name(module: str, name: str) -> str:
-    """What to write instead of importing this name of a module."""
+    """The suggested alternative to importing this name of a module."""
     if hint := NAME_HINTS.get(f"{module}.{name}"):
         return hint
-    return _similar(name, EXPORTS[module]) or f"Write it in plain Python: {module} shows functions a part of its names."
+    return _similar(name, EXPORTS[module]) or f"Write it in plain Python: only some names of {module} are available."
 
 
 NAME_HINTS = {
-    "uuid.uuid1": "It tells the machine's address. Use uuid4().",
+    "uuid.uuid1": "It reveals the machine's address. Use uuid4().",
     "random.SystemRandom": "Use the module secrets.",
     "collections.UserString": "Inherit from str.",
     "io.open": "Functions have no files. io.StringIO(text) reads like a file.",
     "os.path.exists": "Functions have no files.",
-    "dataclasses.make_dataclass": "Write a class statement.",
+    "dataclasses.make_dataclass": "Use a class statement.",
     "asyncio.get_event_loop": "Write an `async def`, or call asyncio.run(…).",
     "types.ModuleType": "Use SimpleNamespace.",
 }
 
 
 def _similar(name: str, known: Iterable[str]) -> str:
-    """“Did you mean …?”, by the letters that two names share."""
+    """“Did you mean …?”, by edit distance."""
     close = [one for one in known if _distance(name.lower(), one.lower()) <= max(1, len(name) // 4)]
     return f"Did you mean {' or '.join(close[:2])}?" if close else ""
 
 
 def _distance(a: str, b: str) -> int:
-    """Letters to change, add or remove."""
+    """The number of letters to change, add or remove."""
     if abs(len(a) - len(b)) > 3 or len(a) > 60:
         return 60
     row = list(range(len(b) + 1))
@@ -267,12 +269,12 @@ def profile_of(imported: set[str]) -> str:
 
 
 def offered(profile: str) -> tuple[str, ...]:
-    """The modules that a zygote of this profile preloads."""
+    """The modules preloaded by a zygote of this profile."""
     return tuple(_CORE) if profile == CORE else tuple(_CORE | _EXTENDED)
 
 
 def allows(allowed: frozenset[str], name: str) -> bool:
-    """Whether the author's list covers this module: by its name, or by a package that it is in."""
+    """Whether the author's list covers this module, by its own name or by a parent package."""
     while name not in allowed and name not in ALWAYS_ALLOWED:
         name, _, _ = name.rpartition(".")
         if not name:

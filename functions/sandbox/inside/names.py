@@ -1,4 +1,6 @@
-"""Which names stored code may write, decided once for the compiler and for the run-time guards."""
+"""The names that stored code may use, decided in one place for the compiler and the run-time
+guards.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from typing import NamedTuple
 
 
 def words(text: str) -> list[str]:
-    """The words of a table written as prose."""
+    """The words of a table written as text."""
     return text.split()
 
 
-# Names that source cannot spell, so nothing can shadow them.
+# Names that are not valid in source, so that nothing can shadow them.
 HOOK, PATTERN_HOOK, ABSTRACT_HOOK = "<getattr>", "<patterns>", "<ABCMeta>"
 RISKY_ATTRIBUTES = frozenset(
     words("""
@@ -53,7 +55,7 @@ MODULE_NAMES = frozenset(
 """)
 )
 
-# The hooks of stock RestrictedPython: ours cannot be written at all, so these are refused only to say so.
+# Hooks of stock RestrictedPython. Source cannot use our hooks at all; these are refused only to give a clear message.
 STOCK_HOOKS = frozenset(
     words("""
     _getattr_ _getitem_ _getiter_ _write_ _print_ _inplacevar_ _unpack_sequence_ _iter_unpack_sequence_ _apply_
@@ -76,8 +78,8 @@ _NAMEDTUPLE = frozenset(
 )
 
 
-class NameRefusal(NamedTuple):  # dataclasses would bring inspect and 1.5 MB into every zygote
-    """Why a name may not be used, and what to write instead."""
+class NameRefusal(NamedTuple):  # the dataclasses module would add inspect and 1.5 MB to every zygote
+    """The reason why a name may not be used, and an alternative."""
 
     code: str
     message: str
@@ -85,10 +87,10 @@ class NameRefusal(NamedTuple):  # dataclasses would bring inspect and 1.5 MB int
 
 
 def attribute_refusal(name: str, *, storing: bool = False) -> NameRefusal | None:
-    """Whether `.name` may be read (or set). Single underscores are the author's own business."""
+    """Whether `.name` may be read (or set). Names with a single underscore are allowed."""
     if name in FRAME_ATTRIBUTES:
-        return NameRefusal("frame-attribute", f"{name} reaches into the interpreter's frames",
-                           "Functions cannot look at frames, code objects or tracebacks.")  # fmt: skip
+        return NameRefusal("frame-attribute", f"{name} gives access to the interpreter's frames",
+                           "Functions cannot inspect frames, code objects or tracebacks.")  # fmt: skip
     if name in STOCK_HOOKS or name.endswith("__roles__"):
         return NameRefusal("reserved-name", f"{name} is reserved", "Choose another name.")
     if not (name.startswith("__") and name.endswith("__")):
@@ -101,7 +103,9 @@ def attribute_refusal(name: str, *, storing: bool = False) -> NameRefusal | None
 
 
 def pattern_refusal(name: str) -> NameRefusal | None:
-    """Whether a class pattern may capture `.name`: it reads the attribute itself, without the guards of an access."""
+    """Whether a class pattern may capture `.name`: patterns read the attribute without the guards
+    of an access.
+    """
     if name in RISKY_ATTRIBUTES:
         return NameRefusal("pattern-attribute", f"{name} cannot be captured by a pattern",
                            "Match the object, and read the attribute afterwards.")  # fmt: skip
@@ -113,7 +117,9 @@ def variable_refusal(name: str, *, in_class: bool = False) -> NameRefusal | None
     if name in STOCK_HOOKS or name.endswith("__roles__"):
         return NameRefusal("reserved-name", f"{name} is reserved", "Choose another name.")
     if name in FRAME_ATTRIBUTES:
-        return NameRefusal("frame-attribute", f"{name} is a name of the interpreter's frames", "Choose another name.")
+        return NameRefusal(
+            "frame-attribute", f"{name} is a name used by the interpreter's frames", "Choose another name."
+        )
     if not (name.startswith("__") and name.endswith("__")) or name == "__":
         return None
     known = METHODS | CLASS_VARIABLES if in_class else MODULE_VARIABLES | MODULE_NAMES
@@ -128,7 +134,7 @@ def _instead_of(name: str) -> str:
         "__dict__": "Use vars(x), dataclasses.asdict(x), or name the attributes.",
         "__bases__": "Use isinstance() or issubclass().",
         "__mro__": "Use isinstance() or issubclass().",
-        "__subclasses__": "List the classes yourself.",
+        "__subclasses__": "List the classes explicitly.",
         "__import__": "Write an import statement.",
         "__globals__": "Pass what you need as an argument.",
         "__getattribute__": "Use getattr(x, name) or define __getattr__.",

@@ -1,4 +1,6 @@
-"""Libraries in a fork server: loaded whole before the lock-down, and shown as copies without what they import."""
+"""Libraries in a fork server: completely loaded before the lock-down, and offered as copies without
+their own imports.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _LEFT_OUT = frozenset(
 
 
 def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
-    """Copies of all their modules by name. Nothing can be loaded later, so everything that can be is loaded now."""
+    """Copies of all their modules by name. All loadable modules are loaded now, as nothing can be
+    loaded later.
+    """
     chosen = tuple(names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -24,7 +28,8 @@ def load(names: Iterable[str]) -> dict[str, types.ModuleType]:
             for module in _modules_of(name):
                 _try(module)
     if "numpy" in chosen:
-        os.register_at_fork(after_in_child=sys.modules["numpy"].random.seed)  # else all children draw the same numbers
+        # otherwise all children would draw the same random numbers
+        os.register_at_fork(after_in_child=sys.modules["numpy"].random.seed)
     _warm_up(chosen)
     return _copies(chosen)
 
@@ -59,7 +64,7 @@ def _copies(chosen: tuple[str, ...]) -> dict[str, types.ModuleType]:
 
 
 def _public(module: types.ModuleType) -> list[str]:
-    """Some packages make what they promise only when it is asked for."""
+    """The public names of a module. Reading them triggers what some packages load lazily."""
     names = vars(module).get("__all__", ())
     return [name for name in names if _has(module, name)]
 
@@ -72,7 +77,9 @@ def _has(module: types.ModuleType, name: str) -> bool:
 
 
 def _warm_up(chosen: tuple[str, ...]) -> None:
-    """What a library makes when it is first used, every child would make again."""
+    """Trigger the initialisation that a library does on first use, so that each child need not
+    repeat it.
+    """
     if "pandas" in chosen:
         import io
 

@@ -1,7 +1,9 @@
-"""Names that arrive as data are checked where the standard library turns them into attributes or source.
+"""Checks names given as data at the places where the standard library turns them into attributes or
+source.
 
-Python's own modules make classes from strings (named tuples, enums, data classes) and evaluate annotations that are
-text. Each does it in one place; that place is replaced once, in the fork server, before it locks itself down.
+Python's own modules create classes from strings (named tuples, enums, data classes) and evaluate
+annotations given as text. Each does so in one place, which is replaced once in the fork server,
+before the lock-down.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
 
 def apply(*, with_libraries: bool = False) -> None:
-    """Replace them. Libraries (pydantic) have more in their own annotations than names."""
+    """Replace these functions. With libraries (pydantic), annotations are not restricted, as those
+    of a library contain more than names.
+    """
     collections.namedtuple = _namedtuple
     enum.EnumType._create_ = _create_enum  # type: ignore[attr-defined]
     if not with_libraries:
@@ -28,21 +32,21 @@ def apply(*, with_libraries: bool = False) -> None:
 
 
 def apply_to_extended() -> None:
-    """What only the extended profile has."""
+    """The functions that only the extended profile has."""
     import dataclasses
     import logging
     import pathlib
 
     for flavour in (pathlib._posix_flavour, pathlib._windows_flavour):  # type: ignore[attr-defined]
-        type(flavour).pathmod = None  # the module itself, which only methods that need files ask for
+        type(flavour).pathmod = None  # the module itself, used only by methods that need files
 
-    logging._STYLES.pop("{", None)  # it would format a record with fields that walk to any attribute
+    logging._STYLES.pop("{", None)  # it would format a record with fields that can reach any attribute
     dataclasses.Field.__setattr__ = _set_on_field  # type: ignore[method-assign]
 
 
 def _check(name: Any) -> str:
     if type(name) is not str or not name.isidentifier():
-        raise ValueError(f"{name!r:.80} is not a name")
+        raise ValueError(f"{name!r:.80} is not a valid name")
     if refusal := attribute_refusal(name):
         raise ValueError(refusal.message)
     return name
@@ -53,16 +57,16 @@ _real_evaluate = typing.ForwardRef._evaluate
 
 
 def _namedtuple(typename: str, field_names: str | Iterable[str], *, rename: bool = False, **more: Any) -> Any:
-    """Its fields become __match_args__, which class patterns read."""
+    """The fields of a named tuple become __match_args__, which class patterns read."""
     names = field_names.replace(",", " ").split() if isinstance(field_names, str) else list(field_names)
     if not rename:
         names = [_check(name) for name in names]
-    more.setdefault("module", "stored_function")  # it asks the caller's frame otherwise, which is this one
+    more.setdefault("module", "stored_function")  # otherwise it inspects the caller's frame, which is this one
     return _real_namedtuple(typename, names, rename=rename, **more)
 
 
 def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
-    """Enum("Name", {...}): its keys become attributes of a class."""
+    """Enum("Name", {...}): the keys become attributes of a class."""
     if isinstance(names, str):
         names = names.replace(",", " ").split()
     elif isinstance(names, Mapping):
@@ -71,17 +75,17 @@ def _create_enum(cls: Any, class_name: str, names: Any, **more: Any) -> Any:
     for one in names:
         name = _check(one if isinstance(one, str) else one[0])
         if name.startswith("__"):
-            raise ValueError(f"{name} cannot be the name of a member")
+            raise ValueError(f"{name} cannot be used as the name of a member")
     return _real_create(cls, class_name, names, **more)
 
 
 def _evaluate_names(reference: Any, globalns: Any = None, localns: Any = None, *more: Any, **keywords: Any) -> Any:
-    """An annotation that is text may name what the function sees, and do nothing else."""
+    """An annotation given as text may only name what is visible to the function."""
     text, module = reference.__forward_arg__, reference.__forward_module__
     if type(text) is not str or not _NAMES_ONLY.fullmatch(text) or any(map(attribute_refusal, words_of(text))):
-        raise TypeError("an annotation that is text must name a class")
+        raise TypeError("an annotation given as text must name a class")
     if module not in (None, "stored_function"):
-        raise TypeError("an annotation that is text must name a class of this function")
+        raise TypeError("an annotation given as text must name a class of this function")
     return _real_evaluate(reference, {**(globalns or {}), "__builtins__": SAFE_BUILTINS}, localns, *more, **keywords)
 
 
@@ -90,7 +94,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _set_on_field(field: Any, name: str, value: Any) -> None:
-    """A data class writes the names of its fields into source."""
+    """A data class inserts the names of its fields into generated source."""
     if name == "name" and value is not None:
         _check(value)
     object.__setattr__(field, name, value)

@@ -1,7 +1,9 @@
-"""The language layer: a RestrictedPython policy that refuses at compile time and leaves accepted code native.
+"""The language layer: a RestrictedPython policy that refuses at compile time and leaves accepted
+code native.
 
-It departs from RestrictedPython's advice, which is written for code inside a trusted process: item access, iteration
-and assignment are not guarded at run time, because there is no shared state behind them. It dies with the child.
+It deviates from RestrictedPython's advice, which is meant for code inside a trusted process: item
+access, iteration and assignment are not guarded at run time, because no state is shared and the
+process ends with the child.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 def apply(
     tree: ast.Module, allowed_imports: frozenset[str], libraries: Libraries, required: list[str], refusals: Refusals
 ) -> ast.Module:
-    """The tree with its risky attribute reads guarded; whatever is not allowed goes into refusals."""
+    """The tree with guards around risky attribute reads; refusals are added to the list."""
     policy = Policy(allowed_imports, refusals)
     policy.libraries = libraries
     policy.packages = frozenset(package for name in required for package in libraries.get(name, ()))
@@ -41,16 +43,16 @@ def apply(
 
 
 class Policy(RestrictingNodeTransformer):
-    """RestrictedPython's default-deny visitor with another idea of what is dangerous."""
+    """RestrictedPython's default-deny visitor with different rules."""
 
     def __init__(self, allowed_imports: frozenset[str], refusals: Refusals) -> None:
         super().__init__()
         self._allowed = allowed_imports
         self._refusals = refusals
         self._in_class = False
-        self._kept = 0  # classes of patterns
+        self._kept = 0  # classes in patterns
         self.libraries: Libraries = {}
-        self.packages: frozenset[str] = frozenset()  # that may be imported from the libraries it requires
+        self.packages: frozenset[str] = frozenset()  # modules that may be imported from the required libraries
 
     # Reporting
 
@@ -69,7 +71,7 @@ class Policy(RestrictingNodeTransformer):
         if refusal is not None:
             self._refusals.add(node, refusal.code, refusal.message, refusal.hint)
 
-    # Names. Whatever construct binds one, it goes through check_name.
+    # Names. Every construct that binds a name goes through check_name.
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
         if name == "__match_args__":
@@ -88,7 +90,7 @@ class Policy(RestrictingNodeTransformer):
         return self.node_contents_visit(node)
 
     def check_function_argument_names(self, node: Any) -> None:
-        return  # visit_arg sees every kind of parameter
+        return  # visit_arg handles every kind of parameter
 
     def _outside_class(self, step: Any) -> Any:
         was, self._in_class = self._in_class, False
@@ -114,7 +116,7 @@ class Policy(RestrictingNodeTransformer):
         self.check_name(node, node.name)
         return self.node_contents_visit(node)
 
-    # Attributes: the name is a literal, so it is decided here and the access stays native
+    # Attributes: the name is a literal, so it is checked here and the access stays native
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         storing = not isinstance(node.ctx, ast.Load)
@@ -140,7 +142,9 @@ class Policy(RestrictingNodeTransformer):
         return self.node_contents_visit(node)
 
     def _is_literal_match_args(self, target: ast.expr, value: ast.expr) -> bool:
-        """The one way to bind __match_args__: an author sees at once which names a pattern may not read."""
+        """The only way to bind __match_args__: it tells the author immediately which names a
+        pattern may not read.
+        """
         if not (isinstance(target, ast.Name) and target.id == "__match_args__" and isinstance(value, ast.Tuple)):
             return False
         names = [one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
@@ -202,7 +206,9 @@ class Policy(RestrictingNodeTransformer):
         return node
 
     def _class_keyword(self, keyword: ast.keyword) -> ast.keyword:
-        """`total=False` and what __init_subclass__ takes; of metaclasses only abc.ABCMeta, which is put in here."""
+        """Allows `total=False` and the arguments of __init_subclass__. The only allowed metaclass
+        is abc.ABCMeta, inserted here.
+        """
         if keyword.arg == "metaclass" and _last_name(keyword.value) == "ABCMeta":
             hook = ast.Name(ABSTRACT_HOOK, ast.Load())
             copy_locations(hook, keyword.value)
@@ -224,10 +230,12 @@ class Policy(RestrictingNodeTransformer):
         return node
 
     def _guard_of(self, case: ast.match_case) -> list[ast.match_case]:
-        """A case that never matches, before one with `case Point(x, y)`: it looks at the classes that are asked there.
+        """Adds a case that never matches before one with `case Point(x, y)`: it checks the classes
+        used in the pattern.
 
-        Such a pattern reads the attributes that __match_args__ names, and only run time knows those. Each class is
-        kept under a name that source cannot spell, so that the match asks the very one that was checked.
+        Such a pattern reads the attributes that __match_args__ names, which are known only at run
+        time. Each class is kept under a name that is not valid in source, so that the match uses
+        the same class that was checked.
         """
         asked: list[ast.expr] = []
         for pattern in ast.walk(case.pattern):
@@ -286,7 +294,7 @@ class Policy(RestrictingNodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
         module = node.module or ""
         if node.level:
-            self._refusals.add(node, "import", "there is nothing to import relative to",
+            self._refusals.add(node, "import", "relative imports are not available",
                                "Import a module by its full name.")  # fmt: skip
             return node
         within = [f"{module}.{alias.name}" for alias in node.names]
@@ -316,7 +324,7 @@ class Policy(RestrictingNodeTransformer):
 
     def _check_export(self, node: ast.AST, module: str, name: str) -> None:
         if name == "*":
-            self._refusals.add(node, "import-star", "star imports are not allowed", "Name what you import.")
+            self._refusals.add(node, "import-star", "star imports are not allowed", "Import the names explicitly.")
         elif (
             module.partition(".")[0] not in self.packages
             and name not in modules.EXPORTS[module]

@@ -1,5 +1,6 @@
-"""How much one call may ask of the host. Counted here, where too much raises an error that the function can catch;
-the host counts as well, and ends a process that sends more than this file lets through.
+"""Limits on the requests of one call to the host. Exceeding a limit here raises an error that the
+function can catch; the host counts as well, and kills a process that sends more than this module
+allows.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ _FIELDS_BYTES = 16 * 1024
 
 
 class CallFailed(Exception):
-    """The host refused a call, or the tool that was called failed."""
+    """The host refused a call, or the called tool failed."""
 
 
 class Quota:
-    """The limits of one call, and what is used up. The usual figures are those of the host's Limits."""
+    """The limits of one call and their current use. The defaults equal those of the host's Limits."""
 
     __slots__ = ("_calls", "_notices", "_bytes", "_max_calls", "_max_notices", "_call_bytes", "_max_bytes", "_depth")
 
@@ -30,23 +31,25 @@ class Quota:
         self._depth: int = order.get("max_depth", 64)
 
     def request(self, number: int, operation: str, payload: dict[str, Any]) -> bytes:
-        """One request as JSON. Raises CallFailed where it is too much, TypeError and ValueError where it is no JSON."""
+        """One request as JSON. Raises CallFailed if it exceeds a limit, TypeError and ValueError if
+        it is not JSON.
+        """
         if self._calls >= self._max_calls:
-            raise CallFailed(f"a function may make {self._max_calls} calls")
+            raise CallFailed(f"a function can make at most {self._max_calls} calls")
         data = write_json([number, operation, payload])
         if len(data) > self._call_bytes - 16:
-            raise CallFailed(
-                f"this call has {len(data) >> 10} kB of JSON; at most {self._call_bytes >> 10} may be sent"
-            )
+            raise CallFailed(f"this call has {len(data) >> 10} kB of JSON; the maximum is {self._call_bytes >> 10} kB")
         if self._bytes + len(data) > self._max_bytes:
-            raise CallFailed(f"the calls of a function may have {self._max_bytes >> 20} MB of JSON in all")
+            raise CallFailed(f"all calls of a function can have at most {self._max_bytes >> 20} MB of JSON in total")
         self._check(data, payload)
         self._calls += 1
         self._bytes += len(data)
         return data
 
     def notice(self, operation: str, payload: dict[str, Any]) -> bytes | None:
-        """A log line or a progress report as JSON, cut to size; None for what is beyond the number or the bytes."""
+        """A log line or a progress report as JSON, truncated if too long; None if the number or the
+        bytes exceed the limit.
+        """
         if self._notices >= self._max_notices:
             return None
         payload["message"] = payload["message"][:_MESSAGE_CHARS].encode("utf-8", "replace").decode()
@@ -62,7 +65,7 @@ class Quota:
         return data
 
     def batches(self, rows: list[bytes]) -> list[bytes]:
-        """Requests that are made together, in as few frames as hold them."""
+        """Concurrent requests, in as few frames as possible."""
         frames: list[list[bytes]] = [[]]
         size = 0
         for row in rows:
@@ -91,16 +94,16 @@ def _check_depth(value: Any, most: int) -> None:
         ]
         if not level:
             return
-    raise ValueError(f"what is sent nests deeper than {most} levels")
+    raise ValueError(f"the sent value is nested deeper than {most} levels")
 
 
 def _check_text(value: Any) -> None:
-    """Half of a surrogate pair is not text. Raises ValueError."""
+    """An unpaired surrogate is not valid text. Raises ValueError."""
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError("what is sent contains half of a surrogate pair, which is not text") from None
+            raise ValueError("the sent value contains an unpaired surrogate, which is not valid text") from None
     elif isinstance(value, dict):
         for key, item in value.items():
             _check_text(key)

@@ -1,7 +1,8 @@
-"""Reads what a person sent: a source's signature, a schema, a value against its schema, an expression.
+"""Parses untrusted input: a source's signature, a schema, a value against its schema, an
+expression.
 
-Runs in a child that has limits of memory and time, and ends after one task. The code is the application's own plain
-modules; all of them are loaded before the lock-down.
+Runs in a child with limits on memory and time, and ends after one task. It uses the application's
+framework-independent modules, all loaded before the lock-down.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from plumbing import formats
 
 
 def answer(order: dict[str, Any]) -> bytes:
-    """The reply to one task: {"value": …}, or {"refused": …} for what the task says against it."""
+    """The reply to one task: {"value": …}, or {"refused": …} with the task's refusal."""
     try:
         reply = {"value": TASKS[order["task"]](*order["parts"])}
     except (ValueError, RecursionError) as error:
@@ -58,7 +59,7 @@ _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "
 
 
 def warm_up() -> None:
-    """Do one of each, so that the first task finds all of it loaded."""
+    """Run one of each task, so that the first real task finds everything loaded."""
     for task, parts in {
         "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],

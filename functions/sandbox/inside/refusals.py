@@ -1,4 +1,4 @@
-"""The list of what is wrong with a source: all of it, each with its place and what to write instead."""
+"""The list of all problems in a source, each with its position and a suggested fix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ MAX_REFUSALS = 100
 
 
 class Refusals:
-    """Rows {severity, code, message, hint, line, column, end_line, end_column}; lines from 1, columns from 1."""
+    """Rows {severity, code, message, hint, line, column, end_line, end_column}; lines and columns
+    start at 1.
+    """
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -23,7 +25,7 @@ class Refusals:
 
     def add_syntax_error(self, error: SyntaxError) -> None:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        self._append("syntax", error.msg or "invalid syntax", "Correct the Python on this line.", line, column,
+        self._append("syntax", error.msg or "invalid syntax", "Fix the Python syntax on this line.", line, column,
                      error.end_lineno or line, max(error.end_offset or column, column))  # fmt: skip
 
     def sorted_rows(self) -> list[dict[str, Any]]:

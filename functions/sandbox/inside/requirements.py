@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from .refusals import Refusals
 
-# Which library a module belongs to, for those that authors ask for most.
+# The libraries of frequently requested modules.
 _LIBRARY_OF = {
     "bs4": "beautifulsoup4",
     "dateutil": "python-dateutil",
@@ -22,7 +22,9 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 
 def read(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Refusals) -> list[str]:
-    """The libraries that the source requires, as the operator's list spells them. A missing one is refused."""
+    """The libraries that the source requires, in the spelling of the operator's list. A missing one
+    is refused.
+    """
     found: list[str] = []
     for node in tree.body:
         for item, given in _listed(node):
@@ -36,7 +38,9 @@ def read(tree: ast.Module, offered: Mapping[str, Collection[str]], refusals: Ref
 
 
 def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:
-    """The texts of `requires = ["a", "b"]`; a variable of that name that holds anything else is none of ours."""
+    """The strings of `requires = ["a", "b"]`; a variable of that name with any other value is
+    ignored.
+    """
     if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple)):
         return []
     if [target.id for target in node.targets if isinstance(target, ast.Name)] != ["requires"]:
@@ -47,7 +51,9 @@ def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:
 
 
 def hint_for(module: str, offered: Mapping[str, Collection[str]]) -> str:
-    """What to write for a module of a library, or how it comes to be offered; empty for any other module."""
+    """The hint for a module of a library: how to require it or have it installed; empty for any
+    other module.
+    """
     top = module.partition(".")[0]
     for name, packages in offered.items():
         if top in packages:
@@ -56,5 +62,5 @@ def hint_for(module: str, offered: Mapping[str, Collection[str]]) -> str:
 
 
 def how_to_add(name: str) -> str:
-    """The sentence for the operator."""
+    """The hint that tells the operator how to install the library."""
     return f"Ask the operator to add {name} to MUSTER_LIBRARIES and to run `manage.py install_libraries`."

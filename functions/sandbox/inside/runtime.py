@@ -1,8 +1,8 @@
-"""One job: make the globals, call the entry function, tell how it ended."""
+"""One job: create the globals, call the entry function, report how it ended."""
 
 from __future__ import annotations
 
-import _signal  # the plain C functions: signal.signal walks through enums, 90 page faults in each new child
+import _signal  # the plain C functions: signal.signal uses enums, which costs 90 page faults in each new child
 import builtins
 import json
 import marshal
@@ -26,12 +26,12 @@ from .quota import Quota
 FILENAME = "<function>"
 _MESSAGE_CHARS = 2000
 _KEPT_S = 60.0
-# Kept ready: when memory has run out there may be none left to build an answer with.
+# Prepared in advance: when memory runs out, there may not be enough left to build an answer.
 _OUT_OF_MEMORY = b'{"ok":false,"kind":"memory","error":{"type":"MemoryError","message":"","line":%d},"printed":""}'
 
 
 class Printed:
-    """Takes the place of standard output and standard error, up to a size."""
+    """Replaces standard output and standard error, up to a maximum size."""
 
     __slots__ = ("__parts__", "__left__", "was_cut")
     encoding, errors, closed, name = "utf-8", "replace", False, "<printed>"
@@ -69,7 +69,7 @@ class Printed:
 
 
 class Job:
-    """Everything the host said about one call, and the fresh globals to run it in."""
+    """Everything the host sent about one call, and the new globals to run it in."""
 
     def __init__(self, payload: bytes) -> None:
         size = int.from_bytes(payload[:4], "little")
@@ -79,14 +79,14 @@ class Job:
         self.globals: dict[str, Any] | None = None
 
     def renew(self, payload: bytes) -> None:
-        """The same function again, with other arguments and another context."""
+        """Prepare the same function with other arguments and another context."""
         self.order |= read_json(payload[4:])
 
     def prepare(self) -> None:
-        """Make the globals of the next call while nobody waits.
+        """Create the globals of the next call while the host is not waiting.
 
-        The last ones are emptied, since functions and their globals hold each other: left to the collector they would
-        make each call touch fresh memory.
+        The previous globals are emptied, because functions and their globals refer to each other:
+        if they were left to the garbage collector, each call would touch new memory.
         """
         if self.globals is not None:
             self.globals.clear()
@@ -94,7 +94,7 @@ class Job:
 
 
 def run(job: Job, channel: Channel) -> None:
-    """Do the job and send one reply, whatever happens in it."""
+    """Run the job and always send exactly one reply."""
     order = job.order
     printed = Printed(order["printed_chars"])
     sys.stdout = sys.stderr = printed
@@ -103,7 +103,7 @@ def run(job: Job, channel: Channel) -> None:
         reply = _done(_call(job, order, channel), printed, order["output_bytes"])
     except MemoryError as error:
         reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
-    except BaseException as error:  # stored code may raise anything at all, SystemExit included
+    except BaseException as error:  # stored code can raise any exception, including SystemExit
         reply = _failed(error, printed)
     alarm.rest()
     channel.send(REPLY, reply)
@@ -111,7 +111,7 @@ def run(job: Job, channel: Channel) -> None:
 
 def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
     namespace = job.globals = job.globals or _globals(job)
-    exec(job.code, namespace)  # bytecode that a compiler child made: this process is locked and expendable
+    exec(job.code, namespace)  # bytecode from a compiler child: this process is locked down and expendable
     entry = namespace.get(order["entry"])
     if not callable(entry):
         raise NameError(f"there is no function named {order['entry']}")
@@ -127,7 +127,7 @@ def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
 
 
 def _call_async(entry: Any, order: dict[str, Any], channel: Channel) -> Any:
-    from .loop import JobLoop, finish  # loaded already where this profile has asyncio
+    from .loop import JobLoop, finish  # already loaded if this profile has asyncio
 
     loop, arguments = JobLoop(channel, Quota(order)), order["arguments"]
     if order["takes_ctx"]:
@@ -149,7 +149,7 @@ def _globals(job: Job) -> dict[str, Any]:
     if not job.order["safe_mode"]:
         found |= {"__builtins__": builtins, **_GIVEN}
         return found
-    names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # no copy for a process that runs one job only
+    names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # not copied in a process that runs only one job
     names["__import__"] = importer(frozenset(job.order["imports"]), is_kept=job.keep)
     found |= {"__builtins__": names, **_GIVEN, **_HOOKS}
     return found
@@ -160,7 +160,7 @@ _HOOKS = {HOOK: guarded_getattr, PATTERN_HOOK: check_patterns, ABSTRACT_HOOK: AB
 
 
 def _module() -> ModuleType:
-    """dataclasses looks there for what annotations that are text mean."""
+    """dataclasses looks up annotations given as text in this module."""
     module = sys.modules["stored_function"] = ModuleType("stored_function")
     return module
 
@@ -168,7 +168,7 @@ def _module() -> ModuleType:
 def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
     body = values.encode(result)
     if len(body) > output_bytes:
-        raise values.BadResult(f"the result is {len(body)} bytes of JSON; at most {output_bytes} may be returned")
+        raise values.BadResult(f"the result has {len(body)} bytes of JSON; the maximum is {output_bytes}")
     out = encode_basestring_ascii(printed.__text__()).encode()
     return b'{"ok":true,"result":%b,"printed":%b,"cut":%b}' % (body, out, b"true" if printed.was_cut else b"false")
 
@@ -189,7 +189,7 @@ def _message(error: BaseException) -> str:
 
 
 def _line_of(trace: TracebackType | None) -> int:
-    """The last line of stored code on the way to the error; 0 when there was none."""
+    """The last line of stored code in the error's traceback; 0 if there is none."""
     line = 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILENAME:
@@ -199,9 +199,11 @@ def _line_of(trace: TracebackType | None) -> int:
 
 
 class _Alarm:
-    """At the time limit (and at the CPU limit) says which line was reached, and ends; nothing can catch it.
+    """At the time limit (or CPU limit), reports the current line and ends the process; stored code
+    cannot catch it.
 
-    One timer serves all calls of a kept child: when it rings too early, it is wound up for the time that is left.
+    One timer serves all calls of a kept child: if it fires too early, it is restarted with the
+    remaining time.
     """
 
     def __init__(self) -> None:
@@ -210,21 +212,21 @@ class _Alarm:
         self.deadline = self.rings_at = math.inf
 
     def watch(self, channel: Channel, printed: Printed, seconds: float) -> None:
-        """A call begins, which may take so long."""
+        """Begin a call with this time limit."""
         self.deadline = monotonic() + seconds
         self.channel, self.printed = channel, printed
         if self.rings_at > self.deadline:
             self._wind_up(seconds)
 
     def rest(self) -> None:
-        """The call has ended: from here on only a kept child waits, for its next job."""
+        """End the call; from now on only a kept child continues, waiting for its next job."""
         self.deadline = monotonic() + _KEPT_S
         self.channel = None
         if self.rings_at > self.deadline:
             self._wind_up(_KEPT_S)
 
     def stop(self) -> None:
-        """Nothing more is to ring: that was only a rehearsal."""
+        """Disable the timer after a rehearsal."""
         self.rings_at = math.inf
         _signal.setitimer(_signal.ITIMER_REAL, 0)
 
@@ -234,8 +236,8 @@ class _Alarm:
             self._wind_up(left)
             return
         if self.channel is None or self.printed is None:
-            os._exit(0)  # a kept child that nobody asks any more
-        if self.channel.sending:  # never break into a frame that is half-way out
+            os._exit(0)  # a kept child that is no longer used
+        if self.channel.sending:  # never interrupt a frame that is partly sent
             self._wind_up(0.01)
             return
         while frame is not None and frame.f_code.co_filename != FILENAME:
@@ -261,6 +263,6 @@ alarm = _Alarm()
 
 
 def set_alarm_handlers() -> None:
-    """In the zygote; children inherit them."""
+    """Set the handlers in the zygote; children inherit them."""
     _signal.signal(_signal.SIGALRM, alarm)
     _signal.signal(_signal.SIGXCPU, alarm)

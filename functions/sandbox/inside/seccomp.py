@@ -1,4 +1,6 @@
-"""The system call filter: classic BPF built from the tables in calls.py and installed without libseccomp."""
+"""The system call filter: classic BPF, generated from the tables in calls.py and installed without
+libseccomp.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,23 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _X32_BIT = 0x40000000
 _PROT_EXEC = 4
-# fork() is clone() with no flag beyond these: the exit signal, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID.
+# fork() is clone() with no other flags than these: the exit signal, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID.
 _NOT_A_FORK = 0xFFFFFFFF & ~(0xFF | 0x01000000 | 0x00200000)
 
 
 class UnknownArchitecture(Exception):
-    """There is no system call table for this processor, so nothing can be confined on it."""
+    """There is no system call table for this processor, so nothing can be confined."""
 
 
 def child_filter(machine: str) -> bytes:
-    """The program for a child that runs stored code: refuse by default, kill what is plainly hostile."""
+    """The program for a child that runs stored code: refuse by default, and kill on clearly hostile
+    calls.
+    """
     return _program(machine, allowed=CHILD_ALLOWED, killed=CHILD_KILLED, can_fork=False)
 
 
 def zygote_filter(machine: str) -> bytes:
-    """The program for the fork server itself; its children inherit it below their own."""
+    """The program for the fork server itself; its children inherit it in addition to their own."""
     killed = tuple(name for name in CHILD_KILLED if name not in ZYGOTE_ALLOWED)
     return _program(machine, allowed=ZYGOTE_ALLOWED, killed=killed, can_fork=True)
 
@@ -48,7 +52,7 @@ def _program(machine: str, *, allowed: tuple[str, ...], killed: tuple[str, ...],
     code += _when(numbers["prlimit64"], _only_zero(0))
     if can_fork:
         code += _when(numbers["clone"], _unless_bits(0, _NOT_A_FORK))
-    code += _when(numbers["clone3"], [_return(ENOSYS)])  # the C library then falls back to clone
+    code += _when(numbers["clone3"], [_return(ENOSYS)])  # the C library then uses clone instead
     for name in allowed:
         if name in numbers and not (can_fork and name == "clone"):
             code += _when(numbers[name], [_return(ALLOW)])

@@ -1,6 +1,7 @@
-"""Names that a source uses and nobody defines: told when it is stored, not when it is first run.
+"""Finds names that a source uses but does not define, when it is stored rather than when it first
+runs.
 
-Scopes decide: a parameter called `input` or a variable called `id` is the author's own.
+Scopes are respected: the author can have a parameter called `input` or a variable called `id`.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from .guards import SAFE_BUILTINS
 from .refusals import Refusals
 
 FORBIDDEN_NAMES = {
-    "exec": "Write the code itself, or choose between functions in a dict.",
-    "eval": "Use json.loads() or ast.literal_eval() for data, or write the expression itself.",
-    "compile": "Write the code itself. For a pattern: re.compile().",
+    "exec": "Write the code directly, or choose between functions in a dict.",
+    "eval": "Use json.loads() or ast.literal_eval() for data, or write the expression directly.",
+    "compile": "Write the code directly. For a pattern use re.compile().",
     "open": "Functions have no files. Pass the text as an argument; io.StringIO(text) reads like a file.",
-    "input": "Functions have no console. Take an argument.",
+    "input": "Functions have no console. Use an argument.",
     "globals": "Pass what you need as an argument.",
-    "locals": "Name the variables.",
+    "locals": "Name the variables explicitly.",
     "breakpoint": "Use print().",
-    "__import__": "Write an import statement.",
+    "__import__": "Use an import statement.",
     "exit": "Use return.",
     "quit": "Use return.",
     "help": "Use print().",
@@ -33,7 +34,7 @@ _GIVEN = frozenset({"__name__", "__doc__", "__debug__", "CallFailed", "Context",
 def refuse_unknown(
     tree: ast.Module, source: str, *, safe_mode: bool, refusals: Refusals, also: Collection[str] = ()
 ) -> None:
-    """Add a refusal for every name that no scope, builtin or import provides, nor `also`."""
+    """Add a refusal for every name that is not in a scope, a builtin, an import or `also`."""
     table = symtable.symtable(source, "<function>", "exec")
     known = (
         _GIVEN.union(also)
@@ -54,7 +55,7 @@ def refuse_unknown(
 def _hint(name: str) -> str:
     if hasattr(builtins, name):
         return "This builtin is not available in a function."
-    return "Define it, import it, or take it as an argument."
+    return "Define it, import it, or make it a parameter."
 
 
 def _assigned_at_module_level(table: symtable.SymbolTable) -> set[str]:

@@ -1,7 +1,7 @@
-"""Turning whatever a function returned into JSON, from exact built-in types only.
+"""Converts a function's result to JSON, using only exact built-in types.
 
-A subclass of a built-in type is read through that type's own methods, never its own. Values that JSON does not have
-are converted as the table in docs/howto/functions.md says.
+A subclass of a built-in type is read with the methods of the built-in type, never with its own.
+Values that JSON lacks are converted according to the table in docs/howto/functions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTS = frozenset((set, frozenset, deque, range, GeneratorType, map, filter, zi
                     type({}.keys()), type({}.values()), type({}.items())))  # fmt: skip
 
 
-# The C encoder itself, made once: json.dumps builds a new one each time, 50 page faults in each new child.
+# The C encoder itself, created once: json.dumps creates one for each call, which costs 50 page faults in a new child.
 _chunks = c_make_encoder(None, None, c_encode_basestring, None, ":", ",", False, False, False)
 
 
@@ -37,18 +37,18 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BadResult(Exception):
-    """The function returned something that JSON cannot hold."""
+    """The function returned a value that JSON cannot represent."""
 
 
 def encode(value: object) -> bytes:
-    """The value as UTF-8 JSON. Raises BadResult, naming the place and what to return instead."""
+    """The value as UTF-8 JSON. Raises BadResult with the position and a suggested fix."""
     text = "".join(_chunks(_plain(value, "result", 0), 0))
-    if "\\u0000" in text and _NUL.search(text):  # the pattern alone takes 0.1 s for a megabyte
-        raise BadResult("the result contains a NUL character, which databases cannot hold: remove it")
+    if "\\u0000" in text and _NUL.search(text):  # the pattern alone needs 0.1 s for a megabyte
+        raise BadResult("the result contains a NUL character, which databases cannot store: remove it")
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise BadResult("the result contains half of a surrogate pair, which is not text") from None
+        raise BadResult("the result contains an unpaired surrogate, which is not valid text") from None
 
 
 def _plain(value: Any, where: str, depth: int) -> Any:
@@ -75,7 +75,7 @@ def _plain_dict(value: dict[Any, Any], where: str, depth: int) -> dict[Any, Any]
 
 
 def _from_subclass(value: Any, kind: type, where: str, depth: int) -> Any:
-    """Read a subclass of a built-in type through the built-in's own methods."""
+    """Read a subclass of a built-in type with the methods of the built-in type."""
     if kind is MappingProxyType:
         return _plain(dict(value), where, depth)
     if issubclass(kind, str):
@@ -94,7 +94,7 @@ def _from_subclass(value: Any, kind: type, where: str, depth: int) -> Any:
 
 
 def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
-    """What JSON does not have. Raises BadResult."""
+    """Convert values that JSON lacks. Raises BadResult."""
     if kind in _LISTS:
         items = [_plain(item, where, depth + 1) for item in value]
         return _in_order(items) if kind in (set, frozenset) else items
@@ -109,7 +109,7 @@ def _converted(value: Any, kind: type, where: str, depth: int) -> Any:
         return _plain(convert(value), where, depth + 1)
     name = type.__dict__["__name__"].__get__(kind)
     instead = _INSTEAD.get(name, "return a dict, a list, a data class, a string, a number, a boolean or None")
-    raise BadResult(f"{where} is a {name}, which JSON cannot hold: {instead}")
+    raise BadResult(f"{where} is a {name}, which JSON cannot represent: {instead}")
 
 
 def _conversion(kind: type) -> Callable[[Any], Any] | None:
@@ -120,7 +120,7 @@ def _conversion(kind: type) -> Callable[[Any], Any] | None:
 
 
 def _in_order(items: list[Any]) -> list[Any]:
-    """A set has no order of its own; the same set shall give the same answer."""
+    """Sort a set, which has no order: equal sets must give the same result."""
     try:
         return sorted(items)
     except TypeError:
@@ -129,7 +129,7 @@ def _in_order(items: list[Any]) -> list[Any]:
 
 def _finite(value: float, where: str) -> float:
     if not math.isfinite(value):
-        raise BadResult(f"{where} is {value!r}, which JSON cannot hold: return None or a string")
+        raise BadResult(f"{where} is {value!r}, which JSON cannot represent: return None or a string")
     return value
 
 
@@ -141,4 +141,4 @@ def _key(key: Any, where: str) -> Any:
     plain = _plain(key, where, MAX_DEPTH - 2) if _conversion(type(key)) else None
     if type(plain) in (str, int, float, bool):
         return plain
-    raise BadResult(f"{where} has a key of type {type(key).__name__}: JSON keys are strings, use str(…)")
+    raise BadResult(f"{where} has a key of type {type(key).__name__}: JSON keys must be strings, use str(…)")

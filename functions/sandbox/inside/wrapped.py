@@ -1,4 +1,4 @@
-"""Stand-ins for exports that would reach too far as they are."""
+"""Replacements for exports that would give too much access in their original form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
 def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """functools.wraps for names and docs only: the real one copies and updates any attribute it is told to."""
+    """functools.wraps for names and docs only: the original copies and updates any given attribute."""
 
     def mark(wrapper: Callable[..., Any]) -> Callable[..., Any]:
         for name in _COPIED:
@@ -33,7 +33,7 @@ def update_wrapper(wrapper: Callable[..., Any], wrapped: Callable[..., Any]) -> 
 
 
 class attrgetter:  # noqa: N801 - stands in for operator's
-    """operator.attrgetter under the names that source may read."""
+    """operator.attrgetter for names that source may read."""
 
     def __init__(self, attr: str, /, *attrs: str) -> None:
         self.paths = [name.split(".") for name in (attr, *attrs)]
@@ -44,7 +44,7 @@ class attrgetter:  # noqa: N801 - stands in for operator's
 
 
 class methodcaller:  # noqa: N801 - stands in for operator's
-    """operator.methodcaller under the names that source may read."""
+    """operator.methodcaller for names that source may read."""
 
     def __init__(self, name: str, /, *arguments: Any, **keywords: Any) -> None:
         self.call = name, arguments, keywords
@@ -55,14 +55,14 @@ class methodcaller:  # noqa: N801 - stands in for operator's
 
 
 class ABCMeta:
-    """Stands where source names abc.ABCMeta; `metaclass=ABCMeta` itself is put in by the compiler."""
+    """The replacement for abc.ABCMeta in source; the compiler inserts `metaclass=ABCMeta` itself."""
 
     def __new__(cls, *arguments: Any) -> Any:
-        raise TypeError("ABCMeta() makes classes from strings: write a class statement")
+        raise TypeError("ABCMeta() creates classes from strings: use a class statement")
 
 
 class cached_property:  # noqa: N801 - stands in for functools'
-    """Does not look into `__dict__`, which the real one does for any object and any name it is told."""
+    """Does not read `__dict__`; the original does so for any object and any given name."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.func, self.attrname, self.__doc__ = function, "", function.__doc__
@@ -78,13 +78,15 @@ class cached_property:  # noqa: N801 - stands in for functools'
 
 
 def dataclass(cls: Any = None, /, **options: Any) -> Any:
-    """dataclasses.dataclass, without positional patterns where a field's name is one that patterns may not read."""
+    """dataclasses.dataclass, without positional patterns if a field has a name that patterns may
+    not read.
+    """
     from dataclasses import dataclass as real  # only the extended profile has it
 
     def make(cls: Any) -> Any:
         own = vars(cls).get("__annotations__", {})
         if type(own) is not dict or any(isinstance(kind, typing.ForwardRef) for kind in own.values()):
-            raise TypeError("dataclass(): write the fields into a class statement")
+            raise TypeError("dataclass(): declare the fields in a class statement")
         is_readable = not any(map(pattern_refusal, own))
         return real(cls, **options if is_readable else options | {"match_args": False})
 
@@ -92,23 +94,25 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
 
 
 def deepcopy(x: Any, memo: Any = None) -> Any:
-    """copy.deepcopy with a memo of its own: through another one it would hand out whatever it meets."""
+    """copy.deepcopy with its own memo: a memo passed by the caller would expose every copied
+    object.
+    """
     from copy import deepcopy as real
 
     return real(x)
 
 
 def purge(*arguments: Any, **keywords: Any) -> None:
-    """re.purge without effect: the cache dies with the process."""
+    """re.purge without effect: the cache ends with the process."""
 
 
 async def to_thread(*arguments: Any, **keywords: Any) -> None:
-    """Threads do not exist here; say so instead of failing in the depths of asyncio."""
+    """Report that threads are not available, instead of failing inside asyncio."""
     raise RuntimeError("functions have no threads: call it directly, or write it as an `async def`")
 
 
 def run(main: Any, *, debug: bool | None = None) -> Any:
-    """asyncio.run in a plain `def`, on the loop that owns no descriptor."""
+    """asyncio.run in a plain `def`, on the event loop without descriptors."""
     from .channel import Channel
     from .loop import JobLoop, finish  # only the extended profile has it
 
@@ -121,7 +125,7 @@ def leave(status: Any = None, /) -> None:
 
 
 def set_recursion_limit(limit: int, /) -> None:
-    """sys.setrecursionlimit, up to where the C stack is still sure to hold."""
+    """sys.setrecursionlimit, up to the depth that is safe for the C stack."""
     sys.setrecursionlimit(min(limit, _DEEPEST))
 
 

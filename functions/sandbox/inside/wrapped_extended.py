@@ -1,4 +1,4 @@
-"""Stand-ins for exports of the modules that only the extended profile has."""
+"""Replacements for exports of the modules that only the extended profile has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decompress(data: Any, /, wbits: int = zlib.MAX_WBITS, bufsize: int = zlib.DE
     machine = zlib.decompressobj(wbits)
     unpacked = machine.decompress(data, MOST_UNPACKED)
     if machine.unconsumed_tail:
-        raise ValueError(f"the data unpack to more than {MOST_UNPACKED >> 20} MB")
+        raise ValueError(f"the uncompressed data is larger than {MOST_UNPACKED >> 20} MB")
     if not machine.eof:
         raise zlib.error("Error -5 while decompressing data: incomplete or truncated stream")
     return unpacked
@@ -38,7 +38,7 @@ def gunzip(data: bytes) -> bytes:
         except zlib.error as error:
             raise gzip.BadGzipFile(str(error)) from None
         if len(unpacked) > MOST_UNPACKED:
-            raise ValueError(f"the data unpack to more than {MOST_UNPACKED >> 20} MB")
+            raise ValueError(f"the uncompressed data is larger than {MOST_UNPACKED >> 20} MB")
         if not machine.eof:
             raise EOFError("Compressed file ended before the end-of-stream marker was reached")
         data = machine.unused_data.lstrip(b"\0")
@@ -46,7 +46,7 @@ def gunzip(data: bytes) -> bytes:
 
 
 class Path(pathlib.PurePosixPath):
-    """pathlib.Path as far as it needs no files."""
+    """The part of pathlib.Path that needs no files."""
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(pathlib.Path, name):
@@ -55,7 +55,7 @@ class Path(pathlib.PurePosixPath):
 
 
 def _told(error: traceback.TracebackException | None) -> traceback.TracebackException | None:
-    """Without the frames of the library and the server, whose paths are nobody's business."""
+    """Remove the frames of the library and the server, whose paths are not public."""
     if error is not None:
         mine = [frame for frame in error.stack if frame.filename == FILENAME]
         error.stack = traceback.StackSummary.from_list(mine)
@@ -97,9 +97,9 @@ def format_tb(tb: Any, limit: Any = None) -> list[str]:
 
 
 def timed(stmt: Callable[[], Any], setup: Any = None, timer: Any = time.perf_counter, number: int = 1000) -> float:
-    """timeit.timeit for something to call; text would be executed."""
+    """timeit.timeit for a callable; text would be executed."""
     if not callable(stmt):
-        raise TypeError("timeit() takes a function here: write timeit(lambda: …)")
+        raise TypeError("timeit() requires a function: write timeit(lambda: …)")
     if callable(setup):
         setup()
     began = timer()
@@ -114,7 +114,7 @@ def repeated(stmt: Any, setup: Any = None, timer: Any = time.perf_counter, repea
 
 @contextlib.contextmanager
 def catch_warnings(*, record: bool = False, action: Any = None, **filters: Any) -> Iterator[list[Any] | None]:
-    """warnings.catch_warnings, which would show the module itself."""
+    """warnings.catch_warnings; the original would expose the module itself."""
     with warnings.catch_warnings(record=record) as caught:
         if action is not None:
             warnings.simplefilter(action, **filters)
@@ -122,7 +122,7 @@ def catch_warnings(*, record: bool = False, action: Any = None, **filters: Any) 
 
 
 def available_timezones() -> set[str]:
-    """zoneinfo.available_timezones, from what was read before the files went away."""
+    """zoneinfo.available_timezones, from data that was read before the lock-down."""
     from .extended import zones
 
     return set(zones)

@@ -1,16 +1,18 @@
-"""The fork server: a clean process that loads what functions may use, locks itself down, and forks children on demand.
+"""The fork server: a clean process that loads the modules available to functions, locks itself
+down, and forks children on demand.
 
     python -I -S … zygote <control descriptor> <profile> <layers to leave out> <packages to load>
 
-On the control socket (SEQPACKET) the host sends `S` for each child it wants now, `L` for one that is to be a spare:
-that one is made a moment later, not while a caller waits for the report on the last. The answer is one message with
-three descriptors: the host's end of the job socket, the pipe on which the zygote reports how the child ended, a pidfd.
-The host closing the control socket, for whatever reason, ends the zygote and all its children.
+On the control socket (SEQPACKET) the host sends `S` for each child it needs now and `L` for a spare
+child. A spare is created slightly later, not while a caller waits for the report on the previous
+child. The answer is one message with three descriptors: the host's end of the job socket, the pipe
+on which the zygote reports how the child ended, and a pidfd. When the host closes the control
+socket for any reason, the zygote and all its children end.
 """
 
 from __future__ import annotations
 
-import _socket  # the plain C module: socket adds enums, selectors and two refused getsockname calls for each child
+import _socket  # the plain C module: socket adds enums, selectors and two refused getsockname calls to each child
 import array
 import fcntl
 import json
@@ -31,11 +33,11 @@ _MOMENT_S = 0.001
 
 
 def main(arguments: list[str]) -> None:
-    """Start, or say in one message why not."""
+    """Start, or send one message with the reason why not."""
     control = _socket.socket(fileno=int(arguments[0]))
     try:
         _start(control, arguments[1], *(tuple(filter(None, listed.split(","))) for listed in arguments[2:4]))
-    except Exception as error:  # whatever went wrong, the host must hear of it
+    except Exception as error:  # the host must be informed of any failure
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         os._exit(1)
 
@@ -48,7 +50,7 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
     without = frozenset(left_out)
     _forget_inherited_signals()
     if profile in _OUR_OWN:
-        os.nice(_NICENESS)  # a source or a schema that takes long makes others wait less
+        os.nice(_NICENESS)  # a slow source or schema should not delay other processes
     from . import child  # loads everything that the profile offers; nothing can be loaded later
 
     child.preload(profile, packages)
@@ -74,22 +76,25 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
 
 
 def _forget_inherited_signals() -> None:
-    """Whoever started the host may have left SIGCHLD ignored, and then nobody learns how a child ended; a thread that
-    blocks signals hands its mask on, and then no alarm rings."""
+    """Reset inherited signal settings: if SIGCHLD is ignored, the end of a child cannot be
+    reported; if the inherited mask blocks signals, alarms are not delivered.
+    """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _wait_for(first: int, control: _socket.socket) -> None:
-    """The launcher stays only because process 1 of a namespace needs a parent outside of it."""
+    """The launcher keeps running only because process 1 of a namespace needs a parent outside of
+    it.
+    """
     control.close()
     _, status = os.waitpid(first, 0)
     os._exit(0 if status == 0 else 1)
 
 
 class _Nursery:
-    """Forks children, and reports each one's end with the kernel's own figures."""
+    """Forks children, and reports the end of each with the kernel's figures."""
 
     def __init__(
         self,
@@ -106,11 +111,13 @@ class _Nursery:
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
         self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
-        self.later = 0  # spares to be made once it is time
+        self.later = 0  # spares to be created later
         self.due = 0.0
 
     def serve(self) -> None:
-        """Until the host goes away. The dead come first: somebody waits for their figures."""
+        """Run until the host closes the control socket. Ended children are handled first, because
+        callers wait for their figures.
+        """
         control = self.control.fileno()
         while self._serve_once(control):
             pass
@@ -143,7 +150,7 @@ class _Nursery:
         try:
             self._spawn(is_spare)
         except ConnectionError:
-            return False  # the host left while a child was being made: a shutdown, not a crash
+            return False  # the host ended while a child was being created: a shutdown, not a crash
         except OSError as error:
             self.control.send(_FAILED + str(error).encode())
         return True
@@ -152,7 +159,8 @@ class _Nursery:
         host_end, child_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         report_read, report_write = os.pipe()
         try:
-            fcntl.fcntl(host_end, fcntl.F_SETFL, os.O_NONBLOCK)  # setblocking() is an ioctl, which we do not allow
+            # setblocking() uses ioctl, which the filter does not allow
+            fcntl.fcntl(host_end, fcntl.F_SETFL, os.O_NONBLOCK)
             if is_spare:
                 host_end.send(self.child.REHEARSAL)
             pidfd = self._fork(child_end.fileno(), report_write, is_spare)
@@ -170,7 +178,7 @@ class _Nursery:
                 self._become_child(job_socket, is_spare)
             pidfd = os.pidfd_open(pid)
         except OSError:
-            os.close(report)  # nobody buries what was not born
+            os.close(report)  # without a process there is nothing to wait for
             raise
         self.children[pidfd] = (pid, report)
         self.poller.register(pidfd, select.POLLIN)
@@ -183,7 +191,7 @@ class _Nursery:
             confine.confine_child(self.child_filter, with_limits=self.with_limits)
             self.child.live(rehearse=is_spare)
         finally:
-            os._exit(70)  # not reached by a child that works
+            os._exit(70)  # reached only if the child fails
 
     def _bury(self, pidfd: int) -> None:
         pid, report = self.children.pop(pidfd)
@@ -192,7 +200,7 @@ class _Nursery:
         try:
             os.write(report, USAGE.pack(status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss))
         except BrokenPipeError:
-            pass  # nobody asked any more
+            pass  # the host is no longer interested
         os.close(report)
         os.close(pidfd)
 

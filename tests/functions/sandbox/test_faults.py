@@ -315,7 +315,9 @@ def test_an_owner_with_a_full_share_is_refused_and_the_message_says_so():
     host = SimpleNamespace(kv_get=kv_get)
     assert pool.execute("def main(ctx): ctx.kv_get('x')", host=host, owner="alice").status == "ok"
     pool.close()
-    assert refusals == ["no place was free within 0.05 s; functions at work: 1, 1 of the same owner, who may have 1"]
+    assert refusals == [
+        "no slot was free within 0.05 s; calls in progress: 1, 1 of the same owner, who can have at most 1"
+    ]
 
 
 def test_a_function_that_calls_another_lends_it_its_place():
@@ -384,7 +386,7 @@ def test_the_queue_of_one_owner_is_bounded():
     waiting = threading.Thread(target=slots.take, args=(10, "alice"))
     waiting.start()
     wait_until(lambda: slots._waiting)
-    with pytest.raises(sandbox.NoChild, match="wait already"):
+    with pytest.raises(sandbox.NoChild, match="are already waiting"):
         slots.take(10, "alice")
     slots.give_back("alice")
     waiting.join(10)
@@ -394,7 +396,7 @@ def test_compiling_has_places_of_its_own_and_an_owner_a_share_of_them():
     pool = sandbox.Pool(spares=1, at_once=2, queue_s=0.05)
     for _ in range(2):
         pool._readers.take(0, "alice")
-    with pytest.raises(sandbox.NoChild, match="2 of the same owner, who may have 2"):
+    with pytest.raises(sandbox.NoChild, match="2 of the same owner, who can have at most 2"):
         pool.check("def main(): return 2", owner="alice")
     pool.close()
 

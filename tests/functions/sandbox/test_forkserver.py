@@ -24,7 +24,7 @@ EXITED_3 = struct.pack("<iddQ", 3 << 8, 0.0, 0.0, 100)
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("/nowhere/python", "No such file"), (shutil.which("true"), "it ended at once")],
+    [("/nowhere/python", "No such file"), (shutil.which("true"), "it ended immediately")],
 )
 def test_a_fork_server_that_does_not_start_is_told_in_words(monkeypatch, program, said):
     monkeypatch.setattr(forkserver, "sys", SimpleNamespace(executable=program, platform=sys.platform))
@@ -95,5 +95,5 @@ def test_a_child_that_stays_without_a_word_is_one(silent, monkeypatch):
     monkeypatch.setattr(conversation, "_PATIENCE_S", 0.05)
     child, process = silent
     outcome = talk(child)
-    assert outcome.status == "violation" and "it closed its socket and stayed" in outcome.error.message
+    assert outcome.status == "violation" and "it closed its socket but did not end" in outcome.error.message
     assert process.wait(60) == -9

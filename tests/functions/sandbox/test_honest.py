@@ -73,11 +73,11 @@ def test_calls_in_many_frames_are_served_once_each(pool):
 @pytest.mark.parametrize(
     ("expression", "says"),
     [
-        ("ctx.call('echo', value=deep)", "nests deeper than 64"),
-        ("ctx.kv_set('a', deep)", "nests deeper than 64"),
-        ("ctx.call('echo', text='x' * 300_000)", "kB of JSON; at most 256"),
-        ("ctx.log('a', value=deep)", "nests deeper than 64"),
-        ("ctx.call('echo', text='\\ud83d')", "half of a surrogate pair"),
+        ("ctx.call('echo', value=deep)", "nested deeper than 64"),
+        ("ctx.kv_set('a', deep)", "nested deeper than 64"),
+        ("ctx.call('echo', text='x' * 300_000)", "kB of JSON; the maximum is 256 kB"),
+        ("ctx.log('a', value=deep)", "nested deeper than 64"),
+        ("ctx.call('echo', text='\\ud83d')", "an unpaired surrogate"),
     ],
 )
 def test_what_is_too_much_raises_inside_and_can_be_caught(pool, expression, says):

@@ -25,7 +25,7 @@ def test_the_values_of_a_run_are_bounded_in_bytes(alice):
     run = run_of(alice)
     for _ in range(3):
         kept(run, "same key", "x" * 600_000)
-    with pytest.raises(ValueError, match="values of a run may have 1024 kB"):
+    with pytest.raises(ValueError, match="values of a run can have at most 1024 kB"):
         kept(run, "another", "x" * 600_000)
     kept(run_of(alice), "another run", "x" * 600_000)
 
