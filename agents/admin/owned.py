@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
 from agents.exceptions import MusterError
+from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
@@ -79,8 +80,13 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         return self.is_visible(request, row)
 
     def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
-        """Only a superuser can set the owner; everyone else creates their own rows."""
+        """Only a superuser can set the owner; everyone else creates their own rows.
+
+        A page without a form would show what is encrypted as plain text.
+        """
         excluded = list(super().get_exclude(request, obj) or [])
+        if obj is not None and not self.has_change_permission(request, obj):
+            excluded += encrypted_fields(self.model)
         return excluded if request.user.is_superuser or not self.owner_field else [*excluded, self.owner_field]
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
@@ -170,6 +176,10 @@ def counted(model: type[Model], column: str) -> Any:
 def shorten(text: str, length: int = 80) -> str:
     """The start of a text, for a list."""
     return text if len(text) <= length else f"{text[: length - 1].rsplit(' ', 1)[0]}…"
+
+
+def encrypted_fields(model: type[Model]) -> list[str]:
+    return [field.name for field in model._meta.concrete_fields if isinstance(field, EncryptedTextField)]
 
 
 def is_row(value: Any) -> bool:

@@ -99,6 +99,11 @@ class ApiKey(models.Model):
         if self.last_used_at is None or now - self.last_used_at > timedelta(minutes=1):
             ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
 
+    def delete(self, *args: Any, **kwargs: Any) -> Any:
+        """The keys that it made end with it."""
+        self.revoke()
+        return super().delete(*args, **kwargs)
+
     def revoke(self) -> None:
         """This key and every key that it made, and that those made."""
         now, generation = timezone.now(), [self.pk]
