@@ -107,9 +107,7 @@ def schema_refusals(function: StoredFunction) -> list[Refusal]:
             message = f"{problem['path'] or '/'}: {problem['message']}"
             found.append(refusal(problem["code"], message, problem["hint"], field))
         if field == "input_schema" and not found and schema.get("type") != "object":
-            found.append(
-                refusal("not_an_object", "Arguments must be an object.", 'Begin with {"type": "object"}.', field)
-            )
+            found.append(refusal("not_an_object", "Arguments must be an object.", 'Use {"type": "object"}.', field))
     return found
 
 

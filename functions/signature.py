@@ -104,9 +104,7 @@ def entry_of(functions: dict[str, Function], entry: str) -> Function:
             "no_entry", f"The source has no top-level function “{entry}”.", f"Use one of these as the entry: {known}."
         )
     if not functions:
-        raise SourceProblem(
-            "no_entry", "The source has no top-level function.", "Add one: def main(text: str) -> str: …"
-        )
+        raise SourceProblem("no_entry", "The source has no top-level function.", "Add one: def main(text: str): …")
     return functions[entry] if entry else list(functions.values())[-1]
 
 

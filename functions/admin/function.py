@@ -75,7 +75,7 @@ class FunctionForm(VersionedForm):
     description = forms.CharField(
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text="If empty, the docstring is used.",
+        help_text="Empty: the docstring is used.",
     )
     effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="The effect of a call outside the function.")
     allowed_imports = LinesField(help_text="Modules the function may import, one per line, such as math or re.")

@@ -259,9 +259,7 @@ class Pool:
             return None
         if server.isolation == "reduced" and call.min_isolation != "full":
             return None
-        message = (
-            f"isolation here is {server.isolation!r}, but {call.min_isolation!r} is required; see `manage.py doctor`"
-        )
+        message = f"isolation here is {server.isolation!r}, but {call.min_isolation!r} is required: see `doctor`"
         error = FunctionError("Isolation", message)
         return Outcome(status="refused", error=error, isolation=server.isolation, layers=server.layers)
 
