@@ -8,11 +8,10 @@ from email.utils import parseaddr
 from typing import Any
 
 from plumbing.charsets import known_charset
-from plumbing.formats import html_text
+from plumbing.formats import clean, html_text
 
 MAX_CHARS = 100_000
 MANY_BLANKS = re.compile(r"\n\s*\n\s*\n+")
-UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,6 @@ def decode(data: bytes, charset: str = "") -> str:
         return clean(data.decode("utf-8"))
     except UnicodeDecodeError:
         return clean(data.decode("windows-1252", "replace"))
-
-
-def clean(text: str) -> str:
-    """Line ends as \\n, without control and invisible characters, which can hide instructions and
-    which databases refuse.
-    """
-    return UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def header_text(value: str) -> str:

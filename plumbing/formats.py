@@ -11,11 +11,19 @@ import yaml
 from plumbing import apart
 
 SHORT = 2_000  # characters
+UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b\u2060\ufeff]")
 BLOCKS = frozenset(
     ["p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "table", "ul", "ol", "pre"]
 )
 HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript"])
 TOO_COMPLEX = "[This HTML is too complex to be read.]"
+
+
+def clean(text: str) -> str:
+    """Line ends as \\n, without control and invisible characters, which can hide instructions and which databases
+    refuse.
+    """
+    return UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def html_text(source: str) -> str:
@@ -70,12 +78,8 @@ class PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def yaml_value(text: str) -> Any:
-    """The value of a YAML text, dates as they are written. Raises ValueError, apart.TooMuch."""
-    return yaml_value_here(text) if len(text) <= SHORT else apart.read("yaml", text)
-
-
 def yaml_value_here(text: str) -> Any:
+    """The value of a YAML text, dates as they are written. Raises ValueError."""
     try:
         return yaml.load(text, Loader=PlainLoader)  # noqa: S506  (a SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:

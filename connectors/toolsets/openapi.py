@@ -4,6 +4,7 @@ by name.
 
 import json
 import logging
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,10 +19,10 @@ from connectors.accounts.http import retry_after
 from connectors.content import cut, decode
 from connectors.exceptions import Throttled, failed, later
 from connectors.models import Connection, RemoteTool
-from connectors.openapi import MAX_TEXT, base_url_of, operations, read_document
-from connectors.remote import Listing, secret_header, take_offers
+from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
-from plumbing import outbound
+from plumbing import apart, outbound
+from plumbing.openapi import MAX_TEXT
 
 from .mcp import source_of
 
@@ -38,13 +39,27 @@ def import_document(
     """Bring a document's operations into the catalogue. The first import approves them; what
     changes later is switched off until it is approved. Raises Invalid.
     """
-    document = read_document(text or fetched(url))
-    where = base_url_of(document, base_url or connection.base_url, url)
-    offers = list(operations(document, only))
+    where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
     if where != connection.base_url:
         connection.base_url = where
         connection.save(update_fields=["base_url", "updated_at"])
     return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by)
+
+
+def read_document(
+    text: str, only: list[str] | None = None, base_url: str = "", found_at: str = ""
+) -> tuple[str, Iterator[Offered]]:
+    """The base address and the operations (or the named ones) of a document. Raises Invalid."""
+    if len(text) > MAX_TEXT:
+        raise Invalid(f"The document is longer than {MAX_TEXT} characters.", code="too_large")
+    try:
+        facts = apart.read("openapi", text, only, base_url, found_at)
+    except apart.Refused as error:
+        raise Invalid(str(error), code=error.code or "malformed_document", hint=error.hint)
+    except apart.TooMuch:
+        hint = "Send it as JSON, or leave out what is not needed."
+        raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
+    return facts["base_url"], (Offered(**json.loads(one), output_schema=None) for one in facts["operations"])
 
 
 def fetched(url: str) -> str:

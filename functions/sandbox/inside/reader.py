@@ -1,5 +1,5 @@
 """Parses untrusted input: a source's signature, a schema, a value against its schema, an
-expression.
+expression, an OpenAPI document.
 
 Runs in a child with limits on memory and time, and ends after one task. It uses the application's
 framework-independent modules, all loaded before the lock-down.
@@ -14,7 +14,7 @@ from typing import Any
 
 from agents import diff, mapping, schema, schema_rules
 from functions import signature
-from plumbing import formats
+from plumbing import formats, openapi
 
 
 def answer(order: dict[str, Any]) -> bytes:
@@ -51,11 +51,12 @@ TASKS: dict[str, Callable[..., Any]] = {
     "side_by_side": side_by_side,
     "unified": diff.unified_here,
     "html": formats.html_text_here,
-    "yaml": formats.yaml_value_here,
+    "openapi": openapi.read_here,
 }
 
 _SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
+_DOCUMENT = "openapi: 3.1.0\nservers: [{url: 'https://a.example'}]\npaths: {/a: {get: {operationId: a}}}\n"
 
 
 def warm_up() -> None:
@@ -63,6 +64,6 @@ def warm_up() -> None:
     for task, parts in {
         "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
-        "html": ["<p class='a'>&eacute;</p>"], "yaml": ["a: [1, 'b']"],
+        "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
     }.items():  # fmt: skip
         answer({"task": task, "parts": parts})

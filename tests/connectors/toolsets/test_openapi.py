@@ -1,11 +1,13 @@
 import json
 import re
+import time
 
 import pytest
 
 from agents.models import Secret, Tool
 from agents.tools import OutcomeUnknown, RetryTool, ToolFailed
 from connectors.models import Connection, RemoteTool
+from plumbing import apart
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Answer, Fault, Loopback
 
@@ -194,6 +196,7 @@ def test_only_the_operations_that_are_named_are_taken(alice_api, connection, sho
     assert answer.status_code == 422 and answer.json()["error"]["code"] == "unknown_operation"
 
 
+EMPTY = {"openapi": "3.1.0", "servers": [{"url": "https://a.example"}], "paths": {}}
 BOMB = "a: &a [x]\nb: &b [*a, *a]\nopenapi: '3.0.0'\npaths: {}\n"
 
 
@@ -214,6 +217,12 @@ BOMB = "a: &a [x]\nb: &b [*a, *a]\nopenapi: '3.0.0'\npaths: {}\n"
         {"url": "file:///etc/passwd"},
         {"document": {"openapi": "3.1.0", "paths": []}},
         {"text": "{}", "url": "http://example.com"},
+        {"document": {**EMPTY, "paths": {"/a": {"get": {"parameters": 5}}}}},
+        {"document": {**EMPTY, "paths": {"/a": {"get": {"requestBody": {"content": [1]}}}}}},
+        {"document": {**EMPTY, "paths": {"/a": {"get": {}}}, "components": [1]}},
+        {"document": {**EMPTY, "servers": [{"url": "https://a.example", "variables": [1]}]}},
+        {"document": {**EMPTY, "servers": [{"url": "https://[a.example"}]}},
+        {"text": '{"openapi": "3.1.0", "paths": {"/a": {"get": {"operationId": "\\ud800", "summary": NaN}}}}'},
     ],
 )
 def test_a_document_that_is_none_is_refused_and_leaves_nothing(alice_api, connection, body):
@@ -239,3 +248,27 @@ def test_a_document_as_text_and_as_object_pin_the_same(alice_api, connection, sh
     alice_api.post(f"{API}/{connection.pk}/import", {"document": document})
     again = alice_api.post(f"{API}/{connection.pk}/import", {"text": json.dumps(document)}).json()
     assert again == {"new": [], "changed": [], "gone": [], "refused": []}
+
+
+def test_a_short_document_that_makes_much_work_costs_the_serving_process_nothing(alice_api, connection):
+    path = {"parameters": [{"$ref": "#/components/parameters/a"}], **{method: {} for method in ("get", "put", "post")}}
+    many = {"name": "a", "in": "query", "schema": {"enum": [[]] * 40_000}}
+    document = {**EMPTY, "paths": {f"/{i}": path for i in range(60)}, "components": {"parameters": {"a": many}}}
+    text = json.dumps(document).replace(", ", ",")
+    assert len(text) < 140_000
+    began = time.thread_time()
+    answer = alice_api.post(f"{API}/{connection.pk}/import", {"text": text})
+    assert time.thread_time() - began < 0.3
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "too_large")
+    assert RemoteTool.objects.count() == 0
+
+
+def test_a_document_counts_against_the_share_of_the_person_who_sends_it(
+    alice, alice_api, connection, shop, monkeypatch
+):
+    asked = []
+    reader = apart.Place.reader
+    monkeypatch.setattr(apart.Place, "reader", lambda *asking: asked.append(asking) or reader(*asking))
+    alice_api.post(f"{API}/{connection.pk}/import", {"document": shop.document(), "operations": ["getItem"]})
+    task, parts, owner = asked[0]
+    assert (task, parts[1], owner) == ("openapi", ["getItem"], str(alice.pk))

@@ -1,19 +1,17 @@
-"""An OpenAPI 3 document → operations as tools. Nothing outside the document is ever fetched."""
+"""An OpenAPI 3 document → operations as tools. Nothing outside the document is ever fetched.
+
+A short document can make much work, since many operations may refer to one large schema. So all of this runs in the
+reader's process: see plumbing/apart.py.
+"""
 
 import json
 import re
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from agents.exceptions import Invalid
-from agents.schema import MAX_SCHEMA_BYTES
-from connectors.content import clean
-from plumbing import apart
-from plumbing.formats import yaml_value
-
-from .remote import Offered
+from plumbing.apart import Refused
+from plumbing.formats import clean, yaml_value_here
 
 METHODS = ("get", "put", "post", "delete", "patch", "head")
 EFFECTS = {
@@ -22,7 +20,10 @@ EFFECTS = {
 }  # fmt: skip
 MAX_TEXT = 2 * 1024 * 1024  # characters
 MAX_OPERATIONS = 200
-MAX_SCHEMAS = 2 * MAX_TEXT  # characters of all schemas; each operation has its own copy of what it refers to
+MAX_ANSWER = 4_000_000  # characters of all operations; each has its own copy of the schemas it refers to
+MAX_COPIED = 128 * 1024  # characters of the schemas copied into one operation; with more than 64 kB it is refused
+MAX_DESCRIPTION = 4000
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 # Headers that identify the caller or frame the message: set by us, never by a model.
 OWN_HEADERS = frozenset(
     ["authorization", "cookie", "host", "content-type", "content-length", "transfer-encoding", "connection", "accept",
@@ -31,34 +32,36 @@ OWN_HEADERS = frozenset(
 JSON = Any
 
 
-def read_document(text: str) -> dict[str, JSON]:
-    """The document from JSON or YAML text. Raises Invalid."""
-    if len(text) > MAX_TEXT:
-        raise Invalid(f"The document is longer than {MAX_TEXT} characters.", code="too_large")
+def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -> dict[str, JSON]:
+    """{"base_url": …, "operations": [JSON text of one operation, …]}. Raises Refused.
+
+    An operation is {name, description, input_schema, effect, details}. They are texts so that the process that asked
+    decodes one at a time.
+    """
     try:
-        value = json.loads(text) if text.lstrip().startswith("{") else yaml_value(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"The document cannot be read: {str(error)[:200]}", code="malformed_document")
-    except apart.TooMuch:
-        hint = "Send it as JSON, or leave out what is not needed."
-        raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
-    return checked(value)
+        document = checked(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
+        where = base_url_of(document, base_url, found_at)
+        return {"base_url": where, "operations": list(operations(document, only))}
+    except Refused:
+        raise
+    except MALFORMED as error:
+        raise Refused(f"The document cannot be read: {str(error)[:200]}", code="malformed_document") from None
 
 
 def checked(value: JSON) -> dict[str, JSON]:
     if not isinstance(value, dict):
-        raise Invalid("The document is not an object.", code="malformed_document")
+        raise Refused("The document is not an object.", code="malformed_document")
     if not str(value.get("openapi", "")).startswith("3."):
-        raise Invalid(
+        raise Refused(
             "Only OpenAPI 3 documents are supported.", code="unknown_format", hint="Convert a Swagger 2 document first."
         )
     if not isinstance(value.get("paths"), dict):
-        raise Invalid("The document has no paths.", code="malformed_document")
+        raise Refused("The document has no paths.", code="malformed_document")
     return value
 
 
 def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") -> str:
-    """The base address: the given one, else the first server. Raises Invalid."""
+    """The base address: the given one, else the first server. Raises Refused."""
     servers = document.get("servers") or [{}]
     server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
     url = str(server.get("url") or "/")
@@ -67,62 +70,64 @@ def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") 
     url = given or urljoin(found_at, url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-        raise Invalid(f"“{url[:200]}” is not a base address.", code="no_server", hint="Send base_url.")
+        raise Refused(f"“{url[:200]}” is not a base address.", code="no_server", hint="Send base_url.")
     return url.rstrip("/")
 
 
-def operations(document: dict[str, JSON], only: list[str] | None = None) -> Iterator[Offered]:
-    """Every operation (or the named ones) as a tool. Raises Invalid for a missing name or too many
-    operations.
-    """
+def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[str]:
+    """Every operation (or the named ones) as JSON text. Raises Refused for a missing name and for too much."""
+    left, definitions = MAX_ANSWER, Definitions(document)
+    for path, method, item in chosen(document, only):
+        text = json.dumps(described(document, definitions, path, method, item), allow_nan=False)
+        left -= len(json.dumps(text))
+        if left < 0:
+            message = f"Its operations and their schemas have more than {MAX_ANSWER} characters in all."
+            raise Refused(message, code="too_large", hint="Name fewer operations.")
+        yield text
+
+
+def chosen(document: dict[str, JSON], only: list[str] | None) -> list[tuple[str, str, dict[str, JSON]]]:
+    """Path, method and path item of each operation that is wanted."""
     found = {}
     for path, item in document["paths"].items():
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
                 found[name_of(str(path), method, item[method])] = (str(path), method, item)
     if only is not None and (missing := [name for name in only if name not in found]):
-        raise Invalid(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
-    chosen = [found[name] for name in only] if only is not None else list(found.values())
-    if len(chosen) > MAX_OPERATIONS:
-        raise Invalid(
-            f"The document has {len(chosen)} operations.",
+        raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
+    wanted = [found[name] for name in only] if only is not None else list(found.values())
+    if len(wanted) > MAX_OPERATIONS:
+        raise Refused(
+            f"The document has {len(wanted)} operations.",
             code="too_many",
             hint=f"Select at most {MAX_OPERATIONS} by name.",
         )
-    left, definitions = MAX_SCHEMAS, Definitions(document)
-    for path, method, item in chosen:
-        one = offered(document, definitions, path, method, item)
-        left -= len(json.dumps(one.input_schema, default=str))
-        if left < 0:
-            message = f"The schemas of its operations have more than {MAX_SCHEMAS} characters in all."
-            raise Invalid(message, code="too_large", hint="Name fewer operations.")
-        yield one
+    return wanted
 
 
 def name_of(path: str, method: str, operation: dict[str, JSON]) -> str:
     return str(operation.get("operationId") or re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_"))
 
 
-def offered(
+def described(
     document: dict[str, JSON], definitions: "Definitions", path: str, method: str, item: dict[str, JSON]
-) -> Offered:
+) -> dict[str, JSON]:
     operation = item[method]
     parameters = parameters_of(document, item, operation)
     body = body_of(document, operation)
-    words = [operation.get("summary"), operation.get("description")]
-    return Offered(
-        name=name_of(path, method, operation),
-        description=clean("\n".join(str(word) for word in words if word)) or f"{method.upper()} {path}",
-        input_schema=input_schema(definitions, parameters, body),
-        output_schema=None,
-        effect=EFFECTS[method],
-        details={
+    words = clean("\n".join(str(word) for word in (operation.get("summary"), operation.get("description")) if word))
+    return {
+        "name": name_of(path, method, operation),
+        "description": words[:MAX_DESCRIPTION] or f"{method.upper()} {path}"[:MAX_DESCRIPTION],
+        "input_schema": input_schema(definitions, parameters, body),
+        "effect": EFFECTS[method],
+        "details": {
             "method": method.upper(),
             "path": path,
             "in": {parameter["name"]: parameter["in"] for parameter in parameters},
             "body": body["media"] if body else "",
         },
-    )
+    }
 
 
 def parameters_of(
@@ -165,13 +170,13 @@ def input_schema(
     """
     properties: dict[str, JSON] = {}
     for parameter in parameters:
-        schema = deepcopy(parameter.get("schema") or {"type": "string"})
-        if parameter.get("description") and "description" not in schema:
-            schema["description"] = clean(str(parameter["description"]))[:1000]
+        schema = parameter.get("schema") or {"type": "string"}
+        if parameter.get("description") and isinstance(schema, dict) and "description" not in schema:
+            schema = {**schema, "description": clean(str(parameter["description"]))[:1000]}
         properties[parameter["name"]] = schema
     required = [one["name"] for one in parameters if one.get("required") or one["in"] == "path"]
     if body is not None:
-        properties["body"] = deepcopy(body["schema"])
+        properties["body"] = body["schema"]
         required += ["body"] if body["required"] else []
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return definitions.added_to(schema)
@@ -189,7 +194,7 @@ class Definitions:
         wanted: list[str] = []
         plain = translated(schema, wanted)
         found: dict[str, JSON] = {}
-        left = 2 * MAX_SCHEMA_BYTES  # a schema that is larger is refused whatever else belongs to it
+        left = MAX_COPIED
         while wanted and left > 0:
             name = wanted.pop()
             if name not in found and name in self.defined:
@@ -215,7 +220,7 @@ def translated(value: JSON, wanted: list[str], depth: int = 0) -> JSON:
     bounds.
     """
     if depth > 60:
-        raise Invalid("The document is nested too deeply.", code="malformed_document")
+        raise Refused("The document is nested too deeply.", code="malformed_document")
     if isinstance(value, list):
         return [translated(one, wanted, depth + 1) for one in value]
     if not isinstance(value, dict):
