@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from celery import Celery, bootsteps
+from celery.signals import worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -50,3 +51,11 @@ class PickupStep(bootsteps.StartStopStep):
 
 
 app.steps["worker"].add(PickupStep)
+
+
+@worker_ready.connect
+def warm_libraries(sender: Any, **_: Any) -> None:
+    """Once the worker is ready, and without holding it up."""
+    from runs.worker.libraries import warm_in_background  # needs the apps, as above
+
+    warm_in_background(sender.app.amqp.queues.consume_from)

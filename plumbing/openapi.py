@@ -1,7 +1,7 @@
 """An OpenAPI 3 document → operations as tools. Nothing outside the document is ever fetched.
 
-A short document can make much work, since many operations may refer to one large schema. So all of this runs in the
-reader's process: see plumbing/apart.py.
+A short document can take seconds, since many operations may refer to one large schema. So all of
+this runs in the reader's process: see plumbing/apart.py.
 """
 
 import json
@@ -35,8 +35,8 @@ JSON = Any
 def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -> dict[str, JSON]:
     """{"base_url": …, "operations": [JSON text of one operation, …]}. Raises Refused.
 
-    An operation is {name, description, input_schema, effect, details}. They are texts so that the process that asked
-    decodes one at a time.
+    An operation is {name, description, input_schema, effect, details}. Each is a text of its own so
+    that the serving process decodes one at a time.
     """
     try:
         document = checked(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
@@ -75,7 +75,9 @@ def base_url_of(document: dict[str, JSON], given: str = "", found_at: str = "") 
 
 
 def operations(document: dict[str, JSON], only: list[str] | None) -> Iterator[str]:
-    """Every operation (or the named ones) as JSON text. Raises Refused for a missing name and for too much."""
+    """Every operation (or the named ones) as JSON text. Raises Refused for a missing name, for too
+    many operations, and for too much text.
+    """
     left, definitions = MAX_ANSWER, Definitions(document)
     for path, method, item in chosen(document, only):
         text = json.dumps(described(document, definitions, path, method, item), allow_nan=False)

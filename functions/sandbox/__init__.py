@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from . import selftest
@@ -27,7 +28,7 @@ from .pool import Pool
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
     "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "offer", "read",
-    "release",
+    "release", "warm",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
@@ -49,6 +50,12 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 def read(task: str, parts: Any, owner: str | None = None) -> Any:
     """Run a task of the reader in a limited child. See Pool.read."""
     return _shared().read(task, parts, owner)
+
+
+def warm(sets: Iterable[Iterable[str]]) -> None:
+    """Load these sets of libraries before the first call. See Pool.warm."""
+    if _libraries.offered:
+        _shared().warm(sets)
 
 
 def release(reuse: str) -> None:

@@ -16,11 +16,11 @@ from .conversation import Conversation
 from .ending import Ending
 from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
-from .libraries import NONE, Libraries
+from .libraries import NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
-from .servers import ForkServers
+from .servers import MOST_WITH_LIBRARIES, ForkServers
 from .slots import Loan, Slots
 
 _READ_AT_ONCE = 4  # for compiling and reading, in addition to running functions
@@ -113,6 +113,17 @@ class Pool:
         except SandboxUnavailable as error:
             told = FunctionError("SandboxUnavailable", str(error))
             return Outcome(status="refused", error=told, layers=error.layers)
+
+    def warm(self, sets: Iterable[Iterable[str]]) -> None:
+        """Start the fork servers of these sets of libraries, one after another; at most as many as
+        a pool keeps.
+
+        A set with a library that is not offered is left out.
+        """
+        offered = self._servers.libraries.offered.keys()
+        profiles = [profile_of(names) for names in map(set, sets) if names and names <= offered]
+        for profile in profiles[:MOST_WITH_LIBRARIES]:
+            self._servers.warm_now(profile)
 
     def release(self, reuse: str) -> None:
         """End the kept children of a run. Call it when the run has ended."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 
 from .forkserver import Child, ForkServer, LateChild, NoChild, SandboxUnavailable
 from .libraries import NONE, Libraries, required_by
@@ -14,7 +15,8 @@ from .libraries import NONE, Libraries, required_by
 SPARES_MAX = 16
 _FEW_SPARES = {"compiler": 1, "reader": 1}
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
-_WITHOUT_LIBRARIES, _MOST_WITH_LIBRARIES, _IDLE_S = 4, 4, 15 * 60
+MOST_WITH_LIBRARIES = 4
+_WITHOUT_LIBRARIES, _IDLE_S = 4, 15 * 60
 _STUCK_S = 3.0  # a fork takes milliseconds; a server that takes this long is stopped, and another one is started
 
 
@@ -36,6 +38,7 @@ class ForkServers:
     def start_afresh(self) -> None:
         """The initial state without servers; also used in a forked copy of the host."""
         self._lock = threading.Lock()
+        self._starts: dict[str, threading.Lock] = {}
         self.by_profile: dict[str, ForkServer] = {}
         self._backoff: dict[str, tuple[float, float]] = {}
 
@@ -51,8 +54,11 @@ class ForkServers:
 
     def close(self) -> None:
         """End all servers and all running calls."""
-        with self._lock:
-            servers, self.by_profile = list(self.by_profile.values()), {}
+        with ExitStack() as stack:
+            for start in list(self._starts.values()):  # a server that is just starting ends as well
+                stack.enter_context(start)
+            with self._lock:
+                servers, self.by_profile = list(self.by_profile.values()), {}
         for server in servers:
             server.close()
 
@@ -83,22 +89,31 @@ class ForkServers:
     def _server(self, profile: str) -> ForkServer:
         server = self.by_profile.get(profile)
         if server is not None:
-            return server  # without the lock, because another profile's server may be starting, which takes time
-        with self._lock:
+            return server
+        with self._start_of(profile):
             if self._refusal:
                 raise SandboxUnavailable(self._refusal)
             return self.by_profile.get(profile) or self._started(profile)
+
+    def _start_of(self, profile: str) -> threading.Lock:
+        """Held while the profile's server starts. Other profiles do not wait for it: libraries take
+        seconds to load.
+        """
+        with self._lock:
+            return self._starts.setdefault(profile, threading.Lock())
 
     def _started(self, profile: str) -> ForkServer:
         not_before, pause = self._backoff.get(profile, (0.0, 0.25))
         if time.monotonic() < not_before:
             raise SandboxUnavailable(f"the {profile} fork server failed to start; the next attempt follows shortly")
         try:
-            server = self.by_profile[profile] = ForkServer(profile, without=self._without, libraries=self.libraries)
+            server = ForkServer(profile, without=self._without, libraries=self.libraries)
         except SandboxUnavailable:
             self._backoff[profile] = (time.monotonic() + pause, min(pause * 2, 30.0))
             raise
         self._backoff.pop(profile, None)
+        with self._lock:
+            self.by_profile[profile] = server
         return server
 
     def drop(self, server: ForkServer) -> None:
@@ -130,7 +145,7 @@ class ForkServers:
             self.drop(server)
 
     def _replace(self, server: ForkServer) -> None:
-        with self._lock:
+        with self._start_of(server.profile):
             if self.by_profile.get(server.profile) is not server:
                 return
             try:
@@ -144,9 +159,10 @@ class ForkServers:
         the first call.
         """
         if required_by(profile) and profile not in self.by_profile:
-            threading.Thread(target=self._warm, args=(profile,), daemon=True).start()
+            threading.Thread(target=self.warm_now, args=(profile,), daemon=True).start()
 
-    def _warm(self, profile: str) -> None:
+    def warm_now(self, profile: str) -> None:
+        """Start the profile's server and its spares, unless that fails."""
         try:
             self.refill(self._server(profile))
         except SandboxUnavailable:
@@ -159,5 +175,5 @@ class ForkServers:
         with_libraries = [server for profile, server in list(self.by_profile.items()) if required_by(profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
         for place, server in enumerate(with_libraries):
-            if place >= _MOST_WITH_LIBRARIES or time.monotonic() - server.used_at > _IDLE_S:
+            if place >= MOST_WITH_LIBRARIES or time.monotonic() - server.used_at > _IDLE_S:
                 self.drop(server)

@@ -98,6 +98,16 @@ def test_a_fork_server_with_libraries_that_nobody_uses_ends(pool, monkeypatch):
     assert pool.execute(GREETING, limits=LIMITS).ok
 
 
+def test_sets_are_warmed_once_each_and_no_more_than_are_kept(tmp_path):
+    names = [f"plain-{number}" for number in range(5)]
+    (tmp_path / "libraries.json").write_text(json.dumps({name: [] for name in names}))
+    pool = sandbox.Pool(spares=0, libraries=offered_in(tmp_path, names))
+    pool.warm([["missing"], [names[1], names[0]], *([name] for name in names)])
+    started = list(pool._servers.by_profile)
+    pool.close()
+    assert started == [profile_of(names[:2]), *(profile_of([name]) for name in names[:3])]
+
+
 def test_nothing_is_offered_before_anything_is_installed(tmp_path):
     assert offered_in(tmp_path, ["pandas"]) == Libraries()
     (tmp_path / "libraries.json").write_text("[1]")

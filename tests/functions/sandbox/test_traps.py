@@ -88,10 +88,11 @@ def test_a_zygote_is_rotated_by_age_as_well(pool, monkeypatch):
     assert pool.execute("def main(): return 3").result == 3
 
 
-def test_a_call_does_not_wait_for_another_profiles_server_to_start(pool):
-    pool.execute("def main(): return 1")
-    with pool._servers._lock:  # held as long as a fork server starts
+def test_a_call_does_not_wait_for_another_profiles_server_to_start():
+    pool = sandbox.Pool(spares=0)
+    with pool._servers._start_of("extended+pandas"):  # held as long as that fork server starts
         assert pool.execute("def main(): return 1").result == 1
+    pool.close()
 
 
 def test_spares_are_ordered_after_the_answer_and_several_at_a_time():

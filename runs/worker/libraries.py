@@ -1,0 +1,38 @@
+"""Loads the libraries of published functions after a worker has started, so that no run waits until
+pandas is loaded.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Collection
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+
+from functions import sandbox
+from functions.models import StoredFunction
+
+log = logging.getLogger(__name__)
+
+
+def warm_in_background(queues: Collection[str]) -> None:
+    """For a worker that consumes the queue “runs”, if the operator allows any library."""
+    if settings.LIBRARIES and "runs" in queues:
+        threading.Thread(target=warm, name="libraries", daemon=True).start()
+
+
+def warm() -> None:
+    try:
+        sandbox.warm(published_sets())
+    except DatabaseError as error:
+        log.warning("Libraries are loaded at the first call, since the database cannot be read: %s", error)
+    finally:
+        connections.close_all()
+
+
+def published_sets() -> list[tuple[str, ...]]:
+    """The sets of libraries that live versions require, those of most functions first."""
+    live = StoredFunction.objects.filter(published__isnull=False).exclude(published__spec__requires=[]).order_by()
+    rows = live.values_list("published__spec__requires", flat=True)
+    return [required for required, _ in Counter(tuple(sorted(row)) for row in rows if row).most_common()]
