@@ -15,6 +15,7 @@ from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent, Secret, Tool
 from agents.models.agent import tool_changed
 from agents.models.secret import valueless
+from agents.models.team import the_one
 from agents.schema import check_schema, sha256_of
 
 from .models import Connection, RemoteTool
@@ -219,12 +220,7 @@ def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secr
     """
     if not connection.secret_name:
         return None
-    user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
-    rows = Secret.objects.filter(owner=None, team=None) if user is None else Secret.objects.usable_by(user)
-    rows = rows.filter(name=connection.secret_name)
-    secret = (rows.nearest_first(user) if user is not None else rows).first()
-    if secret is None:
-        raise Invalid(f"You have no secret “{connection.secret_name}”.", code="secret_missing")
+    secret = secret_named(connection.secret_name, user_id)
     if not secret.value:
         raise valueless(secret)
     if secret.header_for(host) is None:
@@ -234,3 +230,18 @@ def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secr
             hint=f"Add {host} to the secret's hosts.",
         )
     return secret
+
+
+def secret_named(name: str, user_id: int | None) -> Secret:
+    """The secret this name means to the user; without a user, the site's. Raises Invalid."""
+    user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
+    site = Secret.objects.filter(owner=None, team=None)
+    rows = site if user is None else Secret.objects.usable_by(user).nearest_first(user)
+    found = list(rows.filter(name=name)[:2])
+    if not found:
+        raise Invalid(f"You have no secret “{name}”.", code="secret_missing")
+    try:
+        one: Secret = the_one(found, user)
+    except Conflict as error:
+        raise Invalid(str(error), code=error.code, hint=error.hint)
+    return one

@@ -58,13 +58,18 @@ def open_api(connection: Connection) -> Api:
 
 
 def account_of(user_id: int, provider: str, account: str) -> Connection:
-    """The user's connection: the one with that name or address, else the nearest. Raises
-    ToolFailed, RetryTool.
+    """The user's connection: the one with that name or address, else the nearest, but none of
+    several that teams share. Raises ToolFailed, RetryTool.
     """
     user = get_user_model().objects.get(pk=user_id)
     rows = Connection.objects.of_provider(user, provider)
     named = rows.filter(Q(name=account) | Q(account__iexact=account)) if account else rows
-    connection = named.first()
+    found = list(named[:2])
+    connection = found[0] if found else None
+    if len(found) > 1 and found[0].owner_id != user_id and found[0].team_id is not None:
+        raise RetryTool(
+            f"Several accounts are shared with this user: name one of {', '.join(row.name for row in rows)}."
+        )
     if connection is None and account:
         raise RetryTool(
             f"There is no account “{account[:100]}”. Connected: {', '.join(row.name for row in rows) or '–'}."
