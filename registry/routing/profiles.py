@@ -57,21 +57,22 @@ _profiles: Cache[tuple[int, str], Profile] = Cache(20_000)
 def usable(at: Any) -> Any:
     person = SimpleNamespace(pk=at.user, is_authenticated=True)
     rows = Agent.objects.usable_by(person).published().nearest_first(person)
-    return rows.values_list("pk", "name", "live_hash")
+    return rows.values_list("pk", "name", "live_hash", "owner", "team")
 
 
 USABLE = Select(usable, user=IntegerField())
 
 
 def profiles_for(user: Any) -> list[Profile]:
-    """The published agents that this user can use, nearest owner first among equal names.
+    """The published agents that this user can use, nearest owner first among equal names. A name
+    that only teams share, and two of them, means none.
 
     One query when all profiles are cached.
     """
-    nearest: dict[str, tuple[int, str]] = {}
-    for pk, name, live_hash in USABLE.all(user=user.pk) if user.is_authenticated else []:
-        nearest.setdefault(name, (pk, live_hash))
-    keys = list(nearest.values())
+    named: dict[str, list[tuple[int, str, bool]]] = {}
+    for pk, name, live_hash, owner, team in USABLE.all(user=user.pk) if user.is_authenticated else []:
+        named.setdefault(name, []).append((pk, live_hash, owner != user.pk and team is not None))
+    keys = [rows[0][:2] for rows in named.values() if len(rows) == 1 or not rows[0][2]]
     found = _profiles.get_many(keys)
     if len(found) == len(keys):
         return list(found.values())
