@@ -1,4 +1,4 @@
-"""How people come into a team and leave it: invite, accept, change a role, remove, leave."""
+"""Team membership: invite, accept, change a role, remove, leave."""
 
 from typing import Any
 
@@ -9,34 +9,38 @@ from agents.exceptions import Conflict, Invalid
 from agents.models import Invitation, Membership, Team
 from agents.sharing import take_back
 
-MOST_OPEN = 200  # invitations of one team that nobody has answered yet
+MOST_OPEN = 200  # open invitations per team
 
 
 def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
-    """Ask the person of exactly this user name. Raises Invalid for an unknown one, Conflict for a member."""
+    """Invite the user with exactly this name. Raises Invalid for an unknown name, Conflict for a
+    member.
+    """
     user = person_named(username)
     if Membership.of(user, team.pk):
-        raise Conflict(f"“{username}” is a member of “{team}” already.", code="is_member")
+        raise Conflict(f"“{username}” is already a member of “{team}”.", code="is_member")
     if team.invitations.open().count() >= MOST_OPEN:
         raise Conflict(f"The team has {MOST_OPEN} open invitations.", code="too_many", hint="Withdraw some first.")
     try:
         with transaction.atomic():
             return Invitation.objects.create(team=team, user=user, role=role, invited_by=by)
     except IntegrityError:
-        raise Conflict(f"“{username}” has an open invitation already.", code="invited_already")
+        raise Conflict(f"“{username}” already has an open invitation.", code="invited_already")
 
 
 def person_named(username: str) -> Any:
-    """People are found by their exact user name only, never by a part of it or by e-mail."""
+    """Users are found by their exact name only, never by part of it or by e-mail."""
     user = get_user_model().objects.filter(username=username, is_active=True).first()
     if user is None:
-        raise Invalid(f"There is nobody called “{username}”.", code="unknown_person", hint="Send the exact user name.")
+        raise Invalid(f"There is no user called “{username}”.", code="unknown_person", hint="Send the exact user name.")
     return user
 
 
 @transaction.atomic
 def set_roles(team: Team, roles: dict[str, str]) -> None:
-    """Give members these roles and remove those that are left out. Raises Invalid for people who are no members."""
+    """Give members these roles and remove members that are left out. Raises Invalid for users who
+    are not members.
+    """
     members = {member.user.get_username(): member for member in team.memberships.select_related("user")}
     if strangers := sorted(set(roles) - set(members)):
         raise Invalid(
@@ -54,7 +58,7 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
 
 
 def change_role(member: Membership, role: str) -> None:
-    """Who may no longer share has nothing shared any more."""
+    """A user who can no longer share has their shared rows unshared."""
     member.role = role
     member.save(update_fields=["role"])
     if role != Membership.Role.ADMINISTRATOR:
@@ -65,12 +69,12 @@ def change_role(member: Membership, role: str) -> None:
 
 @transaction.atomic
 def end(member: Membership) -> None:
-    """Out of the team, with everything that this person shared with it."""
+    """Remove the user from the team, and unshare what they shared with it."""
     take_back(member.user, member.team)
     withdraw_invitations(member)
     member.delete()
 
 
 def withdraw_invitations(member: Membership) -> None:
-    """Who no longer administers a team invites nobody into it."""
+    """The open invitations of a user who is no longer an administrator are withdrawn."""
     member.team.invitations.open().filter(invited_by=member.user).update(status=Invitation.Status.WITHDRAWN)

@@ -1,4 +1,4 @@
-"""Sharing a row with a team, and taking it back. Whatever changes `team` goes through here."""
+"""Sharing a row with a team, and taking it back. Every change of `team` goes through here."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,9 +12,11 @@ from agents.models.team import Owned, is_open
 
 
 def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
-    """May this person put the row into that team under that name? Raises Forbidden, Conflict.
+    """Whether this user may share the row with that team under that name. Raises Forbidden,
+    Conflict.
 
-    `row` may be one that is not stored yet, with its owner set. What stays where it is needs no right.
+    `row` may be unsaved, with its owner set. A row that is already shared with the team needs no
+    right.
     """
     if team is None:
         return
@@ -23,7 +25,7 @@ def check_share(row: Any, user: Any, team: Team | None, name: str) -> None:
         raise Forbidden(
             f"Your role in the team “{team}” does not let you share with it.",
             code="role",
-            hint="Authors and administrators of a team share; ask one of its administrators.",
+            hint="Authors and administrators of a team can share; ask one of its administrators.",
         )
     if not (stays and row.name == name):
         refuse_clash(row, team, name)
@@ -37,7 +39,9 @@ def may_share(user: Any, team: Team) -> bool:
 
 
 def refuse_clash(row: Owned, team: Team, name: str) -> None:
-    """A name means one thing to a team. Raises Conflict where the site or a member has shared that name before."""
+    """A name has one meaning in a team. Raises Conflict if the site or a member already shares that
+    name.
+    """
     model: Any = type(row)
     rows: Iterable[Any] = [model.objects.exclude(pk=row.pk)]
     if "kind" in (follows := row.listed_as()):  # it is listed under its own name
@@ -64,7 +68,7 @@ def carry(row: Owned) -> None:
 
 
 def take_back(user: Any, team: Team) -> None:
-    """Nothing of this person's is shared with that team any more: for one who leaves it."""
+    """Unshare everything that this user shares with that team: called when they leave it."""
     for model in shared_models():
         model.objects.filter(owner=user, team=team).update(team=None)
 
@@ -87,10 +91,10 @@ def shared_models() -> list[Any]:
 
 
 def let_go(row: Owned) -> None:
-    """Rows of people who may no longer use this one do not keep it from being deleted.
+    """Rows of users who can no longer use this one do not prevent its deletion.
 
-    Their grants of its tool are removed. Their agents that used the provider get one of their own that is switched
-    off, so that a message is refused with `provider_disabled`.
+    Their grants of its tool are removed. Their agents that used the provider get a disabled
+    provider of their own, so that a message is refused with `provider_disabled`.
     """
     follows = {"pk": row.pk} if isinstance(row, Tool) else row.listed_as()
     if follows:
@@ -117,7 +121,7 @@ def release_agents(provider: Provider) -> None:
 
 
 def lost(row: Owned, dependent: Any) -> bool:
-    """May the owner of the dependent row use this one no longer?"""
+    """Whether the owner of the dependent row can no longer use this one."""
     return dependent.owner_id is not None and not is_open(row.owner_id, row.team_id, dependent.owner_id)
 
 

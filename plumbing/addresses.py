@@ -28,12 +28,14 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def url_refusal(url: str, allowed: Iterable[str], *, must_resolve: bool = True) -> str:
-    """Why this URL may not be called, or "". Resolves the host name; one that is not found passes where it may."""
+    """Why this URL may not be called, or "". Resolves the host name; with `must_resolve` False an
+    unknown host is accepted.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f"“{url}” is not an http or https address."
     if parts.username or parts.password:
-        return "An address must not carry a user name or password."
+        return "An address must not contain a user name or password."
     return host_refusal(parts.hostname, allowed, must_resolve=must_resolve)
 
 
@@ -64,13 +66,17 @@ def is_match(host: str, pattern: str) -> bool:
 
 
 def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP_S) -> list[str]:
-    """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError), UnicodeError."""
+    """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError),
+    UnicodeError.
+    """
     found = look_up(host, port, LOOKUP_S if within is None else within)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
-    """The system's resolver takes no time limit: it is asked on a thread of its own, which is left behind."""
+    """The system's resolver has no time limit, so it runs on a thread of its own, which is
+    abandoned when it is too slow.
+    """
     end, places = monotonic() + seconds, LOOKUPS
     if not places.acquire(timeout=seconds):
         raise TimeoutError("too many names are being looked up")
@@ -90,7 +96,7 @@ def ask_resolver(
 ) -> None:
     try:
         told.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    except Exception as error:  # it is raised where it was asked for
+    except Exception as error:  # raised again in the calling thread
         told.put(error)
     finally:
         places.release()

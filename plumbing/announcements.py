@@ -1,6 +1,7 @@
-"""Threads that wait for the news of one thing each: the end of a run, the answer of a device.
+"""Lets threads wait for one announcement each: the end of a run, the answer of a device.
 
-One channel carries the news of all of them, a line each: the key, then JSON. A line without JSON says: read the row.
+One channel carries all announcements, one per line: the key, then JSON. A line without JSON means:
+read the row.
 """
 
 import json
@@ -16,12 +17,12 @@ import orjson
 from .broadcast import channel_of
 from .listener import LISTENER
 
-MAX_INLINE = 64 * 1024  # bytes; longer news is read from its row
+MAX_INLINE = 64 * 1024  # bytes; longer announcements are read from the row
 STARTS_WITHIN_S = 1.0
 
 
 class Waiter:
-    """One thread's wait. `news` is what was announced, or None: read the row."""
+    """One waiting thread. `news` is the announced value, or None: read the row."""
 
     def __init__(self) -> None:
         self.lines: SimpleQueue[bytes] = SimpleQueue()
@@ -38,7 +39,9 @@ class Waiter:
 
 
 class Announcements:
-    """News on one channel; the latest `remembered` are kept for a waiter that comes just too late."""
+    """Announcements on one channel; the latest `remembered` are kept for a waiter that comes
+    slightly too late.
+    """
 
     def __init__(self, name: str, *, remembered: int = 0) -> None:
         self.channel = channel_of(name)
@@ -48,7 +51,9 @@ class Announcements:
         self.waiters: dict[str, list[Waiter]] = {}
 
     def listen(self) -> bool:
-        """Called before the work is given away, so that its news is not missed. False while the broker is away."""
+        """Called before the work is handed over, so that its announcement is not missed. False
+        while the broker is unavailable.
+        """
         if self.is_heard():
             return True
         LISTENER.subscribe(self.channel, self.hear)
@@ -59,7 +64,7 @@ class Announcements:
 
     @contextmanager
     def waiter(self, key: Any) -> Iterator[Waiter]:
-        """In this block nothing that is announced about this key is missed."""
+        """Inside this block no announcement about this key is missed."""
         key, mine = str(key), Waiter()
         with self.lock:
             self.waiters.setdefault(key, []).append(mine)
@@ -74,7 +79,7 @@ class Announcements:
                     del self.waiters[key]
 
     def hear(self, data: bytes | None) -> None:
-        """What nobody here waits for is not even parsed."""
+        """Announcements without a waiter here are not parsed."""
         for line in (data or b"").splitlines():
             key, _, body = line.partition(b" ")
             if self.remembered or key.decode() in self.waiters:

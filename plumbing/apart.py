@@ -1,8 +1,9 @@
-"""Reading what a person sent in another process: a source, a schema, an expression that is not provably cheap.
+"""Reads user input in a separate process: a source, a schema or an expression that is not provably
+cheap.
 
-Whatever holds the interpreter lock of a serving process makes everybody wait. So what is small is read here, under a
-bound that is known beforehand, and the rest in a process with limits of memory and time, which `functions` provides
-when the application starts.
+Work that holds the interpreter lock of a serving process makes every user wait. Small input is read
+here, within a known bound; the rest is read in a process with limits of memory and time, which
+`functions` provides when the application starts.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,11 +16,11 @@ person: ContextVar[str | None] = ContextVar("person", default=None)
 
 
 class TooMuch(Exception):
-    """What was sent takes more time or memory to read than one request may use. Answer with a 4xx."""
+    """Reading the input takes more time or memory than one request may use. Answer with a 4xx."""
 
 
 class Refused(ValueError):
-    """What was sent cannot be taken. `code`, `hint`, `line` and `column` say why and where."""
+    """The input is not acceptable. `code`, `hint`, `line` and `column` say why and where."""
 
     def __init__(self, message: str, *, code: str = "", hint: str = "", line: int = 1, column: int = 1) -> None:
         super().__init__(message)
@@ -38,7 +39,9 @@ def use(reader: Reader) -> None:
 
 
 def read(task: str, *parts: Any) -> Any:
-    """Do one of the reader's tasks with these JSON values. Raises TooMuch, Refused; 503 when it is busy."""
+    """Run one of the reader's tasks with these JSON values. Raises TooMuch, Refused; 503 when it is
+    busy.
+    """
     if Place.reader is None:
         raise TooMuch("there is no process to read it in")
     return Place.reader(task, parts, person.get())
@@ -46,7 +49,7 @@ def read(task: str, *parts: Any) -> Any:
 
 @contextmanager
 def on_behalf_of(user_id: Any) -> Iterator[None]:
-    """While this lasts, what is read counts against the share of this person."""
+    """Inside this context, reading counts against this user's share."""
     token = person.set(None if user_id is None else str(user_id))
     try:
         yield

@@ -1,6 +1,6 @@
-"""Publish to whatever processes listen (`plumbing/listener.py`): one round trip, no event loop.
+"""Publishes to all listening processes (`plumbing/listener.py`): one round trip, no event loop.
 
-Rows are the truth and a message is only a nudge: a broker that is down is no error.
+Rows are authoritative and a message is only a notification: an unavailable broker is not an error.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ Message = dict[str, Any] | bytes  # a dictionary is sent as JSON
 
 @lru_cache(maxsize=1)
 def line() -> Line:
-    """To the broker's server; for commands other than PUBLISH as well."""
+    """Send commands to the broker's server, PUBLISH or others."""
     return Line(settings.CHANNEL_URL, timeout_s=5)
 
 
@@ -27,7 +27,7 @@ def channel_of(*words: Any) -> bytes:
 
 
 def publish(channel: bytes, message: Message) -> bool:
-    """Send one message. False when the broker is down."""
+    """Send one message. False if the broker is unavailable."""
     return publish_many([(channel, message)])
 
 
@@ -45,7 +45,7 @@ def as_bytes(message: Message) -> bytes:
 
 
 def is_reachable() -> bool:
-    """Does the broker's server answer? For commands that also work where nothing is served."""
+    """Whether the broker's server answers. Also for commands that work while nothing is served."""
     try:
         return bool(line().ask(("PING",)))
     except redis.RedisError:

@@ -1,4 +1,6 @@
-"""The charset that a stranger names for a text: not every codec of Python is one, and punycode takes quadratic time."""
+"""Charsets named by untrusted sources: not every codec of Python is a charset, and punycode takes
+quadratic time.
+"""
 
 import codecs
 
@@ -6,10 +8,12 @@ NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_esca
 
 
 def known_charset(name: str) -> str:
-    """The codec to decode with, or nothing for what is unknown or no charset of documents."""
+    """The codec to decode with, or None for an unknown one or one that is not a charset of
+    documents.
+    """
     try:
         codec = codecs.lookup(name)
-        b"x".decode(name, "replace")  # refuses what turns bytes into bytes, such as zlib
+        b"x".decode(name, "replace")  # refuses codecs from bytes to bytes, such as zlib
     except (LookupError, ValueError):
         return ""
     return "" if codec.name.replace("-", "_") in NO_CHARSETS else codec.name

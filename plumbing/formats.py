@@ -1,5 +1,7 @@
-"""HTML and YAML that somebody sent, as text and values. Their readers are slow on purpose-made input, so what is not
-short is read in a process with limits: see plumbing/apart.py.
+"""HTML and YAML from users, as text and values.
+
+Their parsers can be slowed down by crafted input, so long input is read in a process with limits:
+see plumbing/apart.py.
 """
 
 import re
@@ -27,7 +29,7 @@ def clean(text: str) -> str:
 
 
 def html_text(source: str) -> str:
-    """What a reader of the HTML sees, a line for each block; scripts, styles and the head are left out."""
+    """The visible text of the HTML, one line per block, without scripts, styles and the head."""
     if len(source) <= SHORT:
         return html_text_here(source)
     try:
@@ -45,7 +47,7 @@ def html_text_here(source: str) -> str:
 
 
 class Reader(HTMLParser):
-    """Collects the text outside of hidden elements."""
+    """Collects the text outside hidden elements."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -70,11 +72,11 @@ class Reader(HTMLParser):
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Safe YAML without aliases: a few lines of them can stand for gigabytes."""
+    """Safe YAML without aliases, which could expand a few lines to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not taken")
+            raise yaml.YAMLError("aliases are not supported")
         return super().compose_node(parent, index)
 
 
@@ -86,7 +88,7 @@ def yaml_value_here(text: str) -> Any:
         raise ValueError(str(error)[:200]) from None
 
 
-# Dates stay as they are written: JSON has none, and a schema's example must not change its type.
+# Dates stay text: JSON has none, and an example in a schema must not change its type.
 PlainLoader.yaml_implicit_resolvers = {
     first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()

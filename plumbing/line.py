@@ -1,7 +1,8 @@
-"""Commands to a Redis server over one connection a thread, without the client around it.
+"""Commands to a Redis server over one connection per thread, without redis-py's client.
 
-redis-py's client spends more on a command (pool, locks, retries, callbacks) than the connection, the server and the
-command itself together; a message makes a dozen. Who needs more than a reply uses the client.
+The client spends more on a command (pool, locks, retries, callbacks) than the connection, the
+server and the command together; a message needs a dozen. Code that needs more than a reply uses the
+client.
 """
 
 import os
@@ -14,17 +15,18 @@ Command = tuple[str | bytes | int | float, ...]
 
 
 class Line:
-    """One server's connections, each made by the first command of its thread."""
+    """Connections to one server, each made by the first command of its thread."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self.pool = redis.ConnectionPool.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         self.own = threading.local()
 
     def ask(self, *commands: Command) -> list[Any]:
-        """Replies in order, one round trip. Raises RedisError.
+        """Replies in order, in one round trip. Raises RedisError.
 
-        A connection that broke while idle is made anew and the commands are sent once more: whoever asks must be fine
-        with a command that is done twice, as the break may have come between the server's doing and its reply.
+        A connection that broke while idle is made anew and the commands are sent again. The
+        connection may have broken after the server executed them, so callers must accept commands
+        that run twice.
         """
         if (kept := self.kept()) is not None:
             try:
@@ -34,7 +36,7 @@ class Line:
         return exchange(self.fresh(), commands)
 
     def kept(self) -> Any:
-        """This thread's connection; one that was made before a fork is the parent's."""
+        """This thread's connection; one that was made before a fork belongs to the parent."""
         return self.own.connection if getattr(self.own, "pid", None) == os.getpid() else None
 
     def fresh(self) -> Any:
@@ -46,7 +48,7 @@ class Line:
 
 
 def exchange(connection: Any, commands: tuple[Command, ...]) -> list[Any]:
-    """Every reply is read, an error among them too, so that the next command finds the connection clean."""
+    """Every reply is read, including errors, so that the connection is clean for the next command."""
     connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     replies = [read(connection) for _ in commands]
     for reply in replies:

@@ -1,7 +1,9 @@
-"""What other processes publish for this one: one thread reads one connection, for any number of subscribers.
+"""Receives messages that other processes publish: one thread reads one connection for any number of
+subscribers.
 
-The client's own listening loop costs more than the message, so the connection is read here directly. Messages are
-nudges: a broker that is away loses them, and every subscriber finds what it missed in the rows.
+The client's own listening loop costs more than the message, so the connection is read directly.
+Messages are notifications: an unavailable broker loses them, and every subscriber finds what it
+missed in the rows.
 """
 
 import asyncio
@@ -19,14 +21,16 @@ import redis
 from django.conf import settings
 
 log = logging.getLogger(__name__)
-AGAIN_S = 1.0  # between attempts to reach the broker
+AGAIN_S = 1.0  # seconds between attempts to reach the broker
 Loop = asyncio.AbstractEventLoop
-# Takes a message. None: the subscription stands from now on; what was published before may have been missed.
+# Receives a message. None: the subscription is active from now on; earlier messages may have been missed.
 Hear = Callable[[bytes | None], None]
 
 
 class Listener:
-    """Subscribers by channel. The thread starts with the first of them, and again in a forked child."""
+    """Subscribers by channel. The thread starts with the first of them, and again in a forked
+    child.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -37,7 +41,7 @@ class Listener:
         self.started_in = 0
 
     def subscribe(self, channel: bytes, hear: Hear, *, loop: Loop | None = None) -> None:
-        """`hear` is called in this thread, which it must not hold up, or on `loop` where one is given."""
+        """`hear` is called in this thread, which it must not block, or on `loop` if one is given."""
         with self.lock:
             is_first = channel not in self.subscribers
             self.subscribers.setdefault(channel, {})[hear] = loop
@@ -58,7 +62,7 @@ class Listener:
                 self.ask(b"UNSUBSCRIBE", channel)
 
     def is_standing(self, channel: bytes) -> bool:
-        """Does this process hear this channel now?"""
+        """Whether this process receives this channel now."""
         return channel in self.standing and self.started_in == os.getpid()
 
     def wait_until_standing(self, channel: bytes, seconds: float) -> bool:
@@ -70,13 +74,13 @@ class Listener:
     def start(self) -> None:
         self.started_in = os.getpid()
         self.standing.clear()
-        self.bell, self.ear = socket.socketpair()  # a line that changed must wake the thread
+        self.bell, self.ear = socket.socketpair()  # a new connection must wake the thread
         self.bell.setblocking(False)
         threading.Thread(target=self.listen_for_ever, name="listener", daemon=True).start()
 
     def ask(self, verb: bytes, channel: bytes) -> None:
         self.wanted.append((verb, channel))
-        with suppress(BlockingIOError):  # it rings already
+        with suppress(BlockingIOError):  # a wake-up is pending already
             self.bell.send(b"!")
 
     def listen_for_ever(self) -> None:
@@ -85,7 +89,7 @@ class Listener:
             try:
                 self.listen(line)
             except (redis.RedisError, OSError) as error:
-                log.info("The broker is away; subscribing again in %s s: %s", AGAIN_S, error)
+                log.info("The broker is unavailable; subscribing again in %s s: %s", AGAIN_S, error)
             finally:
                 self.standing.clear()
                 line.disconnect()
@@ -113,7 +117,7 @@ class Listener:
             line.send_packed_command(line.pack_commands(wanted), check_health=False)
 
     def read(self, line: Any) -> None:
-        """All that has come."""
+        """Everything that has arrived."""
         while True:
             kind, channel, data = line.read_response(disconnect_on_error=False, push_request=True)
             if kind == b"message":
@@ -140,7 +144,7 @@ def give(hear: Hear, loop: Loop | None, data: bytes | None) -> None:
     if loop is None:
         hear_safely(hear, data)
     else:
-        with suppress(RuntimeError):  # the loop was closed
+        with suppress(RuntimeError):  # the event loop was closed
             loop.call_soon_threadsafe(hear_safely, hear, data)
 
 
@@ -149,7 +153,7 @@ def hear_safely(hear: Hear, data: bytes | None) -> None:
     try:
         hear(data)
     except Exception:
-        log.exception("A message from the broker was not understood: %s", str(data)[:500])
+        log.exception("A message from the broker could not be read: %s", str(data)[:500])
 
 
 LISTENER = Listener()

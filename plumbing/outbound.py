@@ -1,6 +1,8 @@
-"""HTTP to addresses that people gave: each connection is made to an address that was checked, redirects included.
+"""HTTP to addresses given by users: every connection goes to a checked address, including
+redirects.
 
-Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is an httpx client for all of Muster's errands.
+Plain Python, no Django. `client(settings.PRIVATE_HOSTS_ALLOWED)` is the httpx client for all
+outbound requests.
 """
 
 import socket
@@ -28,7 +30,7 @@ _until: ContextVar[float | None] = ContextVar("outbound_until", default=None)
 
 
 class Sockets:
-    """The open sockets of one piece of work, so that another thread can end it."""
+    """The open sockets of one piece of work, so that another thread can close them."""
 
     def __init__(self) -> None:
         self._open: list[socket.socket] = []
@@ -36,19 +38,20 @@ class Sockets:
         self._lock = threading.Lock()
 
     def add(self, opened: socket.socket) -> None:
-        """Raises OverTime when the work has been ended."""
+        """Raises OverTime if the work has ended."""
         with self._lock:
             if self._is_closed:
-                raise OverTime("The work that this exchange was for has ended.")
+                raise OverTime("The work that made this request has ended.")
             self._open.append(opened)
 
     def close(self) -> None:
-        """Whoever reads or writes them gets an error at once; the sockets themselves belong to their clients."""
+        """Reads and writes fail at once; the sockets themselves belong to their clients."""
         with self._lock:
             self._is_closed = True
             for opened in self._open:
                 try:
-                    socket.socket.shutdown(opened, socket.SHUT_RDWR)  # TLS's own would take part in the exchange
+                    # closing a TLS socket normally would take part in the exchange
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
                 except OSError:
                     pass  # closed already
             self._open.clear()
@@ -58,20 +61,20 @@ _sockets: ContextVar[Sockets | None] = ContextVar("outbound_sockets", default=No
 
 
 class AddressRefused(httpx.RequestError):
-    """This address is private, and no setting allows it."""
+    """The address is private, and no setting allows it."""
 
 
 class OverTime(httpx.ReadTimeout):
-    """The time that the whole exchange had is over."""
+    """The time limit of the whole exchange has passed."""
 
 
 class TooMuch(httpx.RequestError):
-    """The answer is larger than the caller takes."""
+    """The answer is larger than the caller accepts."""
 
 
 @contextmanager
 def until(seconds: float) -> Iterator[None]:
-    """Every exchange inside ends within so many seconds, however slowly the other side drips."""
+    """Every exchange inside ends within this time, however slowly the other side sends."""
     outer, mine = _until.get(), monotonic() + seconds
     token = _until.set(mine if outer is None else min(outer, mine))
     try:
@@ -82,7 +85,7 @@ def until(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def closed_by(sockets: Sockets) -> Iterator[None]:
-    """Every connection that is opened inside ends when `sockets` is closed."""
+    """Every connection opened inside ends when `sockets` is closed."""
     token = _sockets.set(sockets)
     try:
         yield
@@ -91,10 +94,11 @@ def closed_by(sockets: Sockets) -> Iterator[None]:
 
 
 def client(allowed: Iterable[str], **more: Any) -> httpx.Client:
-    """A client whose connections lead to public addresses, or to those in `allowed` (hosts or networks).
+    """A client that connects to public addresses, or to those in `allowed` (hosts or networks).
 
-    `more` goes to httpx.Client. Redirects are followed only if asked for, at most 5, each checked as the first.
-    No proxy of the environment is used: it would resolve names for us, unchecked.
+    `more` goes to httpx.Client. Redirects are followed only on request, at most 5, each checked
+    like the first address. Proxies of the environment are ignored: they would resolve names
+    unchecked.
     """
     defaults = {
         "timeout": httpx.Timeout(SILENCE_S, connect=CONNECT_S),
@@ -108,7 +112,7 @@ class PinnedTransport(httpx.HTTPTransport):
     """httpx's transport, connected through `PinnedBackend`. `resolver` replaces the system's in tests."""
 
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
-        # instead of super().__init__, which would make a pool that resolves names by itself
+        # instead of super().__init__, which would create a pool that resolves names itself
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls(),
             max_connections=64,
@@ -119,7 +123,7 @@ class PinnedTransport(httpx.HTTPTransport):
 
 
 class PinnedBackend(httpcore.NetworkBackend):
-    """Resolves a name once, checks every address it leads to, and connects to one of those."""
+    """Resolves a name once, checks every address, and connects to one of those."""
 
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         self._allowed = list(allowed)
@@ -148,7 +152,7 @@ class PinnedBackend(httpcore.NetworkBackend):
 
 
 class TimedStream(httpcore.NetworkStream):
-    """A stream whose every read and write ends with the time of `until`."""
+    """A stream whose reads and writes end with the time limit of `until`."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
@@ -196,18 +200,20 @@ def checked(host: str, allowed: list[str], resolver: Resolver | None = None) -> 
 
 
 def left(timeout: float | None) -> float | None:
-    """A time-out that does not outlast `until`. Raises OverTime."""
+    """A time-out that does not exceed `until`. Raises OverTime."""
     end = _until.get()
     if end is None:
         return timeout
     remaining = end - monotonic()
     if remaining <= 0:
-        raise OverTime("The time that this exchange had is over.")
+        raise OverTime("The time limit of this exchange has passed.")
     return remaining if timeout is None else min(timeout, remaining)
 
 
 def read_body(response: httpx.Response, limit: int, keep_on: Callable[[], bool] | None = None) -> bytes:
-    """The body of a streamed response, decoded. Raises TooMuch beyond `limit` bytes; stops where `keep_on` says no."""
+    """The body of a streamed response, decoded. Raises TooMuch beyond `limit` bytes; stops when
+    `keep_on` returns False.
+    """
     parts, size = [], 0
     for part in response.iter_bytes():
         size += len(part)

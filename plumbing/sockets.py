@@ -1,4 +1,6 @@
-"""A WebSocket whose consumer broke is closed, so that its client connects again; otherwise it would stay open, mute."""
+"""Closes a WebSocket whose consumer failed, so that its client reconnects; otherwise it would stay
+open and silent.
+"""
 
 import asyncio
 import logging
@@ -7,11 +9,11 @@ from typing import Any
 from channels.exceptions import StopConsumer
 
 log = logging.getLogger(__name__)
-RESTART = 1012  # connect again, with the number of the last event you had
+RESTART = 1012  # reconnect with the number of the last event you received
 
 
 class ClosesWhenBroken:
-    """Put before a consumer of Channels: whatever a handler raises closes the socket with 1012."""
+    """Wraps a consumer of Channels: any exception in a handler closes the socket with 1012."""
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         try:
@@ -19,7 +21,7 @@ class ClosesWhenBroken:
         except (StopConsumer, asyncio.CancelledError):
             raise
         except Exception:
-            log.exception("A socket broke at %s", message.get("type"))
+            log.exception("A WebSocket consumer failed at %s", message.get("type"))
             await self.close_broken()
 
     async def close_broken(self) -> None:

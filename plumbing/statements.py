@@ -1,8 +1,8 @@
-"""Database statements that are put together once and then only bound to values. See docs/statements.md.
+"""Database statements that are compiled once and then only bound to values. See docs/statements.md.
 
-Django needs ten times as long to compile a query as the database needs to run it by key. The statements that every
-message needs are compiled at their first use and kept; everything else uses the ORM as usual. What this module knows
-of Django's private parts is checked by tests/plumbing/test_statements.py.
+Django needs ten times as long to compile a query as the database needs to run it by key. The
+statements that every message needs are compiled at first use and kept; everything else uses the
+ORM. The private parts of Django used here are checked by tests/plumbing/test_statements.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,22 +16,23 @@ from django.db.models.query import get_related_populators  # type: ignore[attr-d
 from django.db.models.sql import UpdateQuery
 
 Row = Sequence[Any]
-Question = tuple[str, list[Any]]  # a condition to stand inside another statement, and its parameters
+Question = tuple[str, list[Any]]  # a condition inside another statement, and its parameters
 Made = TypeVar("Made")
-PARAMETERS = 30_000  # in one statement: SQLite takes 32,766, PostgreSQL 65,535
+PARAMETERS = 30_000  # values in one statement: SQLite allows 32,766, PostgreSQL 65,535
 
 
 def database() -> Any:
-    """This thread's connection itself: `django.db.connection` looks it up anew for each attribute, which a row with
-    fifteen fields asks for sixty times."""
+    """This thread's connection itself: `django.db.connection` looks it up for each attribute
+    access, sixty times for a row with fifteen fields.
+    """
     return connections[DEFAULT_DB_ALIAS]
 
 
 def cursor_of_kept(db: Any) -> Any:
-    """A cursor for statements that come again and again: PostgreSQL parses and plans each once a connection."""
+    """A cursor for repeated statements: PostgreSQL parses and plans each once per connection."""
     if db.vendor != "postgresql":
         return db.cursor()
-    from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which SQLite does without
+    from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which is not used with SQLite
 
     db.ensure_connection()
     with db.wrap_database_errors:
@@ -43,7 +44,7 @@ def cursor_of_kept(db: Any) -> Any:
 
 
 class Slot(models.Value):
-    """A place in a statement that is filled at each use; its field says how a value is written for the database."""
+    """A placeholder in a statement; its field says how a value is written for the database."""
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:
         return "%s", [self]
@@ -64,12 +65,14 @@ class Compiled:
 
 
 class Statement(Generic[Made]):
-    """What the kinds have in common: `make(slots)` describes the statement, `slots.<name>` is a place of that field."""
+    """The base of all kinds: `make(slots)` describes the statement, `slots.<name>` is a placeholder
+    of that field.
+    """
 
     def __init__(self, make: Callable[[Any], Any], **slots: models.Field) -> None:
         self.make = make
         self.slots = SimpleNamespace(**{name: Slot(name, field) for name, field in slots.items()})
-        self.kept: dict[str, Made] = {}  # by the kind of database, whose SQL it is
+        self.kept: dict[str, Made] = {}  # by kind of database, since their SQL differs
 
     def compiled(self, db: Any) -> Made:
         if (kept := self.kept.get(db.vendor)) is None:
@@ -82,7 +85,7 @@ class Statement(Generic[Made]):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A compiled query and how its rows become what its QuerySet would give."""
+    """A compiled query, and how its rows become the results of its QuerySet."""
 
     query: Compiled
     converters: tuple[tuple[int, tuple[Callable, ...], Any], ...]
@@ -97,7 +100,9 @@ class Reader:
 
 
 class Select(Statement[Reader]):
-    """A query of one shape; `make(slots)` gives its QuerySet: of models, with what it joins, or a values_list."""
+    """A query of one shape; `make(slots)` returns its QuerySet: of models with their joins, or a
+    values_list.
+    """
 
     def all(self, **values: Any) -> list[Any]:
         db = database()
@@ -108,11 +113,11 @@ class Select(Statement[Reader]):
         return [reader.read(row, db) for row in rows]
 
     def first(self, **values: Any) -> Any | None:
-        """The first row, or None. The query itself says how many it wants."""
+        """The first row, or None. The query itself limits the number of rows."""
         return next(iter(self.all(**values)), None)
 
     def any(self, **values: Any) -> Question:
-        """Is there such a row? To be asked within another statement."""
+        """Whether there is such a row, for use inside another statement."""
         db = database()
         query = self.compiled(db).query
         return f"EXISTS ({query.sql})", query.bind(values, db)
@@ -131,7 +136,7 @@ class Select(Statement[Reader]):
 
 
 def builder(compiler: Any) -> Callable[[Row], models.Model]:
-    """How Django itself makes a model of a row, with what `select_related` joined and `annotate` added."""
+    """Makes a model of a row as Django does, including `select_related` and `annotate`."""
     places = compiler.klass_info["select_fields"]
     first, last = places[0], places[-1] + 1
     names = [column[0].target.attname for column in compiler.select[first:last]]
@@ -151,10 +156,10 @@ def builder(compiler: Any) -> Callable[[Row], models.Model]:
 
 
 class Update(Statement[Compiled]):
-    """A change of one shape; `make(slots)` gives the QuerySet to change and the values to set."""
+    """A change of one shape; `make(slots)` returns the QuerySet to change and the values to set."""
 
     def run(self, **values: Any) -> int:
-        """How many rows were changed."""
+        """Returns the number of changed rows."""
         db = database()
         compiled = self.compiled(db)
         with cursor_of_kept(db) as cursor:
@@ -174,7 +179,9 @@ class Update(Statement[Compiled]):
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """An INSERT in parts: up to VALUES, one row's places, what comes back, and the fields in order."""
+    """The parts of an INSERT: up to VALUES, the placeholders of a row, the returned columns, and
+    the fields in order.
+    """
 
     head: str
     places: str
@@ -183,8 +190,9 @@ class Insert:
 
 
 def insert(*rows: models.Model) -> None:
-    """Insert new rows of one model as `bulk_create` would: one statement, or a few where they are very many. Keys made
-    by the database are set. Raises IntegrityError."""
+    """Insert new rows of one model as `bulk_create` does, in one statement or a few for very many
+    rows. Keys made by the database are set. Raises IntegrityError.
+    """
     if not rows:
         return
     db = database()
@@ -205,8 +213,9 @@ def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
 
 
 def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None = None) -> None:
-    """Insert any number of rows that bring their own keys, bound row by row. Where only the fields `varying` differ,
-    the rest is taken from the first of them."""
+    """Insert any number of rows with keys of their own. If only the fields `varying` differ, the
+    other values are taken from the first row.
+    """
     if not rows:
         return
     db = database()
@@ -225,7 +234,9 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
 
 
 def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
-    """Insert dataclasses with slots that name the model's columns: making a model costs a fifth of the insert."""
+    """Insert dataclasses with slots named like the model's columns: creating a model costs a fifth
+    of the insert.
+    """
     db = database()
     made = insert_of(model, db.vendor, tuple(type(rows[0]).__slots__))
     with cursor_of_kept(db) as cursor:
@@ -233,7 +244,7 @@ def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
 
 
 def write(row: models.Model, names: tuple[str, ...]) -> None:
-    """What `row.save(update_fields=names)` does to its row, which must exist."""
+    """Like `row.save(update_fields=names)` for an existing row."""
     update_each([row], names)
 
 
@@ -244,9 +255,10 @@ def update_each(
     where: dict[str, Any] | None = None,
     model: type[models.Model] | None = None,
 ) -> int:
-    """Write these fields of rows that are there, each only while `where` (a value a field) holds. How many it did.
+    """Write these fields of existing rows, each only while `where` (one value per field) holds.
+    Returns how many.
 
-    With `model` the rows may be any objects that have the fields and the key.
+    With `model` the rows may be any objects with these fields and the key.
     """
     if not rows:
         return 0
@@ -265,7 +277,7 @@ def update_each(
 
 @cache
 def insert_of(model: type[models.Model], vendor: str, names: tuple[str, ...] = ()) -> Insert:
-    """`names`: the columns; otherwise all but a key that the database makes."""
+    """`names`: the columns; by default all except a key made by the database."""
     quote, meta = database().ops.quote_name, model._meta
     is_made_there = isinstance(meta.pk, models.AutoField)
     fields = tuple(field for field in meta.concrete_fields if not (is_made_there and field.primary_key))
@@ -315,9 +327,11 @@ def take_numbers(
     values: dict[str, Any] | None = None,
     asking: Sequence[Question] = (),
 ) -> tuple[int, ...] | None:
-    """Add `count` to an integer column; the last number taken, then a 1 or 0 for each question. None: no row matched.
+    """Add `count` to an integer column; returns the last number taken, then 1 or 0 for each
+    question. None: no row matched.
 
-    `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in the same statement.
+    `where` holds further conditions (a tuple means “one of”), `values` further columns to set, in
+    the same statement.
     """
     db = database()
     quote = db.ops.quote_name

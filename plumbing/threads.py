@@ -1,7 +1,7 @@
-"""A few threads for what the event loop must ask the database.
+"""A few threads for database work of the event loop.
 
-Channels has one such thread, and one more for each request, with a database connection of its own: a thousand event
-streams would hold a thousand of them.
+Channels would use a thread, and a database connection, for each request: a thousand event streams
+would hold a thousand of them.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ async def in_thread(work: Work, *arguments: Any) -> Any:
 
 
 def answer(work: Work, *arguments: Any) -> Any:
-    """With a live connection, which PostgreSQL's pool gets back."""
+    """Runs with a live connection, which is returned to PostgreSQL's pool."""
     close_old_connections()
     try:
         return work(*arguments)
@@ -32,7 +32,9 @@ def answer(work: Work, *arguments: Any) -> Any:
 
 
 def release_connection() -> None:
-    """Give the database connection back before a long wait; a pool of twenty then serves hundreds of runs."""
+    """Return the database connection before a long wait; a pool of twenty can then serve hundreds
+    of runs.
+    """
     for connection in connections.all(initialized_only=True):
         if connection.vendor != "sqlite" and not connection.in_atomic_block:
             connection.close()

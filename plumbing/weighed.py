@@ -1,4 +1,4 @@
-"""A cache that is bounded by the bytes it holds, not by the number of its entries."""
+"""A cache limited by the size of its values, not by their number."""
 
 import threading
 from collections import OrderedDict
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Weighed(Generic[Key, Value]):
-    """The least recently used go first once all weigh more than `largest` bytes. Threads may share it."""
+    """Evicts the least recently used values beyond `largest` bytes. Thread-safe."""
 
     def __init__(self, largest: int) -> None:
         self.largest = largest
@@ -28,11 +28,11 @@ class Weighed(Generic[Key, Value]):
         try:
             self._entries.move_to_end(key)
         except KeyError:
-            pass  # dropped this very moment, in another thread
+            pass  # evicted by another thread at this moment
         return entry[0]
 
     def put(self, key: Key, value: Value, weight: int) -> None:
-        """Keep it. What weighs more than a quarter of everything is not kept at all."""
+        """Keep a value. One larger than a quarter of the whole cache is not kept."""
         if weight > self.largest // 4:
             return
         with self._lock:
@@ -42,7 +42,9 @@ class Weighed(Generic[Key, Value]):
                 self.bytes -= self._entries.popitem(last=False)[1][1]
 
     def get_or_make(self, key: Key, make: Callable[[], tuple[Value, int]]) -> Value:
-        """The kept value, or what `make` returns with its weight. Two threads may make it at once."""
+        """The cached value, or the value and weight returned by `make`. Two threads may build it at
+        once.
+        """
         kept = self.get(key)
         if kept is None:
             kept, weight = make()

@@ -1,4 +1,4 @@
-"""Is the credential that opened a long connection still good? Asked while the connection lasts."""
+"""Checks whether the credential of a long connection is still valid, while the connection lasts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,8 @@ from django.utils import timezone
 from agents.models import ApiKey
 from plumbing.threads import in_thread
 
-EVERY_S = 2.0  # a revoked key, or a session that was logged out, ends its sockets and streams within 5 seconds
+# seconds between checks: a revoked key or a closed login session ends its sockets and streams within 5 seconds
+EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Standing:
         return bool(self.session_key) and get_user(caller).is_active
 
     async def ends(self) -> None:
-        """Returns once it is good no longer. While the database is away nobody can tell, and nothing is read."""
+        """Returns when the credential is no longer valid. While the database is unavailable nothing
+        is checked.
+        """
         while True:
             await asyncio.sleep(EVERY_S)
             with suppress(DatabaseError):
@@ -48,7 +51,7 @@ class Standing:
 
 
 async def while_good(source: AsyncIterator[bytes], standing: Standing) -> AsyncIterator[bytes]:
-    """What comes from the source, until it ends or the credential does."""
+    """Items of the source, until it ends or the credential becomes invalid."""
     end = asyncio.ensure_future(standing.ends())
     following: Any = None
     try:

@@ -1,4 +1,4 @@
-"""Invitation: a team asks a person to join. Only that person makes it a membership."""
+"""Invitation: a team invites a user to join. Only that user can accept it."""
 
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from .team import Membership, Team
 
 class InvitationQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        """The invited person's own."""
+        """The user's own invitations."""
         return self.filter(user_id=user.pk)
 
     def open(self) -> Self:
@@ -50,7 +50,7 @@ class Invitation(models.Model):
 
     @transaction.atomic
     def accept(self) -> Membership:
-        """Make the invited person a member. Raises Conflict where it was answered or withdrawn before."""
+        """Make the invited user a member. Raises Conflict if it was answered or withdrawn before."""
         self.answer(self.Status.ACCEPTED)
         return Membership.objects.get_or_create(team=self.team, user=self.user, defaults={"role": self.role})[0]
 

@@ -54,7 +54,7 @@ def check_name(value: str) -> None:
 
 
 class Editable:
-    """Whose row may be changed by whom; the set is the QuerySet's `editable_by`."""
+    """Who may change a row; `editable_by` is the QuerySet's version."""
 
     def may_edit(self, user: Any) -> bool:
         return type(self)._default_manager.editable_by(user).filter(pk=self.pk).exists()  # type: ignore[attr-defined]
@@ -62,7 +62,7 @@ class Editable:
     def require_edit(self, user: Any) -> None:
         if not self.may_edit(user):
             raise Forbidden(
-                f"You may see {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
+                f"You can see {self._meta.verbose_name} “{self}”, but not change it.",  # type: ignore[attr-defined]
                 hint="Make a copy under your own name, or ask its owner.",
             )
 
@@ -75,7 +75,7 @@ class TeamQuerySet(models.QuerySet):
         return self.order_by("pk")  # a team's name is unique on the site
 
     def editable_by(self, user: Any) -> Self:
-        """Teams this person administers."""
+        """Teams that this user administers."""
         if user.is_superuser:
             return self
         mine = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR)
@@ -103,8 +103,8 @@ class Membership(models.Model):
         AUTHOR = "author"
         ADMINISTRATOR = "administrator"
 
-    USERS = (Role.OPERATOR, Role.AUTHOR, Role.ADMINISTRATOR)  # who may use what the team shares
-    SHARERS = (Role.AUTHOR, Role.ADMINISTRATOR)  # who may share rows of their own
+    USERS = (Role.OPERATOR, Role.AUTHOR, Role.ADMINISTRATOR)  # may use what the team shares
+    SHARERS = (Role.AUTHOR, Role.ADMINISTRATOR)  # may share rows of their own
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
@@ -122,7 +122,9 @@ class Membership(models.Model):
 
 
 def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
-    """Rows that this person owns, that a team shares in which they have one of these roles, or that are the site's."""
+    """Rows owned by this user, shared by a team in which they have one of these roles, or owned by
+    the site.
+    """
     teams = Membership.objects.filter(user_id=user.pk, role__in=roles).values("team_id")
     own = Q(**{f"{prefix}owner_id": user.pk})
     return own | Q(**{f"{prefix}team_id__in": teams}) | Q(**{f"{prefix}owner": None, f"{prefix}team": None})
@@ -131,35 +133,40 @@ def open_to(user: Any, roles: Iterable[str], prefix: str = "") -> Q:
 class OwnedQuerySet(models.QuerySet):
     """Rows with `owner` and `team`; a row with neither belongs to the site and everyone may use it.
 
-    Who may do what with a row is decided here, for every kind; docs/security.md shows it as a table.
+    Who may do what with a row is decided here, for every kind; docs/security.md shows it as a
+    table.
     """
 
     def visible_to(self, user: Any) -> Self:
-        """See: what this person owns, what a team of theirs shares, and what is the site's."""
+        """See: the user's own rows, those shared by their teams, and the site's."""
         return self.filter(open_to(user, Membership.Role.values)) if user.is_authenticated else self.none()
 
     def usable_by(self, user: Any) -> Self:
-        """Use: the same but for a team's viewers. What starts runs as its owner only the owner may use."""
+        """Use: the same, except for a team's viewers. Rows that start runs as their owner can only
+        be used by the owner.
+        """
         if not user.is_authenticated:
             return self.none()
         model: Any = self.model
         return self.filter(open_to(user, model.USED_BY))
 
     def editable_by(self, user: Any) -> Self:
-        """Change, share and delete: the owner alone; what has no owner is for superusers."""
+        """Change, share and delete: only the owner; for rows without an owner, superusers."""
         if not user.is_authenticated:
             return self.none()
         return self.filter(Q(owner_id=user.pk) | Q(owner=None)) if user.is_superuser else self.filter(owner_id=user.pk)
 
     def nearest_first(self, user: Any) -> Self:
-        """Own before the site's before a team's, so that sharing never takes a name away from the site."""
+        """Own before the site's before a team's, so that sharing never replaces a row of the site."""
         nearness = Case(
             When(owner_id=user.pk, then=0), When(team__isnull=False, then=2), default=1, output_field=IntegerField()
         )
         return self.order_by(nearness, "pk")
 
     def named(self, user: Any, name: str) -> Any:
-        """The visible row this name means to this person (own → site → team). Raises NotFound, Conflict."""
+        """The visible row that this name means to this user (own → site → team). Raises NotFound,
+        Conflict.
+        """
         may_be_one = user.is_authenticated and "\0" not in name  # PostgreSQL takes no NUL in a text
         rows = self.statement_by_name("visible_to").all(user=user.pk, name=name) if may_be_one else []
         if not rows:
@@ -167,14 +174,16 @@ class OwnedQuerySet(models.QuerySet):
         return the_one(rows, user)
 
     def for_use(self, user: Any, name: str) -> Any:
-        """The same among the rows that this person may use. Raises Forbidden for one they may only see."""
+        """The same among the rows that this user may use. Raises Forbidden for one they may only
+        see.
+        """
         may_be_one = user.is_authenticated and "\0" not in name
         if may_be_one and (rows := self.statement_by_name("usable_by").all(user=user.pk, name=name)):
             return the_one(rows, user)
         raise not_for_use(self.named(user, name))
 
     def meant(self, user: Any, names: Iterable[str]) -> dict[str, Any]:
-        """The same for several names at once: name → row, without those that mean nothing. Raises Conflict."""
+        """The same for several names at once: name → row, without unknown names. Raises Conflict."""
         rows: Any = self
         found: dict[str, list[Any]] = {}
         for row in rows.filter(name__in=names).nearest_first(user):
@@ -182,7 +191,9 @@ class OwnedQuerySet(models.QuerySet):
         return {name: the_one(rows, user) for name, rows in found.items()}
 
     def statement_by_name(self, right: str) -> Select:
-        """Every message and most requests look a row up by its name: compiled once for each model and its joins."""
+        """Every message and most requests look up a row by name: compiled once for each model and
+        its joins.
+        """
         if self.query.where or self.query.annotations or self._prefetch_related_lookups:  # type: ignore[attr-defined]
             return self.select_by_name(right)
         shape = (self.model, right, repr((self.query.select_related, self.query.deferred_loading)))
@@ -199,7 +210,9 @@ class OwnedQuerySet(models.QuerySet):
 
 
 def the_one(rows: list[Any], user: Any) -> Any:
-    """The nearest of rows of one name. Raises Conflict where two teams share one: neither may stand for the other."""
+    """The nearest of the rows with one name. Raises Conflict if two teams share one: neither may
+    replace the other.
+    """
     first = rows[0]
     if len(rows) > 1 and first.owner_id != user.pk and first.team_id is not None:
         raise Conflict(
@@ -212,9 +225,10 @@ def the_one(rows: list[Any], user: Any) -> Any:
 
 def not_for_use(row: Any) -> Forbidden:
     return Forbidden(
-        f"You may see {row._meta.verbose_name} “{row}”, but not use it.",
+        f"You can see {row._meta.verbose_name} “{row}”, but not use it.",
         code="not_for_use",
-        hint="Viewers of a team only look at what it shares, and schedules and triggers are their owner's to start.",
+        hint="Viewers of a team can only look at what it shares. Schedules and triggers can only be "
+        "started by their owner.",
     )
 
 
@@ -222,7 +236,7 @@ _by_name: dict[tuple[type[models.Model], str, str], Select] = {}
 
 
 def is_open(owner_id: int | None, team_id: int | None, user_id: int, roles: Iterable[str] = Membership.USERS) -> bool:
-    """`open_to` for one row: asks the database only about what a team shares."""
+    """`open_to` for one row: queries the database only for rows shared by a team."""
     if owner_id == user_id or (owner_id is None and team_id is None):
         return True
     members = Membership.objects.filter(user_id=user_id, team_id=team_id, role__in=roles)
@@ -241,13 +255,15 @@ class Owned(Editable, models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
-    USED_BY: tuple[str, ...] = Membership.USERS  # the roles in its team that may use it; empty: its owner alone
+    USED_BY: tuple[str, ...] = Membership.USERS  # roles in its team that may use it; empty: only its owner
 
     class Meta:
         abstract = True
 
     def listed_as(self) -> dict[str, Any]:
-        """Which tools of the catalogue stand for this row, as a filter; {} for a kind that is not listed there."""
+        """The tools of the catalogue that represent this row, as a filter; {} for a kind that is
+        not listed there.
+        """
         return {}
 
     def may_use(self, user: Any) -> bool:
