@@ -183,9 +183,10 @@ class BudgetAdmin(OwnedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
         """Only a superuser limits everyone: others limit themselves, their agents and the teams they administer."""
-        is_theirs = (obj.team and obj.team.may_edit(request.user)) or (obj.agent and obj.agent.may_edit(request.user))
-        if not request.user.is_superuser and not is_theirs:
-            obj.team, obj.user_id = None, request.user.pk
+        if not request.user.is_superuser:
+            obj.team = obj.team if obj.team and obj.team.may_edit(request.user) else None
+            if not (obj.team or (obj.agent and obj.agent.may_edit(request.user))):
+                obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agents.models import ApiKey, Provider, Secret
+from agents.models import Agent, ApiKey, Provider, Secret
 from connectors.models import Connection
-from runs.models import Trigger
+from runs.models import Budget, Trigger
 from tests.people import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -70,3 +70,12 @@ def test_deleting_a_key_in_the_admin_ends_the_keys_it_made(alice: Any, staff: An
     signed_in(staff(alice)).post(f"/admin/agents/apikey/{parent.pk}/delete/", {"post": "yes"})
     assert not ApiKey.objects.filter(pk=parent.pk).exists()
     assert child.get("/api/v1/me/").status_code == 401
+
+
+def test_the_admin_lets_only_a_team_s_administrators_limit_it(
+    bob: Any, team: Any, offline: Any, staff: Any, signed_in: Any
+) -> None:
+    mine = Agent.objects.create(name="mine", owner=bob, provider=offline)
+    body = {"agent": mine.pk, "team": team.pk, "period": "day", "max_runs": "0", "enabled": "on"}
+    assert signed_in(staff(bob)).post("/admin/runs/budget/add/", body).status_code == 302
+    assert Budget.objects.get().team is None
