@@ -28,7 +28,7 @@ SMALL_WORK = 1_000_000  # steps of a check in a serving process: about 20 ms at 
 FEW_STEPS = 20_000  # below this cost all errors are listed; above it only the first
 KEPT_BYTES = 32 << 20  # bytes of validators in this process
 PATTERN_BYTES = 200_000  # largest size of one compiled pattern
-TOO_MUCH = "Checking it takes more than 1 s of work or 256 MB."
+TOO_MUCH = "It needs more than 1 s of CPU time or 256 MB of memory."
 
 
 def canonical_json(value: JSON) -> str:
