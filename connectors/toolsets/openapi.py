@@ -19,7 +19,7 @@ from connectors.accounts.http import retry_after
 from connectors.content import cut, decode
 from connectors.exceptions import Throttled, failed, later
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, secret_header, take_offers
+from connectors.remote import Listing, Offered, forget_approvals, secret_header, take_offers
 from connectors.timing import seconds_left
 from plumbing import apart, outbound
 from plumbing.openapi import MAX_TEXT
@@ -41,8 +41,7 @@ def import_document(
     """
     where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
     if where != connection.base_url:
-        connection.base_url = where
-        connection.save(update_fields=["base_url", "updated_at"])
+        move(connection, where)
     return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by)
 
 
@@ -60,6 +59,15 @@ def read_document(
         hint = "Send it as JSON, or leave out what is not needed."
         raise Invalid("The document takes too long to read.", code="too_large", hint=hint)
     return facts["base_url"], (Offered(**json.loads(one), output_schema=None) for one in facts["operations"])
+
+
+def move(connection: Connection, where: str) -> None:
+    """Neither the secret nor the approvals of an earlier server are kept."""
+    if connection.base_url:
+        connection.secret_name = ""
+        forget_approvals(connection)
+    connection.base_url = where
+    connection.save(update_fields=["base_url", "secret_name", "updated_at"])
 
 
 def fetched(url: str) -> str:
