@@ -196,7 +196,7 @@ for free in (0, 1, 2):
     resource.setrlimit(resource.RLIMIT_NOFILE, limit)
     for descriptor in taken:
         os.close(descriptor)
-    print(outcome.status, "too many files" in outcome.error.message)
+    print(outcome.status, "too many open files" in outcome.error.message)
 print(pool.execute("def main(): return 1").status)
 print(len(numbers()) - before)
 """
