@@ -36,23 +36,24 @@ class NoCallbacks(Mapping[str, Callback]):
 def alone(user: Any, version: Ready) -> Caller:
     """A call for this user without a run: no callbacks, and values that last as long as the call."""
     spec = version.spec
-    names = tuple(spec.secrets) if version.number else published_secrets(user, version)
-    host = Host(
-        user=user, function=version.function_id, allowed_hosts=tuple(spec.allowed_hosts), secret_names=names
-    )  # fmt: skip
+    names, hosts = live_secrets(user, version), tuple(spec.allowed_hosts)
+    host = Host(user=user, function=version.function_id, allowed_hosts=hosts, secret_names=names)
     data = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
     return Caller(user_id=user.pk, data=data if spec.requires_context else {}, grants=NoCallbacks(), host=host)
 
 
-def published_secrets(user: Any, draft: Ready) -> tuple[str, ...]:
-    """The access of a draft: only those of its secrets that the published version of this user's
-    function also names.
+def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
+    """The secrets of a version that the live version names too; for a draft, the live version of this
+    user's function with that name.
 
-    Otherwise a key that may only run functions could name any secret in a draft.
+    Otherwise a key that may only run functions could reach any secret through a draft or an old version.
     """
-    rows = StoredFunction.objects.filter(owner=user, name=draft.name, published__isnull=False)
+    if not version.spec.secrets:
+        return ()
+    same = {"pk": version.function_id} if version.number else {"owner": user, "name": version.name}
+    rows = StoredFunction.objects.filter(**same, published__isnull=False)
     spec = rows.values_list("published__spec", flat=True).first() or {}
-    return tuple(name for name in draft.spec.secrets if name in spec.get("secrets", ()))
+    return tuple(name for name in version.spec.secrets if name in spec.get("secrets", ()))
 
 
 def refuse_callbacks(caller: Caller) -> None:

@@ -326,7 +326,7 @@ class Migration(migrations.Migration):
                 ('pinned_version', models.PositiveIntegerField(blank=True, help_text='Empty: follow the published version.', null=True)),
                 ('deadline_s', models.FloatField(blank=True, help_text="Seconds; empty: the tool's own time limit.", null=True)),
                 ('offline', models.CharField(choices=[('fail', 'fail with a clear error'), ('wait', 'wait for the device'), ('any', 'any device that offers the tool')], default='fail', max_length=4)),
-                ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'anyone in its team'), ('role', 'a role in its team')], default='starter', help_text='Who answers when this tool asks.', max_length=7)),
+                ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'its team, except viewers'), ('role', 'a role in its team')], default='starter', help_text='Who answers when this tool asks.', max_length=7)),
                 ('decider_role', models.CharField(blank=True, help_text='Of “a role in the team”: which.', max_length=64)),
                 ('not_starter', models.BooleanField(default=False, help_text='The one whose run asks may not answer.')),
                 ('allow_after_untrusted', models.BooleanField(default=False, help_text='Never ask because of content written by others.')),

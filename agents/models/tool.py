@@ -91,7 +91,7 @@ class ToolGrant(models.Model):
     class Decider(models.TextChoices):
         STARTER = "starter", "the person whose run it is"
         OWNER = "owner", "the owner of the agent or chain"
-        TEAM = "team", "anyone in its team"
+        TEAM = "team", "its team, except viewers"
         ROLE = "role", "a role in its team"
 
     class Offline(models.TextChoices):

@@ -395,7 +395,7 @@ class Migration(migrations.Migration):
                 ('effect', models.CharField(blank=True, max_length=12)),
                 ('reason', models.CharField(blank=True, max_length=200)),
                 ('findings', models.JSONField(blank=True, default=list, help_text='The origin of each argument: {"path", "value", "source", "origin"}.')),
-                ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'anyone in its team'), ('role', 'a role in its team')], default='starter', max_length=7)),
+                ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'its team, except viewers'), ('role', 'a role in its team')], default='starter', max_length=7)),
                 ('decider_role', models.CharField(blank=True, max_length=64)),
                 ('not_starter', models.BooleanField(default=False, help_text='The user whose run asks must not decide.')),
                 ('arguments', models.JSONField(default=dict)),

@@ -32,7 +32,8 @@ def may_decide(user: Any) -> Q:
     in_team = Membership.objects.filter(user_id=user.pk, team_id=OuterRef("decider_team_id"))
     is_starter = Q(decides=ToolGrant.Decider.STARTER, run__principal_id=user.pk)
     is_owner = Q(decides=ToolGrant.Decider.OWNER, decider_id=user.pk)
-    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(in_team))
+    acting = in_team.filter(role__in=Membership.USERS)  # viewers only look
+    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(acting))
     has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(in_team.filter(role=OuterRef("decider_role"))))
     return (is_starter | is_owner | is_member | has_role) & ~Q(not_starter=True, run__principal_id=user.pk)
 

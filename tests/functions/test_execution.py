@@ -242,6 +242,18 @@ def test_a_secret_goes_only_where_it_is_granted_and_bound(alice, crm, internet, 
     assert execution.error["type"] == "CallFailed"
 
 
+def test_an_old_version_reaches_only_the_secrets_of_the_live_one(alice, crm, internet):
+    """Its owner took the secret away; naming the old version by its number must not bring it back."""
+    function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
+    old = function.published
+    function.secrets = []
+    function.save()
+    store.publish(function, user=alice)
+    version = ready(old.pk, old.sha256)
+    execution = execute(version, {"url": f"http://localhost:{internet}/"}, callers.alone(alice, version))
+    assert execution.status == "error" and "not granted" in execution.error["message"]
+
+
 def test_a_strangers_secret_is_not_found(alice, charlie, crm, internet):
     function = publish(alice, HTTP, "f", allowed_hosts=["localhost"], secrets=["crm"])
     version = ready(function.published.pk, function.published.sha256)

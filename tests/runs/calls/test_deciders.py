@@ -87,6 +87,12 @@ def test_who_left_the_team_decides_no_more(ask, worker, bob, bob_api):
     assert listed(bob_api) == [] and answer(bob_api, worker, approval) == 404
 
 
+def test_a_viewer_of_the_team_only_looks(ask, worker, bob, bob_api, functions):
+    approval = ask(decides="team")
+    Membership.objects.filter(user=bob).update(role="viewer")
+    assert listed(bob_api) == [] and answer(bob_api, worker, approval) == 404 and not functions.asked
+
+
 def test_the_owner_of_the_agent_decides(ask, worker, bob, alice_api, bob_api, functions):
     approval = ask(by=bob, decides="owner")
     assert answer(bob_api, worker, approval) == 403 and not functions.asked
