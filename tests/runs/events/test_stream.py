@@ -283,7 +283,7 @@ async def test_a_message_nobody_understands_deafens_no_watcher(run, tell, end, c
     await in_thread(broadcast.publish, events.events_of(run.pk), {"run": str(run.pk)})
     await tell("tool.log")
     await watcher.has(lambda one: one.numbers == [1, 2])
-    assert "not understood" in caplog.text
+    assert "could not be read" in caplog.text
     await end()
     await at_end(watcher)
 
