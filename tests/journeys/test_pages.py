@@ -124,7 +124,7 @@ def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
     picture(page, "scheduled")
     page.get_by_role("row", name="my-helper-daily").get_by_role("link", name="my-helper-daily").click()
     page.get_by_role("button", name="Run now").click()
-    page.get_by_text("Started by hand").first.wait_for()
+    page.get_by_text("Started manually").first.wait_for()
     page.goto("/")
     page.get_by_role("heading", name="Newest runs").wait_for()
 
@@ -195,7 +195,7 @@ def test_the_inbox_works_without_javascript(open_page, helpers, live):
     open_page.complaints.clear()  # the browser itself logs the 422
     page.goto("/approvals/")
     page.get_by_role("button", name="Deny").first.click()
-    page.get_by_text("denied. The run goes on.").wait_for()
+    page.get_by_text("denied. The run continues.").wait_for()
 
 
 def test_a_function_is_written_refused_tried_published_and_compared(open_page, live):
