@@ -9,6 +9,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.response import Response
 
 ANY_OR_NULL = [{}, {"type": "null"}]
+IDS = ("id", "delivery", "hook")
 LOCK = threading.Lock()
 made: dict[str, Any] = {}
 
@@ -32,3 +33,14 @@ def any_value(result: Any, **_: Any) -> Any:
         kept = {key: value for key, value in result.items() if not (key == "oneOf" and value == ANY_OR_NULL)}
         return {key: any_value(value) for key, value in kept.items()}
     return [any_value(one) for one in result] if isinstance(result, list) else result
+
+
+def opaque_ids(result: Any, **_: Any) -> Any:
+    """An id is a string without a format, in paths too: clients must not depend on what it looks like."""
+    if isinstance(result, list):
+        return [opaque_ids(one) for one in result]
+    if not isinstance(result, dict):
+        return result
+    if result.get("in") == "path" and result["name"] in IDS:
+        result = {**result, "schema": {"type": "string"}}
+    return {key: opaque_ids(value) for key, value in result.items() if (key, value) != ("format", "uuid")}

@@ -267,10 +267,16 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "config.schema.any_value"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "config.schema.any_value",
+        "config.schema.opaque_ids",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "EffectEnum": "agents.models.tool.Tool.Effect",
         "TriggerKindEnum": "runs.models.trigger.Trigger.Kind",
+        "TeamRoleEnum": "agents.models.team.Membership.Role",
+        "MessageRoleEnum": "runs.models.session.Message.Role",
     },
 }
 

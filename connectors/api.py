@@ -258,6 +258,7 @@ class AuthorizeView(APIView):
         return Response(AuthorizationSerializer(answer).data)
 
     @extend_schema(
+        operation_id="connections_authorize_redirect",
         responses={302: None},
         parameters=[OpenApiParameter("connection", int), OpenApiParameter("access", str, many=True)],
     )
@@ -306,6 +307,7 @@ class CallbackView(APIView):
     scopes = {"get": "connections:write", "post": "connections:write"}
 
     @extend_schema(
+        operation_id="connections_callback_redirect",
         responses=ConnectionSerializer,
         parameters=[OpenApiParameter("state", str, required=True), *map(OpenApiParameter, ("code", "error", "iss"))],
     )

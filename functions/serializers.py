@@ -248,7 +248,7 @@ class FunctionTestSerializer(StrictModelSerializer):
 class TestFromSerializer(StrictSerializer):
     __test__ = False
     execution = serializers.UUIDField()
-    name = Text(max_length=100, required=False, default="")
+    name = Text(max_length=100, required=False, allow_blank=True, default="")
 
 
 class RunTestsSerializer(StrictSerializer):

@@ -2,6 +2,8 @@
 scheme.
 """
 
+import re
+from http import HTTPStatus
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -29,14 +31,43 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mk_….…`"}
 
 
+def stream_of(data: str) -> dict[str, Any]:
+    """Server-sent events whose `data` is JSON of the component `data`.
+
+    OpenAPI 3.1 has no keyword for the items of a stream: the body is a text, and `x-itemSchema` has
+    the form of `itemSchema` in OpenAPI 3.2.
+    """
+    content = {"$ref": f"#/components/schemas/{data}"}
+    item = {
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "id": {"type": "string", "description": "The event's number; send it as `Last-Event-ID` to resume."},
+            "event": {"type": "string", "description": "The event's type."},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": content},
+        },
+    }
+    return {"type": "string", "description": "Server-sent events.", "x-itemSchema": item}
+
+
 class Schema(AutoSchema):
     """Adds every possible 4xx to each operation, even if `extend_schema` lists its own responses."""
+
+    def get_operation_id(self) -> str:
+        """The words of the path and a verb: `agents_list`, `runs_retrieve`; at the path of an action,
+        which ends in its name, without a verb: `agents_publish`.
+        """
+        if self.path.endswith(("/", "}")) or self._is_list_view():
+            return super().get_operation_id()
+        return re.sub(r"\W", "_", "_".join(self._tokenize_path()))
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
         for status in self.error_statuses():
             if str(status) not in bodies:
                 bodies[str(status)] = self._get_response_for_code(ErrorSerializer, str(status), direction=direction)
+        for code, body in bodies.items():
+            body["description"] = body["description"] or HTTPStatus(int(code)).phrase
         return dict(sorted(bodies.items()))
 
     def get_filter_backends(self) -> list[Any]:

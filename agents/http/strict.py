@@ -110,7 +110,6 @@ class SchemaField(serializers.JSONField):
         return data
 
 
-@extend_schema_field({**OBJECT, "type": ["object", "null"]})
 class OptionalSchemaField(SchemaField):
     """A JSON Schema, or null for none."""
 

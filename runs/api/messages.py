@@ -16,6 +16,7 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.openapi import stream_of
 from agents.http.pagination import Cursor
 from agents.http.standing import Standing, while_good
 from agents.http.viewsets import kept, read
@@ -56,10 +57,7 @@ AFTER = OpenApiParameter(
     "after", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, description="Events after this number."
 )
 LAST_EVENT = OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER, description="Resume after this event.")
-SSE = {
-    "type": "object", "description": "One of the events.",
-    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
-}  # fmt: skip
+SSE = stream_of("Event")
 
 
 class StreamOrJson(DefaultContentNegotiation):
@@ -78,7 +76,7 @@ class MessagesView(APIView):
     content_negotiation_class = StreamOrJson
 
     @extend_schema(
-        operation_id="agent_messages",
+        operation_id="agents_messages_create",
         request=SendSerializer,
         parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
         responses={
@@ -154,7 +152,7 @@ class RoutedMessagesView(MessagesView):
     """The same, except that the router chooses the agent; the answer explains the choice."""
 
     @extend_schema(
-        operation_id="messages",
+        operation_id="messages_create",
         request=SendSerializer,
         parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
         responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): SSE},
@@ -368,7 +366,7 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
         wants_all = self.action != "list" or "status" in self.request.query_params
         return approvals if wants_all else approvals.open()
 
-    @extend_schema(request=DecisionSerializer, responses={200: ApprovalSerializer})
+    @extend_schema(operation_id="approvals_decide", request=DecisionSerializer, responses={200: ApprovalSerializer})
     def decide(self, request: Any, pk: Any = None) -> Response:
         body = DecisionSerializer(data=request.data)
         body.is_valid(raise_exception=True)

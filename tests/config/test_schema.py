@@ -1,7 +1,11 @@
 """The OpenAPI document says what the API does."""
 
+import re
+
 import pytest
+import yaml
 from drf_spectacular.generators import SchemaGenerator
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from agents.models import Agent, Provider
 
@@ -11,11 +15,76 @@ def schema():
     return SchemaGenerator().get_schema(request=None, public=True)
 
 
+@pytest.fixture(scope="module")
+def operations(schema):
+    return [
+        (f"{verb} {path}", operation)
+        for path, verbs in schema["paths"].items()
+        for verb, operation in verbs.items()
+        if verb in ("get", "post", "put", "patch", "delete")
+    ]
+
+
 def parts_of(node):
     if isinstance(node, dict):
         yield node
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from parts_of(child)
+
+
+def test_the_served_document_is_valid_openapi_3_1(client):
+    document = yaml.safe_load(client.get("/api/schema/").content)
+    assert document["openapi"] == "3.1.0"
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_operation_ids_are_unique_names_that_a_program_can_use(operations):
+    ids = [operation["operationId"] for _, operation in operations]
+    assert len(set(ids)) == len(ids)
+    assert [name for name in ids if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
+    assert {"agents_list", "agents_publish", "messages_create", "approvals_decide", "runs_graph_svg"} <= set(ids)
+    assert [name for name in ids if re.search(r"_(publish|cancel|retry|execute|diff)_(create|retrieve)$", name)] == []
+
+
+def test_each_operation_has_its_tag_and_each_answer_a_description(operations):
+    assert [at for at, one in operations if one["tags"] != [at.split("/")[3]]] == []
+    assert [
+        (at, code) for at, one in operations for code, body in one["responses"].items() if not body["description"]
+    ] == []
+
+
+def test_an_event_stream_is_a_text_whose_events_are_described(operations):
+    streams = {
+        at: body["content"]["text/event-stream"]["schema"]
+        for at, one in operations
+        for body in one["responses"].values()
+        if "text/event-stream" in body.get("content", {})
+    }
+    assert set(streams) == {
+        "post /api/v1/messages", "post /api/v1/agents/{name}/messages", "get /api/v1/runs/{id}/stream",
+    }  # fmt: skip
+    for schema in streams.values():
+        assert schema["type"] == "string"
+        data = schema["x-itemSchema"]["properties"]["data"]
+        assert data["contentSchema"] == {"$ref": "#/components/schemas/Event"}
+
+
+def test_every_id_is_a_string_without_a_format(schema, operations):
+    assert [part for part in parts_of(schema) if part.get("format") == "uuid"] == []
+    wanted = [
+        (at, one["name"])
+        for at, operation in operations
+        for one in operation.get("parameters", [])
+        if one["in"] == "path" and one["name"] != "number" and one["schema"]["type"] != "string"
+    ]
+    assert wanted == []
+    ids = {
+        (name, key): value.get("type")
+        for name, one in schema["components"]["schemas"].items()
+        for key, value in one.get("properties", {}).items()
+        if key == "id" or key.endswith("_id")
+    }
+    assert {place: kind for place, kind in ids.items() if kind not in ("string", ["string", "null"])} == {}
 
 
 def test_a_field_for_any_json_may_be_null(schema):
