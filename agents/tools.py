@@ -89,6 +89,7 @@ class ToolContext:
 
     `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or
     raises ToolFailed. `spawn(agent, text, input)` starts a child run and raises CallPending.
+    `ask(kind=, …)` asks the person or the caller and raises CallPending until there is an answer.
     `emit(type, data)` adds a run event.
     """
 
@@ -108,6 +109,7 @@ class ToolContext:
     tool_names: tuple[str, ...] = ()
     spawn: Callable[..., JSON] | None = None
     delegate: Callable[..., JSON] | None = None
+    ask: Callable[..., ToolResult] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
     values: Any = None  # per-run key-value store: get(key), set(key, value)
 

@@ -7,10 +7,12 @@ from functions.tools import FunctionToolset
 
 from .builtins import BuiltinToolset
 from .minion import MinionToolset
+from .questions import CallerToolset
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
     "builtin": BuiltinToolset(),
+    "caller": CallerToolset(),
     "device": DeviceToolset(),
     "function": FunctionToolset(),
     "connector": ConnectorToolset(),

@@ -45,6 +45,12 @@ class AlreadyDecided(Conflict):
     code = "already_decided"
 
 
+class AlreadyAnswered(Conflict):
+    """This input request is no longer open."""
+
+    code = "already_answered"
+
+
 class RunFinished(Conflict):
     """This run has ended."""
 

@@ -17,13 +17,13 @@ from agents.models import ApiKey
 from agents.models.key import DECIDE
 from plumbing.sockets import RESTART, ClosesWhenBroken
 from plumbing.threads import in_thread
-from runs.calls import approvals
+from runs.calls import approvals, inputs
 from runs.events import stream
 from runs.events.feed import FeedBroken
 from runs.events.places import STREAMS
 from runs.intake import messages as intake
 from runs.lifecycle import endings
-from runs.models import Approval, Run, Session
+from runs.models import Approval, InputRequest, Run, Session
 
 UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class RunConsumer(Authenticated):
 
 
 class SessionConsumer(Authenticated):
-    """/ws/sessions/{id}/: send message, cancel, approve; receive the events of the session's runs."""
+    """/ws/sessions/{id}/: send message, cancel, approve, answer; receive the events of the session's runs."""
 
     needs = "sessions:read"
 
@@ -193,12 +193,19 @@ class SessionConsumer(Authenticated):
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         frame = content if isinstance(content, dict) else {}
-        handlers = {"message": self.on_message, "cancel": self.on_cancel, "approve": self.on_approve}
+        handlers = {
+            "message": self.on_message,
+            "cancel": self.on_cancel,
+            "approve": self.on_approve,
+            "answer": self.on_answer,
+        }
         handler = handlers.get(str(frame.get("type")))
         if too_many := await self.counted():
             return await self.turn_away(*too_many)
         if handler is None:
-            return await self.send_error("unknown_frame", "Send a JSON object with type message, cancel or approve.")
+            return await self.send_error(
+                "unknown_frame", "Send a JSON object with type message, cancel, approve or answer."
+            )
         try:
             await handler(frame)
         except MusterError as error:
@@ -225,6 +232,7 @@ class SessionConsumer(Authenticated):
             session=session,
             input=frame.get("input"),
             on_busy=on_busy_in(frame),
+            tools=of_kind(frame, "tools", list),
             idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
             key=self.key,
             is_watched=True,
@@ -263,6 +271,22 @@ class SessionConsumer(Authenticated):
             note=(of_kind(frame, "note", str) or "")[:500],
             source="websocket",
         )
+
+    async def on_answer(self, frame: dict[str, Any]) -> None:
+        if not self.may("messages:write"):
+            return await self.send_error("forbidden", "This key lacks the scope messages:write.")
+        await database_sync_to_async(self.answer)(frame)
+
+    def answer(self, frame: dict[str, Any]) -> None:
+        """The answer to an input request: `value`, or `decline`."""
+        requests = InputRequest.objects.visible_to(self.user).select_related("run")
+        request = requests.filter(pk=as_id(frame.get("input") or frame.get("id"))).first()
+        if request is None:
+            raise NotFound("There is no such input request that you can see.")
+        if frame.get("decline") is True:
+            inputs.decline(request, by=self.user)
+        else:
+            inputs.answer(request, by=self.user, value=frame.get("value"))
 
 
 def as_id(value: Any) -> UUID | None:

@@ -115,6 +115,7 @@ class MessagesView(APIView):
             on_busy=body["on_busy"],
             key=request.auth if isinstance(request.auth, ApiKey) else None,
             timeout=body.get("timeout"),
+            tools=body.get("tools"),
             version=body.get("version") if name else None,
             device=own_device(request.user, body.get("device")),
             is_watched=wants_stream(request),

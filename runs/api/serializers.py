@@ -6,10 +6,11 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.http.strict import KnownFields, StrictSerializer, Text
+from agents.http.strict import KnownFields, SchemaField, StrictSerializer, Text
 from runs.events import record as events
+from runs.intake import caller_tools
 from runs.lifecycle import endings
-from runs.models import Approval, Message, Run, RunEvent, Session, ToolCallRecord
+from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
 
 
 class PartSerializer(serializers.Serializer):
@@ -41,6 +42,15 @@ class MessageTextField(serializers.Field):
         return value
 
 
+class CallerToolSerializer(StrictSerializer):
+    """A tool that the caller executes."""
+
+    name = serializers.RegexField(caller_tools.NAME_PATTERN, help_text="Not the name of a tool of the agent.")
+    description = Text(required=False, allow_blank=True, max_length=20_000)
+    input_schema = SchemaField(required=False)
+    timeout_s = serializers.FloatField(required=False, min_value=1, max_value=86_400, help_text="Default: 3600.")
+
+
 class SendSerializer(StrictSerializer):
     """Body of POST …/messages."""
 
@@ -52,6 +62,10 @@ class SendSerializer(StrictSerializer):
     timeout = serializers.FloatField(required=False, min_value=0.1, max_value=86_400)
     wait = serializers.FloatField(required=False, min_value=0, max_value=600)
     device = serializers.UUIDField(required=False, allow_null=True)
+    tools = serializers.ListField(
+        child=CallerToolSerializer(), required=False, max_length=caller_tools.MOST,
+        help_text="Tools that the caller executes in this run: it answers their input requests.",
+    )  # fmt: skip
     version = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -247,3 +261,37 @@ class DecisionSerializer(StrictSerializer):
 
 class CancelSerializer(StrictSerializer):
     reason = Text(required=False, allow_blank=True, max_length=200)
+
+
+class InputRequestSerializer(serializers.ModelSerializer):
+    """A question that a run waits for."""
+
+    run = serializers.UUIDField(source="run_id")
+    call = serializers.UUIDField(source="call_id")
+    answered_by = serializers.CharField(source="answered_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = InputRequest
+        fields = [
+            "id", "run", "call", "kind", "name", "prompt", "schema", "arguments", "expires_at", "status", "value",
+            "error", "answered_by", "answered_at", "created_at",
+        ]  # fmt: skip
+
+
+class InputFailureSerializer(StrictSerializer):
+    code = serializers.SlugField(max_length=64, default="tool_failed")
+    message = Text(max_length=10_000)
+
+
+class InputAnswerSerializer(StrictSerializer):
+    """One of the three: the answer, a failure of the tool, or the refusal to answer."""
+
+    value = serializers.JSONField(required=False, allow_null=True)
+    error = InputFailureSerializer(required=False)
+    decline = serializers.BooleanField(required=False)
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        given = [name for name in ("value", "error", "decline") if name in data and data[name] is not False]
+        if len(given) != 1:
+            raise serializers.ValidationError("Send one of: value, error, decline.")
+        return data

@@ -5,13 +5,14 @@ from django.urls import path
 
 from agents.http.viewsets import routed
 
-from . import budgets, chains, consumers, external, files, messages, schedules
+from . import budgets, chains, consumers, external, files, inputs, messages, schedules
 
 run = partial(routed, messages.RunViewSet)
 prepared = partial(routed, external.PreparedRunViewSet)
 outside = partial(routed, external.ExternalViewSet)
 session = partial(routed, messages.SessionViewSet)
 approval = partial(routed, messages.ApprovalViewSet)
+input_request = partial(routed, inputs.InputRequestViewSet)
 budget = partial(routed, budgets.BudgetViewSet)
 file = partial(routed, files.FileViewSet)
 chain = partial(routed, chains.ChainViewSet)
@@ -95,6 +96,8 @@ urlpatterns = [
         name="budget-detail",
     ),
     path("usage/", budgets.UsageView.as_view(), name="usage"),
+    path("inputs/", input_request(get="list"), name="input-list"),
+    path("inputs/<uuid:pk>", input_request(get="retrieve", post="answer"), name="input-detail"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),
 ]

@@ -5,20 +5,17 @@ silently.
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import IntegerField
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents import schema
-from agents.models import ToolGrant
-from agents.models.team import is_open
 from agents.tools import (
     CallPending,
     OutcomeUnknown,
@@ -28,7 +25,7 @@ from agents.tools import (
     ToolResult,
     ToolSpec,
 )
-from plumbing.statements import Select, insert, update_each
+from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
 from runs.events import record as events
@@ -39,7 +36,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import callbacks, deciders, delegation, results, told
+from . import callbacks, deciders, delegation, grants, inputs, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -77,32 +74,6 @@ COMPLETE = ToolSpec(
 )
 
 
-GRANT = ("tool_id", "mode", "tool__enabled", "allow_after_untrusted", "decides", "decider_role", "not_starter",
-         "tool__owner_id", "tool__team_id")  # fmt: skip
-AGENT_GRANTS = Select(lambda at: ToolGrant.objects.filter(agent_id=at.agent).values_list(*GRANT), agent=IntegerField())
-CHAIN_GRANTS = Select(
-    lambda at: ToolGrant.objects.filter(chain__versions=at.version).values_list(*GRANT), version=IntegerField()
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """One grant with its current settings."""
-
-    mode: str
-    is_enabled: bool
-    allow_after_untrusted: bool
-    decides: str = ToolGrant.Decider.STARTER
-    decider_role: str = ""
-    not_starter: bool = False
-    owner: int | None = None
-    team: int | None = None
-
-    def is_open_to(self, user_id: int) -> bool:
-        """May this person use the tool now? Asks the database about a team's tools only."""
-        return is_open(self.owner, self.team, user_id)
-
-
 class Desk:
     """Checks and makes a run's tool calls. One per run in progress; its grants are read again on
     each turn.
@@ -113,7 +84,7 @@ class Desk:
         self.lease = lease
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
-        self.grants: dict[int, Grant] = {}
+        self.grants: dict[int, grants.Grant] = {}
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
         self.called_back: set[UUID] = set()  # calls whose function has called tools
         self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
@@ -125,13 +96,7 @@ class Desk:
         self._told = None
         if not self.tools:
             return
-        of_agent = self.run.agent_id is not None
-        rows = (
-            AGENT_GRANTS.all(agent=self.run.agent_id)
-            if of_agent
-            else CHAIN_GRANTS.all(version=self.run.chain_version_id)
-        )
-        self.grants = {tool: Grant(*values) for tool, *values in rows}
+        self.grants = grants.read(self.run, self.tools.values())
         self.unshared = {one for one, grant in self.grants.items() if not grant.is_open_to(self.run.principal_id)}
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
@@ -293,6 +258,7 @@ class Desk:
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
+            ask=lambda **question: inputs.ask(run, record, **question),
             call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None, **more: children.spawn(

@@ -19,7 +19,7 @@ DEFAULT_EVENTS = ("run.finished",)
 TOLD = frozenset(
     [
         "run.started", "run.waiting", "run.resumed", "run.cancel_requested", "run.finished",
-        "approval.requested", "approval.decided",
+        "approval.requested", "approval.decided", "input.requested", "input.answered",
     ]
 )  # fmt: skip
 NOTICES = frozenset(["schedule.paused"])

@@ -43,6 +43,8 @@ TYPES = {
     "tool.finished": "A call has its result; data: id, name, outcome, result, error, wall_ms.",
     "approval.requested": "An approval is needed; data: id, tool, arguments, expires_at, default.",
     "approval.decided": "The approval was decided or expired; data: id, status, by, note.",
+    "input.requested": "The run asks for an answer; data: id, kind, name, prompt, schema, arguments, expires_at.",
+    "input.answered": "The answer came, was declined or expired; data: id, status, by.",
     "child.chosen": "A delegated task found its agent; data: id, capability, agent, reason, candidates.",
     "child.started": "A child run was started; data: run, agent or chain.",
     "child.finished": "A child run ended; data: run, status.",

@@ -16,7 +16,7 @@ from runs.lifecycle import endings, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
-from . import chains, checks
+from . import caller_tools, chains, checks
 from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
@@ -116,10 +116,17 @@ def message_run(
     version: AgentVersion | int | None = None,
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
+    tools: list[dict[str, Any]] | None = None,
 ) -> Run:
-    """The run of a message, with its agent checked; not stored, and not in a session yet."""
+    """The run of a message, with its agent checked; not stored, and not in a session yet.
+
+    `tools`: tools that the caller executes (`caller_tools.checked`).
+    """
     chosen, version, spec = checked_agent(user, agent, version)
     checks.check_input(spec, input)
+    if tools:
+        taken = [grant.tool for grant in spec.grants] if spec else []
+        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
     return Run(
         principal=user,
         agent=chosen,
@@ -215,7 +222,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    found = {name: asked[name] for name in ("metadata", "timeout", "device") if asked.get(name)}
+    found = {name: asked[name] for name in ("metadata", "timeout", "device", "tools") if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
     return [found] if found else []

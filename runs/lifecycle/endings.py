@@ -13,7 +13,7 @@ from devices import calls as device_calls
 from plumbing.statements import Select
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished
-from runs.models import Approval, Message, Run, Session, StepRun, ToolCallRecord
+from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 
 from . import pauses, queue
 from .leases import Lease, tell_cancelled
@@ -153,6 +153,7 @@ def close_open_work(run: Run, *, reason: str) -> None:
     """A failed or stopped run also ends its open calls, approvals and children."""
     now = timezone.now()
     Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
+    InputRequest.objects.open().filter(run=run).update(status=InputRequest.Status.VOID, answered_at=now)
     ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
         outcome=ToolCallRecord.Outcome.UNKNOWN,
         error={"code": reason, "message": "the run ended first"},

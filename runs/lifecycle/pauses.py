@@ -12,12 +12,12 @@ from typing import Any
 from django.db.models import F, Max
 from django.utils import timezone
 
-from runs.models import Approval, Run
+from runs.models import Approval, InputRequest, Run
 
 
 def pause(run: Run, now: datetime | None = None) -> None:
-    """Extend the deadlines if an approval is open."""
-    asked = Approval.objects.open().filter(run=run).aggregate(until=Max("expires_at"))["until"]
+    """Extend the deadlines if an approval or an input request is open."""
+    asked = max(filter(None, (open_until(rows, run) for rows in (Approval, InputRequest))), default=None)
     longest = (asked - (now or timezone.now())) if asked else timedelta()
     if longest <= timedelta():
         return
@@ -27,8 +27,12 @@ def pause(run: Run, now: datetime | None = None) -> None:
     run.deadline = run.deadline + longest if run.deadline else None
 
 
+def open_until(rows: type[Approval] | type[InputRequest], run: Run) -> datetime | None:
+    return rows.objects.open().filter(run=run).aggregate(until=Max("expires_at"))["until"]
+
+
 def resume(run: Run, now: datetime | None = None) -> None:
-    """The approval was decided or has expired: take back the unused time."""
+    """The person has answered, or the time is over: take back the unused time."""
     if run.paused_until is None:
         return
     left = max(run.paused_until - (now or timezone.now()), timedelta())

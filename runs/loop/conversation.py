@@ -16,6 +16,7 @@ from django.utils.dateparse import parse_datetime
 from agents import schema
 from agents.models import Provider
 from agents.models.team import is_open
+from agents.tools import ToolSpec
 from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry import factory
@@ -25,6 +26,7 @@ from runs.calls import routing, shown
 from runs.calls.desk import COMPLETE, Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
+from runs.intake import caller_tools
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
@@ -47,7 +49,8 @@ class Conversation:
         self.inherit_mark()
         self.live = self.build()
         self.spec = self.live.spec
-        self.desk = Desk(run, lease, self.live.tools, agent=self.spec.name)
+        self.caller_tools = caller_tools.specs(run.policy)
+        self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
@@ -69,6 +72,12 @@ class Conversation:
             return factory.live_agent(self.run.agent, None if is_published else self.run.version)
         except CannotBuild as error:
             raise RunEnded(Status.FAILED, error.code, str(error))
+
+    def all_tools(self) -> dict[str, ToolSpec]:
+        """The agent's tools and those of the caller. The names were checked if the agent was known."""
+        if taken := self.caller_tools.keys() & self.live.tools.keys():
+            raise RunEnded(Status.FAILED, "name_taken", f"the agent has a tool “{min(taken)}” of its own")
+        return {**self.live.tools, **self.caller_tools}
 
     def choose_agent(self) -> None:
         run = self.run
@@ -127,9 +136,10 @@ class Conversation:
         if is_last:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
         tools = [] if is_last else self.desk.offered()
+        of_step = (COMPLETE,) if self.run.policy.get("step") and tools else ()
         question: dict[str, Any] = {
             "tool_names": tools,
-            "extra_tools": (COMPLETE,) if self.run.policy.get("step") and tools else (),
+            "extra_tools": of_step if is_last else (*of_step, *self.caller_tools.values()),
             "output_schema": self.output_schema,
         }
         longest = self.budgets.hold(lambda: self.live.bid(self.messages, **question))

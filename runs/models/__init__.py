@@ -2,6 +2,7 @@ from .approval import Approval
 from .budget import Budget, Hold, Tally
 from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
+from .input import InputRequest
 from .route import RouteDecision, Worker
 from .run import Run, RunFile, RunValue
 from .schedule import Schedule, ScheduleOccurrence
@@ -13,6 +14,7 @@ __all__ = [
     "Budget",
     "EventPayload",
     "Hold",
+    "InputRequest",
     "Message",
     "ModelCall",
     "RouteDecision",

@@ -103,10 +103,12 @@ def something_came(run: Run) -> bool:
     if run.waiting_for == "budget":
         return budgets.has_room_again(run)
     pending = ToolCallRecord.objects.filter(run=run, outcome="").exclude(waiting_for="")
-    for record in pending.select_related("approval"):
+    for record in pending.select_related("approval", "input_request"):
         if record.waiting_for == "approval" and record.approval.status != "open":
             return True
         if record.waiting_for == "device" and has_settled(str(record.pk)):
+            return True
+        if record.waiting_for == "input" and record.input_request.status != "open":
             return True
         if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
             return True

@@ -1,0 +1,42 @@
+"""Input requests over HTTP: what runs wait for, and the answers."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.response import Response
+
+from agents.http.viewsets import read
+from runs.calls import inputs
+from runs.models import InputRequest
+
+from .serializers import InputAnswerSerializer, InputRequestSerializer
+
+
+class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """What runs wait for: answers to questions, and results of tools that the caller executes.
+
+    The list has the open ones unless `status` is given.
+    """
+
+    scope = "messages"
+    serializer_class = InputRequestSerializer
+    filterset_fields = {"status": ["exact"], "run": ["exact"], "kind": ["exact"]}
+    queryset = InputRequest.objects.none()
+
+    def get_queryset(self) -> QuerySet[InputRequest]:
+        rows = InputRequest.objects.visible_to(self.request.user).select_related("answered_by", "run")
+        wants_all = self.action != "list" or "status" in self.request.query_params
+        return rows if wants_all else rows.open()
+
+    @extend_schema(request=InputAnswerSerializer, responses={200: InputRequestSerializer})
+    def answer(self, request: Any, pk: Any = None) -> Response:
+        """Answer once; the run continues. 409 if it was answered, declined or has expired."""
+        body = read(InputAnswerSerializer, request)
+        found = self.get_object()
+        if body.get("decline"):
+            closed = inputs.decline(found, by=request.user)
+        else:
+            closed = inputs.answer(found, by=request.user, value=body.get("value"), error=body.get("error"))
+        return Response(InputRequestSerializer(closed).data)

@@ -1,0 +1,101 @@
+"""A run waits for an answer, and any protocol may send it: by the id of the input request, once."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Invalid
+from agents.tools import CallPending, ToolFailed, ToolResult
+from runs.events import record as events
+from runs.exceptions import AlreadyAnswered
+from runs.lifecycle import endings
+from runs.models import InputRequest, Run, ToolCallRecord
+
+Status = InputRequest.Status
+
+
+def ask(run: Run, record: ToolCallRecord, **question: Any) -> ToolResult:
+    """The answer to this call's question. Asks once, and raises CallPending until it is answered.
+
+    `question`: kind, prompt, schema, arguments, is_trusted, timeout_s. Raises ToolFailed
+    (input_declined, input_expired, or the caller's own code).
+    """
+    request = InputRequest.objects.filter(call=record).first() or created(run, record, **question)
+    if request.status == Status.OPEN and request.expires_at <= timezone.now():
+        expire(request)
+    if request.status == Status.OPEN:
+        raise CallPending("input", until=request.expires_at, reference=str(request.pk))
+    if request.status == Status.EXPIRED:
+        raise ToolFailed("Nobody answered in time.", code="input_expired")
+    if request.status != Status.ANSWERED:
+        raise ToolFailed("The question was declined.", code="input_declined")
+    if request.error is not None:
+        return ToolResult(ok=False, error=request.error, untrusted=not request.is_trusted)
+    return ToolResult(ok=True, value=request.value, untrusted=not request.is_trusted)
+
+
+@transaction.atomic
+def created(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any) -> InputRequest:
+    request = InputRequest(
+        run=run, call=record, name=record.name, expires_at=timezone.now() + timedelta(seconds=timeout_s), **fields
+    )
+    endings.lock(run.pk)
+    request.save(force_insert=True)
+    events.record(run, "input.requested", requested_data(request))
+    return request
+
+
+def requested_data(request: InputRequest) -> dict[str, Any]:
+    return {
+        "id": str(request.pk),
+        "call": str(request.call_id),
+        "kind": request.kind,
+        "name": request.name,
+        "prompt": request.prompt,
+        "schema": request.schema,
+        "arguments": request.arguments,
+        "expires_at": events.rfc3339(request.expires_at),
+    }
+
+
+@transaction.atomic
+def expire(request: InputRequest) -> None:
+    endings.lock(request.run_id)
+    if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=timezone.now()):
+        events.record(request.run, "input.answered", {"id": str(request.pk), "status": Status.EXPIRED, "by": ""})
+    request.refresh_from_db()
+
+
+def answer(request: InputRequest, *, by: Any, value: Any = None, error: dict[str, str] | None = None) -> InputRequest:
+    """Send the answer, or with `error` {"code", "message"} a failure. Raises Invalid, AlreadyAnswered."""
+    if error is None and request.schema is not None and (problems := schema.validate(request.schema, value)):
+        details = [
+            {"field": f"value{found['path']}", "code": "schema", "message": found["message"]} for found in problems
+        ]
+        raise Invalid("The answer does not match its schema.", code="invalid_answer", details=details)
+    return close(request, Status.ANSWERED, by=by, value=value, error=error)
+
+
+def decline(request: InputRequest, *, by: Any) -> InputRequest:
+    """Refuse to answer; the run continues without it. Raises AlreadyAnswered."""
+    return close(request, Status.DECLINED, by=by)
+
+
+@transaction.atomic
+def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> InputRequest:
+    endings.lock(request.run_id)
+    now = timezone.now()
+    alive = Run.objects.live().filter(pk=request.run_id, cancel_requested_at=None)
+    mine = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
+    if not mine.update(status=status, answered_by=by, answered_at=now, **fields):
+        request.refresh_from_db()
+        raise AlreadyAnswered(hint="GET it to see its status.")
+    request.refresh_from_db()
+    told = {"id": str(request.pk), "status": status, "by": by.get_username()}
+    events.record(request.run, "input.answered", told)
+    endings.wake(request.run_id)
+    return request

@@ -1,0 +1,94 @@
+"""Tools that the caller executes: sent with a message and offered to the model in that run only.
+
+They are kept in the run's policy, so they survive restarts. The model's call becomes an input
+request (`runs/calls/inputs.py`), and the caller sends the result.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from agents import schema
+from agents.exceptions import Invalid
+from agents.tools import ToolSpec
+
+KIND = "caller"
+POLICY = "tools"  # its place in the run's policy
+MOST = 128
+MOST_BYTES = 256 * 1024
+TIMEOUT_S = 3600.0
+NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}\Z"
+NAME = re.compile(NAME_PATTERN)
+FIELDS = frozenset(["name", "description", "input_schema", "timeout_s"])
+RESERVED = frozenset(["complete", "search_tools"])
+
+
+def checked(tools: Any, taken: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The tools as they are stored: {"name", "description", "input_schema", "timeout_s"}.
+
+    `taken` are the names of the agent's own tools. Raises Invalid with one detail per problem.
+    """
+    if not isinstance(tools, list) or len(tools) > MOST:
+        raise Invalid(f"“tools” must be a list of at most {MOST} tools.", code="invalid_tools")
+    problems = [
+        {"field": f"tools.{place}.{field}".rstrip("."), "code": "invalid", "message": message}
+        for place, tool in enumerate(tools)
+        for field, message in problems_of(tool)
+    ]
+    if not problems:
+        problems = name_problems([tool["name"] for tool in tools], taken)
+    if not problems and len(schema.canonical_json(tools).encode()) > MOST_BYTES:
+        problems = [{"field": "tools", "code": "too_large", "message": f"more than {MOST_BYTES} bytes of JSON"}]
+    if problems:
+        hint = 'Send {"name", "description", "input_schema", "timeout_s"} for each tool.'
+        raise Invalid("The tools are not valid.", code="invalid_tools", hint=hint, details=problems)
+    return [{**tool, "input_schema": tool.get("input_schema") or {"type": "object"}} for tool in tools]
+
+
+def problems_of(tool: Any) -> list[tuple[str, str]]:
+    """(field, message) of each problem of one tool."""
+    if not isinstance(tool, dict):
+        return [("", "this must be an object")]
+    found = [(str(name)[:100], "there is no such field") for name in tool if name not in FIELDS]
+    if not isinstance(tool.get("name"), str) or not NAME.fullmatch(tool["name"]):
+        found.append(("name", "a name has 1 to 64 letters, digits, “_” or “-”"))
+    if not isinstance(tool.get("description", ""), str):
+        found.append(("description", "this must be text"))
+    timeout = tool.get("timeout_s", TIMEOUT_S)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= 86_400:
+        found.append(("timeout_s", "this must be a number of seconds from 1 to 86400"))
+    if tool.get("input_schema") is not None:
+        found += [
+            (f"input_schema{problem['path']}", problem["message"])
+            for problem in schema.check_schema(tool["input_schema"])
+        ]
+    return found
+
+
+def name_problems(names: list[str], taken: Collection[str]) -> list[dict[str, str]]:
+    """Each name once, and none that a tool of the agent has: a caller cannot replace it."""
+    return [
+        {"field": f"tools.{place}.name", "code": "name_taken", "message": f"the name “{name}” is already used"}
+        for place, name in enumerate(names)
+        if name in names[:place] or name in taken or name in RESERVED
+    ]
+
+
+def specs(policy: Mapping[str, Any]) -> dict[str, ToolSpec]:
+    """The tools in a run's policy, by name. Their ids are negative: they have no row."""
+    return {
+        tool["name"]: ToolSpec(
+            id=-1 - place,
+            name=tool["name"],
+            kind=KIND,
+            description=tool.get("description", ""),
+            input_schema=tool["input_schema"],
+            output_schema=None,
+            effect="read",  # of the run: what it does, it does at the caller's
+            source={},
+            definition_hash="",
+            untrusted=True,
+            deadline_s=float(tool.get("timeout_s", TIMEOUT_S)),
+        )
+        for place, tool in enumerate(policy.get(POLICY, ()))
+    }
