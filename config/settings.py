@@ -313,6 +313,8 @@ MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 # seconds after which the run of a silent worker may be claimed by another
 LEASE_S = env.int("MUSTER_LEASE", default=30)
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
+# model of agents without one, at an OpenAI-compatible server such as MUSTER_LOCAL_MODEL; empty: the first it serves
+LOCAL_MODEL_NAME = env.str("MUSTER_LOCAL_MODEL_NAME", default="")
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
 # decision when an approval expires: deny or approve
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
 from . import postgres
@@ -34,7 +34,10 @@ def prepare() -> None:
         raise SystemExit(f"muster: the database cannot be reached ({reason}): check DATABASE_URL and start again.")
     say("muster: preparing the database (the first time this takes a few seconds)")
     told = StringIO()
-    call_command("init_db", stdout=told)
+    try:
+        call_command("init_db", stdout=told)
+    except CommandError as error:
+        raise SystemExit(f"muster: {error}")
     say(f"muster: {told.getvalue().strip().splitlines()[-1]}")
     (settings.DATA_DIR / STAMP).write_text(fingerprint())
 

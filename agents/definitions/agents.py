@@ -10,6 +10,7 @@ from agents.sharing import carry, check_share
 from agents.spec import AgentSpec
 
 from .files import Definition, check_schemas, default, set_columns, without_defaults
+from .model_names import default_model
 
 
 class ProviderKind:
@@ -224,7 +225,7 @@ class AgentKind:
         set_columns(row, definition, AGENT_COLUMNS)
         row.provider = provider_named(definition.get("provider", "default"), owner)
         if row.provider.kind != Provider.Kind.OFFLINE and not row.model_name:
-            row.model_name = DEFAULT_MODELS.get(row.provider.kind, "")
+            row.model_name = default_model(row.provider)
         share(row, definition.get("team"))
         row.full_clean(exclude=["owner", "team", "published"])
         row.save()
@@ -259,9 +260,6 @@ def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:
         for grant in spec.grants
         if (name := names.get(grant.tool_id))
     ]
-
-
-DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash"}
 
 
 def provider_named(name: str, owner: Any) -> Provider:

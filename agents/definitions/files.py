@@ -119,8 +119,28 @@ def parse(file: Path) -> Iterator[Definition]:
 
 class Plain(yaml.SafeLoader):
     """A SafeLoader that reads scalars as JSON does: 2026-01-01, 12:30, yes, no, on and off are
-    texts.
+    texts. It refuses what YAML would accept silently: a key without a value between braces, which
+    is usually a comma in a text without quotes, and a key that occurs twice.
     """
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = set()
+        for key, value in node.value:
+            if node.flow_style and isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style:
+                raise refused(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise refused(key, f"“{short(key)}” occurs twice", "remove one of them")
+                keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def refused(key: Any, problem: str, hint: str) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, f"{problem}: {hint}", key.start_mark)
+
+
+def short(key: Any) -> str:
+    return str(key.value)[:60]
 
 
 def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:

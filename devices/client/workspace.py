@@ -39,8 +39,8 @@ class Opened:
 
 
 class Workspace:
-    """Named roots. With one root, paths start inside it; with several, the first part names the
-    root.
+    """Named roots. With several, the first part of a path names the root. With one, a path starts
+    inside it, and may start with the root's name too.
     """
 
     def __init__(self, roots: Mapping[str, str | Path]) -> None:
@@ -49,9 +49,8 @@ class Workspace:
     @contextmanager
     def open(self, path: str) -> Iterator[Opened]:
         """The file or directory at a path. Raises ToolRefused (outside, not_found, not_a_file, unreadable)."""
-        root, parts = self.place(path)
         try:
-            fd = walk(root, parts)
+            fd = self.descriptor(path)
         except FileNotFoundError:
             raise ToolRefused("not_found", f"there is no “{shown(path)}”")
         except PermissionError:
@@ -62,6 +61,17 @@ class Workspace:
             yield Opened(fd, os.fstat(fd))
         finally:
             os.close(fd)
+
+    def descriptor(self, path: str) -> int:
+        """An open descriptor. A name inside a single root comes before the root's own name."""
+        root, parts = self.place(path)
+        try:
+            return walk(root, parts)
+        except (FileNotFoundError, ToolRefused) as error:
+            is_missing = isinstance(error, FileNotFoundError) or error.code == "not_found"
+            if not is_missing or len(self.roots) != 1 or not parts or parts[0] not in self.roots:
+                raise
+        return walk(root, parts[1:])
 
     def is_top(self, path: str) -> bool:
         """Whether a path means the list of several roots."""

@@ -50,7 +50,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(root: Path) -> Workspace:
-    return Workspace({"docs": root})
+    return Workspace({"root": root})
 
 
 ESCAPES = [
@@ -151,6 +151,36 @@ def test_a_link_swapped_in_while_we_look_leads_nowhere(workspace, root, tmp_path
         swapping.join()
     assert SECRET not in seen
     assert seen <= {"harmless", "refused"}
+
+
+@pytest.mark.parametrize("path", ["a.txt", "root/a.txt", "./root/./a.txt", "root/inside"])
+def test_the_name_of_the_only_root_may_begin_a_path(workspace, path):
+    assert read_file_content(workspace, path)["text"] in ("inside", "below")
+
+
+def test_a_listing_below_the_root_s_name_gives_paths_that_can_be_read(workspace):
+    for path in ("root", "root/sub"):
+        entries = list_directory(workspace, path)["entries"]
+        files = [entry["path"] for entry in entries if entry["type"] == "file"]
+        assert files and all(read_file_content(workspace, file)["path"] == file for file in files)
+    assert [entry["path"] for entry in list_directory(workspace, "root/sub")["entries"] if entry["type"] == "file"] == [
+        "root/sub/b.txt"
+    ]
+
+
+def test_a_folder_inside_the_root_with_its_name_comes_first(workspace, root):
+    (root / "root").mkdir()
+    (root / "root" / "a.txt").write_text("the inner one")
+    assert read_file_content(workspace, "root/a.txt")["text"] == "the inner one"
+    assert read_file_content(workspace, "root/sub/b.txt")["text"] == "below", "not inside: the root itself is meant"
+
+
+@pytest.mark.parametrize("path", [f"root/{path}" for path in ("to_secret", "to_outside", "relative_out", "ring_a")])
+def test_the_root_s_name_leads_out_as_little(workspace, path):
+    for tool in (read_file_content, get_file_metadata, list_directory):
+        with pytest.raises(ToolRefused) as refused:
+            tool(workspace, path)
+        assert refused.value.code == "outside"
 
 
 def test_with_several_roots_a_path_begins_with_the_name_of_one(root, tmp_path):

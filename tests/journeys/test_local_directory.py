@@ -17,7 +17,8 @@ SCRIPT = Path(__file__).with_name("local_directory.yaml")
 def muster(prepared, request):
     with data_directory() as directory:
         subprocess.run(["cp", "-a", f"{prepared}/.", str(directory)], check=True)
-        live = Live(directory, "--no-greeting", MUSTER_OFFLINE_SCRIPT=str(SCRIPT), **database_of(request.config))
+        environment = {"MUSTER_OFFLINE_SCRIPT": str(SCRIPT), "MUSTER_DEVICE_WAIT": "6"}
+        live = Live(directory, "--no-greeting", **environment, **database_of(request.config))
         yield live
         live.stop()
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
 from agents import roles
 from agents.definitions import files
+from agents.exceptions import MusterError
 from agents.models import Provider
 
 STARTERS = Path(__file__).resolve().parents[2] / "starters"
@@ -34,7 +35,10 @@ class Command(BaseCommand):
             import_string(path)()
         if options["no_starters"]:
             return
-        done = files.install_starters(STARTERS, actor=files.Site())
+        try:
+            done = files.install_starters(STARTERS, actor=files.Site())
+        except MusterError as error:
+            raise CommandError(" ".join(filter(None, [str(error), error.hint])))
         if options["verbosity"]:
             for change in done:
                 self.stdout.write(str(change))

@@ -81,6 +81,44 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, offline, text):
         call_command("apply_definitions", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{type: object, properties: {a: {description: One thing, and another}}}", "“and another” has no value"),
+        ("{type: object, required: [a], type: array}", "“type” occurs twice"),
+        ("\n  type: object\n  type: array", "“type” occurs twice"),
+    ],
+)
+def test_what_yaml_would_read_as_something_else_is_refused_with_its_line(tmp_path, offline, text, why):
+    (tmp_path / "bad.yaml").write_text(f"kind: agent\nname: a\nprovider: offline\ninput_schema: {text}\n")
+    with pytest.raises(CommandError, match=why) as refused:
+        call_command("apply_definitions", str(tmp_path))
+    assert "line " in str(refused.value)
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ['{description: "One thing, and another"}', "{description: ''}", "{description: null}"]
+)
+def test_quoted_texts_and_written_nulls_are_read(tmp_path, text):
+    (tmp_path / "good.yaml").write_text(f"kind: agent\nname: a\ninput_schema: {text}\n")
+    assert len(files.load(tmp_path)) == 1
+
+
+def test_no_starter_has_a_property_that_its_author_did_not_mean(db):
+    """A description cut at a comma leaves a keyword that JSON Schema does not have."""
+    schemas = [(one["name"], one.get("input_schema") or {}) for one in files.load(STARTERS)]
+    words = {"type", "description", "items", "enum", "default", "format", "minLength", "maxLength", "minItems",
+             "maxItems", "minimum", "maximum", "properties", "required", "additionalProperties"}  # fmt: skip
+    odd = {
+        name: set(rule) - words
+        for name, schema in schemas
+        for rule in schema.get("properties", {}).values()
+        if set(rule) - words
+    }
+    assert odd == {}
+
+
 def test_a_red_test_refuses_the_file(folder, alice):
     (folder / "a.yaml").write_text(DOUBLE.replace("result: 2", "result: 3"))
     with pytest.raises(CommandError, match="test"):
