@@ -30,6 +30,7 @@ class ToolSpec:
     untrusted: bool = False
     record_fields: tuple[str, ...] = ()
     deadline_s: float = 30.0
+    granted_s: float | None = None  # the limit that the grant or the step sets: a child run ends by then
     pinned_version: int | None = None
     offline: str = "fail"
 

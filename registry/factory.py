@@ -94,7 +94,7 @@ def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
     """The tool as this grant gives it; agents with the same grant share one object."""
     deadline_s = grant.deadline_s or row.deadline_s
     marks = (row.untrusted, *row.record_fields)
-    key = (row.pk, row.definition_hash, marks, deadline_s, grant.pinned_version, grant.offline)
+    key = (row.pk, row.definition_hash, marks, deadline_s, grant.deadline_s, grant.pinned_version, grant.offline)
     return _tools.get_or_make(key, lambda: pinned(make_tool_spec(row, grant, deadline_s)))
 
 
@@ -116,6 +116,7 @@ def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:
         untrusted=row.untrusted,
         record_fields=tuple(row.record_fields),
         deadline_s=deadline_s,
+        granted_s=grant.deadline_s,
         pinned_version=grant.pinned_version,
         offline=grant.offline,
     )

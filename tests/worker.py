@@ -7,7 +7,7 @@ from django.db import connection
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs.chains import advance as chains
+from runs.chains import execution
 from runs.intake import messages as intake
 from runs.lifecycle import queue
 from runs.models import Run, RunEvent
@@ -37,7 +37,7 @@ class InlineWorker:
                 if task == queue.EXECUTE_RUN:
                     runner.execute(*arguments)
                 elif task == queue.EXECUTE_STEP:
-                    chains.execute_step(*arguments)
+                    execution.execute_step(*arguments)
 
     def send_message(self, user, text, agent, **more):
         """Through the one door, then to work: the run as it stands afterwards."""

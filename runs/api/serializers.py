@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from agents.http.strict import KnownFields, SchemaField, StrictSerializer, Text
 from runs.events import record as events
+from runs.figures import totals
 from runs.intake import caller_tools
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
@@ -90,6 +91,12 @@ class CountsSerializer(serializers.Serializer):
 class RunErrorSerializer(serializers.Serializer):
     code = serializers.CharField()
     message = serializers.CharField()
+    step = serializers.CharField(required=False, help_text="Of a chain's run: the key of the step that failed.")
+    run = serializers.CharField(required=False, help_text="Of a chain's run: the step's own run.")
+    items = serializers.ListField(
+        child=serializers.DictField(), required=False, help_text="Of a for_each: the first failed items."
+    )
+    details = serializers.JSONField(required=False)
 
 
 class RunUrlsSerializer(serializers.Serializer):
@@ -100,7 +107,17 @@ class RunUrlsSerializer(serializers.Serializer):
     page = serializers.CharField()
 
 
+class RunListSerializer(serializers.ListSerializer):
+    """Reads the usage of all chains of a page at once."""
+
+    def to_representation(self, data: Any) -> Any:
+        runs = list(data)
+        self.child.usages = totals.of_all(runs)
+        return super().to_representation(runs)
+
+
 class RunSerializer(serializers.ModelSerializer):
+    usages: dict[Any, totals.Usage] = {}
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
     agent_owner = serializers.SerializerMethodField(help_text="Whose agent it is; null: the site's.")
@@ -118,6 +135,7 @@ class RunSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Run
+        list_serializer_class = RunListSerializer
         fields = [
             "id", "status", "waiting_for", "agent", "agent_owner", "agent_version", "chain", "session", "parent",
             "root", "depth", "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "output",
@@ -133,7 +151,7 @@ class RunSerializer(serializers.ModelSerializer):
         return run.principal.get_username() if is_own else run.agent.owner.get_username()
 
     def get_usage(self, run: Run) -> UsageSerializer:
-        return endings.usage_of(run)  # type: ignore[return-value]
+        return (self.usages.get(run.pk) or totals.of(run)).as_json()  # type: ignore[return-value]
 
     def get_counts(self, run: Run) -> CountsSerializer:
         return endings.counts_of(run)  # type: ignore[return-value]

@@ -13,7 +13,9 @@ from runs.intake import checks, children
 from runs.models import Run, ToolCallRecord
 
 
-def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None) -> Any:
+def delegate(
+    run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None, *, limit_s: float | None = None
+) -> Any:
     """Start the child once, then wait for it as a minion's caller does. Raises CallPending,
     ToolFailed.
     """
@@ -21,7 +23,7 @@ def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: 
     if started is not None and started.agent is not None:
         return children.spawn(run, started.agent.name, call=call)
     agent = choose(run, call, capability, task)
-    return children.spawn(run, agent, text=task, input=input, call=call)
+    return children.spawn(run, agent, text=task, input=input, call=call, limit_s=limit_s)
 
 
 def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:

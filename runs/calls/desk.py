@@ -261,10 +261,12 @@ class Desk:
             ask=lambda **question: inputs.ask(run, record, **question),
             call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
-            spawn=lambda agent, text="", input=None, **more: children.spawn(
-                run, agent, text=text, input=input, call=record, **more
+            spawn=lambda agent, text="", input=None: children.spawn(
+                run, agent, text=text, input=input, call=record, limit_s=tool.granted_s
             ),
-            delegate=lambda capability, task, input=None: delegation.delegate(run, record, capability, task, input),
+            delegate=lambda capability, task, input=None: delegation.delegate(
+                run, record, capability, task, input, limit_s=tool.granted_s
+            ),
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),
         )

@@ -16,17 +16,19 @@ from django.utils import timezone
 
 from agents import schema
 from agents.mapping import MappingError
+from agents.models import ChainVersion
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
 from runs.calls import rows as call_rows
 from runs.events import record as events
 from runs.exceptions import RunEnded, RunWaits
+from runs.intake import checks
 from runs.lifecycle import endings, queue
-from runs.lifecycle.leases import Lease, StepLease, hold, worker_name
+from runs.lifecycle.leases import Lease
 from runs.models import Approval, Run, StepRun
 from runs.rules.plan import ENDED, Plan, State, plan, result_of, scope_of, settle_fallbacks
 
-from . import calls, children, fanout, scopes, slices, steps
+from . import calls, children, fanout, scopes, steps
 from .calls import Answered
 from .steps import StepFailed
 
@@ -58,6 +60,8 @@ class Walk:
     def __init__(self, run: Run, lease: Lease | None) -> None:
         self.run = run
         self.lease = lease
+        if not Run.chain_version.is_cached(run):
+            run.chain_version = ChainVersion.objects.select_related("chain").get(pk=run.chain_version_id)
         self.spec: ChainSpec = run.chain_version.read_spec()
         self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
         self.rows: dict[str, StepRun] = {}
@@ -83,6 +87,7 @@ class Walk:
             raise RunEnded(Run.Status.CANCELLED, "cancelled", endings.cancelled_error(self.run)["message"])
         if self.run.deadline and timezone.now() >= self.run.deadline:
             raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
+        checks.require_shared(self.run, self.run.chain_version.chain)
 
     def read(self) -> None:
         """The current rows; ended ones are final and not read again."""
@@ -112,7 +117,7 @@ class Walk:
         return False
 
     def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
-        approval = approval_of(row)
+        approval = steps.approval_of(row)
         if row.child is not None:
             return row.child.is_done and children.settle_child(self.run, step, row)
         if row.call is not None:
@@ -163,7 +168,7 @@ class Walk:
         """Whether a child, a call or an approval has ended and no row records it yet."""
         for row in self.rows.values():
             if row.status == Status.WAITING:
-                approval = approval_of(row)
+                approval = steps.approval_of(row)
                 if row.child is not None and row.child.is_done:
                     return True
                 if row.child is None and row.call is None and approval and approval.status != Approval.Status.OPEN:
@@ -281,7 +286,7 @@ class Walk:
         return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
 
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
-        if step.approval and approval_of(row) is None:
+        if step.approval and steps.approval_of(row) is None:
             given = fanout.preview(step, self.scope()) if step.for_each else steps.input_of(step, row, self.scope())
             steps.ask_before(self.run, step, row, given)
             return False
@@ -328,7 +333,7 @@ class Walk:
         if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
             times.append(timezone.now() + timedelta(seconds=settings.LEASE_S + 2))
         approvals = [
-            approval.expires_at for row in rows if (approval := approval_of(row)) and row.status == Status.WAITING
+            approval.expires_at for row in rows if (approval := steps.approval_of(row)) and row.status == Status.WAITING
         ]
         waited = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
         if any(row.child or row.status == Status.RUNNING for row in rows):
@@ -363,10 +368,6 @@ class Walk:
         return {"output": output}
 
 
-def approval_of(row: StepRun) -> Approval | None:
-    return getattr(row, "approval_before", None)
-
-
 def broken_json(key: str, error: MappingError) -> dict[str, str]:
     return {"code": error.code, "message": f"`when` of step “{key}”: {error}"}
 
@@ -379,27 +380,3 @@ def send_step(row: StepRun) -> None:
     until = now + timedelta(seconds=settings.LEASE_S)
     StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
     queue.enqueue_step(row.pk)
-
-
-def execute_step(step_run_id: str) -> None:
-    """A worker's part of a chain: one tool call, or a slice of a for_each."""
-    row = StepRun.objects.select_related("run__chain_version", "run__principal", "call").filter(pk=step_run_id).first()
-    if row is None or row.run.is_done or row.run.cancel_requested_at:
-        return
-    spec = row.run.chain_version.read_spec()
-    step = next(step for step in spec.steps if step.key == row.key)
-    if row.total:
-        slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
-        return
-    if step.approval and approval_of(row) is None:
-        return  # sent in an earlier round; that one is checked first
-    with hold(StepLease(row.run, [row.pk])) as lease:
-        try:
-            given = steps.input_of(step, row, scopes.read(row.run, spec))
-            tool = calls.tool_of(row.run, spec, step)
-            calls.call_tool(
-                row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
-            )
-        except StepFailed as failure:
-            steps.settle(row.run, step, row, error=failure.as_json())
-    endings.wake(row.run_id)

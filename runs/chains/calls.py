@@ -45,7 +45,8 @@ def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     tool = factory.tool_spec(row, grant)
     if step.target_version:
         tool = as_pinned(tool, step.target_version)
-    return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s))
+    granted_s = min(filter(None, [tool.granted_s, step.timeout_s]))
+    return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s), granted_s=granted_s)
 
 
 def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:

@@ -101,6 +101,10 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
     return settle(run, step, row, error={"code": code, "message": message})
 
 
+def approval_of(row: StepRun) -> Approval | None:
+    return getattr(row, "approval_before", None)
+
+
 # -- claiming and settling ------------------------------------------------------------------
 
 

@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
-from agents.models import Agent, AgentVersion, Chain, ChainVersion
+from agents.models import Agent, AgentVersion, Chain, ChainVersion, Provider
+from agents.models.team import is_open
 from agents.spec import AgentSpec, ChainSpec
-from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled
+from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEnded
 from runs.models import Run
 
 Target = TypeVar("Target", Agent, Chain)
@@ -25,6 +26,21 @@ def visible(target: Target, user: Any) -> Target:
     if not type(target)._default_manager.usable_by(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
         raise Invalid(f"“{target}” can no longer be used by {user}.", code="target_not_visible")
     return target
+
+
+def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
+    """The run's person may still use these. Raises RunEnded(not_shared).
+
+    What is the person's own, or the site's, costs no query; what a team shares is read anew.
+    """
+    for row in rows:
+        if row is None or row.owner_id == run.principal_id or (row.owner_id is None and row.team_id is None):
+            continue
+        found: Any = type(row)._default_manager
+        now = found.filter(pk=row.pk).values_list("owner_id", "team_id").first()
+        if now is None or not is_open(now[0], now[1], run.principal_id):
+            kind = row._meta.verbose_name
+            raise RunEnded(Run.Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")
 
 
 def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) -> AgentVersion:

@@ -24,9 +24,10 @@ def spawn(
     input: Any = None,
     call: ToolCallRecord,
     sources: list[dict[str, Any]] | None = None,
+    limit_s: float | None = None,
 ) -> ToolResult:
     """Called by a minion's toolset: start the child once, then raise CallPending until it has
-    ended.
+    ended. It ends after `limit_s` at the latest: the limit of the caller's grant.
 
     The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for an
     unsuccessful child.
@@ -35,7 +36,7 @@ def spawn(
     if child is None:
         try:
             found = callable_agent(parent, agent)
-            child = start_child(parent, found, text=text, input=input, call=call, sources=sources)
+            child = start_child(parent, found, text=text, input=input, call=call, sources=sources, limit_s=limit_s)
         except MusterError as error:
             raise ToolFailed(str(error), code=error.code, details=error.details)
     if not child.is_done:
@@ -71,11 +72,14 @@ def start_child(
     policy: dict[str, Any] | None = None,
     sources: list[dict[str, Any]] | None = None,
     timeout_s: float | None = None,
+    limit_s: float | None = None,
     trigger: str = Run.Trigger.AGENT,
     metadata: dict[str, Any] | None = None,
 ) -> Run:
     """A queued child run in a child session. Raises MusterError if it cannot be started, ToolFailed
     for its context.
+
+    `timeout_s` replaces the agent's own time limit, `limit_s` only shortens it.
     """
     version = checks.version_of_agent(agent, version)
     spec = version.read_spec()
@@ -101,7 +105,7 @@ def start_child(
                 policy=policy or {},
                 has_untrusted=marked,
                 metadata={**parent.metadata, **(metadata or {})},
-                deadline=checks.deadline(None if timeout_s else spec, timeout_s, parent=parent),
+                deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
                 last_event=1,
             )
             child.save(force_insert=True)

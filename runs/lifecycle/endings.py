@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Protocol
 
 from django.db import transaction
@@ -13,6 +12,7 @@ from devices import calls as device_calls
 from plumbing.statements import Select
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished
+from runs.figures import totals
 from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 
 from . import pauses, queue
@@ -138,11 +138,8 @@ def reply_json(text: str, untrusted: bool = False) -> dict[str, Any]:
 
 
 def usage_of(run: Run) -> dict[str, Any]:
-    return {
-        "input_tokens": run.input_tokens,
-        "output_tokens": run.output_tokens,
-        "cost": f"{Decimal(run.cost).normalize():f}",
-    }
+    """Of a chain's run: what the runs below it have used."""
+    return totals.of(run).as_json()
 
 
 def counts_of(run: Run) -> dict[str, int]:

@@ -14,8 +14,6 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
-from agents.models import Provider
-from agents.models.team import is_open
 from agents.tools import ToolSpec
 from plumbing.statements import insert
 from plumbing.threads import release_connection
@@ -26,7 +24,7 @@ from runs.calls import routing, shown
 from runs.calls.desk import COMPLETE, Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
-from runs.intake import caller_tools
+from runs.intake import caller_tools, checks
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
@@ -130,7 +128,7 @@ class Conversation:
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
         """One model call and its tool calls; the last turn has no tools."""
-        require_shared(self.run, self.live.provider)
+        checks.require_shared(self.run, self.run.agent, self.live.provider)
         self.desk.read_grants()
         is_last = self.run.turns >= self.max_turns
         if is_last:
@@ -368,18 +366,3 @@ def earliest(records: list[ToolCallRecord]) -> Any:
     times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
     times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
     return min(times, default=None)
-
-
-def require_shared(run: Run, provider: Provider) -> None:
-    """The run's person may still use the agent and its provider. Raises RunEnded(not_shared).
-
-    What is the person's own, or the site's, costs no query; what a team shares is read anew before each model call.
-    """
-    for row in (run.agent, provider):
-        if row is None or row.owner_id == run.principal_id or (row.owner_id is None and row.team_id is None):
-            continue
-        rows: Any = type(row)._default_manager
-        now = rows.filter(pk=row.pk).values_list("owner_id", "team_id").first()
-        if now is None or not is_open(now[0], now[1], run.principal_id):
-            kind = row._meta.verbose_name
-            raise RunEnded(Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
 from agents.models import Agent, Chain
+from runs.figures import totals
 from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake.again import ids_in
@@ -57,6 +58,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "run": run,
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
+        "usage": totals.of(run),
         "fall": waterfall(run),
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "may_read_raw": request.user.has_perm("runs.read_raw"),

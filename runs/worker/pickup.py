@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from plumbing.line import Line
-from runs.chains import advance as chains
+from runs.chains import execution
 from runs.lifecycle import queue
 
 from . import runner
@@ -91,5 +91,5 @@ def for_worker(queues: Any) -> Pickup | None:
     """The pick-up of a worker that consumes the queue “runs”; other workers have none."""
     if "runs" not in queues:
         return None
-    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: chains.execute_step}
+    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
     return Pickup(tasks, threads=settings.WORKER_THREADS)

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from runs.chains import advance as chains
+from runs.chains import execution
 from runs.lifecycle import queue
 from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
@@ -19,7 +19,7 @@ def execute_run(run_id: str) -> None:
 @shared_task(name=queue.EXECUTE_STEP, ignore_result=True)
 def execute_step(step_run_id: str) -> None:
     """One tool call of a chain, or a slice of a for_each."""
-    chains.execute_step(step_run_id)
+    execution.execute_step(step_run_id)
 
 
 @shared_task(name="runs.tick", ignore_result=True)

@@ -6,8 +6,7 @@ import pytest
 
 from agents.models import AuditEvent, Chain
 from agents.tools import ToolFailed, ToolResult
-from runs.chains import advance as chains
-from runs.chains import steps
+from runs.chains import execution, steps
 from runs.models import Approval, Run, StepRun
 
 V1 = "/api/v1"
@@ -239,7 +238,7 @@ def test_a_message_about_an_earlier_round_starts_no_round_that_nobody_was_asked_
     row = StepRun.objects.get()
     Approval.objects.update(step=None)
     StepRun.objects.update(status="ready", repeat=1)
-    chains.execute_step(str(row.pk))
+    execution.execute_step(str(row.pk))
     assert functions.asked == []
     assert not steps.claim(row, "running")  # as it was read before the round went on
 

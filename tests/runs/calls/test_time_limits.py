@@ -85,3 +85,30 @@ def test_a_callback_has_no_more_time_than_the_call_that_makes_it(
 def test_what_a_call_has_left_is_the_least_of_its_limits(alice):
     context = ToolContext(user_id=alice.pk, deadline=timezone.now() + timedelta(seconds=3))
     assert 2 < context.seconds_left(30) <= 3 and context.seconds_left(1) == 1
+
+
+@pytest.mark.parametrize("through", ["tool", "delegate"])
+def test_a_grant_s_limit_shortens_the_agent_it_calls(worker, alice, make_agent, stub_provider, stub, took, through):
+    make_agent("helper", provider=stub_provider, capabilities=["resting"])
+    boss = make_agent("boss", provider=stub_provider)
+    if through == "delegate":
+        Tool.objects.create(name="delegate", kind="builtin", source={"builtin": "delegate"}, effect="idempotent")
+    name = "helper" if through == "tool" else "delegate"
+    ToolGrant.objects.create(agent=boss, tool=Tool.objects.get(name=name), deadline_s=1)
+    boss.publish(author=alice)
+    asked = {"task": "rest"} if through == "tool" else {"capability": "resting", "task": "rest"}
+    stub.script(calls((name, asked)), says("too late", silent_s=10), says("It took too long."))
+    run = worker.send_message(alice, "Rest", Agent.objects.get(pk=boss.pk))
+    child = run.children.get()
+    assert (child.status, child.error["code"]) == ("expired", "deadline") and took() < SOON_S
+    assert (run.status, run.tool_calls.get().error["code"]) == ("succeeded", "child_expired")
+
+
+def test_without_a_grant_s_limit_the_agent_has_its_own(worker, alice, make_agent, stub_provider, stub):
+    """The time limit in the catalogue's row is that of one call, not of the child's run."""
+    make_agent("helper", provider=stub_provider, timeout=500)
+    Tool.objects.filter(name="helper").update(deadline_s=30)
+    boss = make_agent("boss", tools=[Tool.objects.get(name="helper")], provider=stub_provider, timeout=900)
+    stub.script(calls(("helper", {"task": "rest"})), says("rested"), says("done"))
+    child = worker.send_message(alice, "Rest", boss).children.get()
+    assert child.deadline - child.created_at > timedelta(seconds=400)

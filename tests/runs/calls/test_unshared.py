@@ -2,8 +2,9 @@
 
 import pytest
 
-from agents.models import Agent, Membership, Provider, Tool
+from agents.models import Agent, Chain, Membership, Provider, Tool
 from agents.tools import ToolResult
+from runs.chains import slices
 from tests.fakes import calls, says
 
 
@@ -64,3 +65,42 @@ def test_a_mate_s_private_provider_is_not_lent_with_the_agent(worker, bob, share
     stub.script(says("never said"))
     run = worker.send_message(bob, "look", shared)
     assert (run.error["code"], stub.requests) == ("not_shared", [])
+
+
+@pytest.fixture
+def shared_chain(make_chain, team, bob):
+    chain = make_chain({"key": "one", "tool": "one"}, {"key": "two", "tool": "two"}, strategy="sequential")
+    Tool.objects.update(team=team)
+    Chain.objects.update(team=team)
+    return Chain.objects.get(pk=chain.pk)
+
+
+def test_a_chain_is_asked_for_between_its_steps(run_chain, alice, bob, shared_chain, functions):
+    def unshare(call, context):
+        Chain.objects.update(team=None)
+        return ToolResult(ok=True, value=1)
+
+    assert run_chain(shared_chain, user=bob).status == "succeeded"
+    functions.answers.append(unshare)
+    run = run_chain(shared_chain, user=bob)
+    assert (run.status, run.error["code"]) == ("failed", "not_shared")
+    assert [asked[0] for asked in functions.asked] == ["one", "two", "one"]
+    assert run_chain(Chain.objects.get(), user=alice).status == "succeeded"
+
+
+def test_a_chain_that_is_unshared_stops_between_two_slices_of_items(
+    run_chain, bob, make_chain, team, functions, monkeypatch
+):
+    monkeypatch.setattr(slices, "SLICE_S", 0)
+    make_chain({"key": "each", "tool": "one", "for_each": "input", "max_parallel": 1})
+    Tool.objects.update(team=team)
+    Chain.objects.update(team=team)
+
+    def unshare(call, context):
+        Chain.objects.update(team=None)
+        return ToolResult(ok=True, value=1)
+
+    functions.answers.append(unshare)
+    run = run_chain(Chain.objects.get(), list(range(50)), user=bob)
+    assert (run.status, run.error["code"]) == ("failed", "not_shared")
+    assert len(functions.asked) < 50

@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents.models import Tool
 from agents.tools import ToolResult
 from runs.chains import advance as chains
+from runs.chains import execution
 from runs.intake import messages as intake
 from runs.lifecycle import claims, queue
 from runs.models import Run, StepRun, ToolCallRecord
@@ -128,7 +129,7 @@ def test_two_workers_on_one_run_do_each_step_once(make_chain, functions, monkeyp
     keys = [f"s{n}" for n in range(6)]
     chain = make_chain(*({"key": key, "tool": key} for key in keys))
     run = intake.start_chain(user=chain.owner, chain=chain, input={})
-    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: chains.execute_step}
+    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
     for _ in range(40):
         if not sent:
             break

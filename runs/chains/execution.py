@@ -1,0 +1,42 @@
+"""A worker's part of a chain: one tool call, or a slice of a for_each."""
+
+from django.conf import settings
+
+from runs.exceptions import RunEnded
+from runs.intake import checks
+from runs.lifecycle import endings
+from runs.lifecycle.leases import StepLease, hold, worker_name
+from runs.models import StepRun
+
+from . import calls, scopes, slices, steps
+from .steps import StepFailed
+
+
+def execute_step(step_run_id: str) -> None:
+    """A worker's part of a chain: one tool call, or a slice of a for_each."""
+    rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
+    row = rows.filter(pk=step_run_id).first()
+    if row is None or row.run.is_done or row.run.cancel_requested_at:
+        return
+    try:
+        checks.require_shared(row.run, row.run.chain_version.chain)
+    except RunEnded:
+        endings.wake(row.run_id)  # the run itself ends with this error
+        return
+    spec = row.run.chain_version.read_spec()
+    step = next(step for step in spec.steps if step.key == row.key)
+    if row.total:
+        slices.work(row.run, spec, step, row, scopes.read(row.run, spec))
+        return
+    if step.approval and steps.approval_of(row) is None:
+        return  # sent in an earlier round; that one is checked first
+    with hold(StepLease(row.run, [row.pk])) as lease:
+        try:
+            given = steps.input_of(step, row, scopes.read(row.run, spec))
+            tool = calls.tool_of(row.run, spec, step)
+            calls.call_tool(
+                row.run, spec, step, row, lease, given, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
+            )
+        except StepFailed as failure:
+            steps.settle(row.run, step, row, error=failure.as_json())
+    endings.wake(row.run_id)

@@ -1,0 +1,82 @@
+"""What a run has used. A chain's own run calls no model: its usage is that of the runs below it,
+also while they are in progress.
+
+Nothing is stored twice: the sums are read when they are shown, so that budgets, tables and the
+dashboard, which add up runs, count each model call once.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet, Sum
+
+from runs.models import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, and cost in US dollars."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost + other.cost,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": f"{Decimal(self.cost).normalize():f}",
+        }
+
+
+NOTHING = Usage()
+
+
+def of(run: Run) -> Usage:
+    """Without a query for an agent's run."""
+    return of_all([run])[run.pk]
+
+
+def of_all(runs: Sequence[Run]) -> dict[UUID, Usage]:
+    """The usage of each run, by id: one query for chains at the top of their tree, and one for each
+    further level below nested chains.
+    """
+    found = {run.pk: Usage(run.input_tokens, run.output_tokens, run.cost) for run in runs}
+    chains = [run for run in runs if run.chain_version_id]
+    below = below_roots([run.pk for run in chains if run.root_id is None])
+    below |= below_nested([run.pk for run in chains if run.root_id is not None])
+    return {pk: own + below.get(pk, NOTHING) for pk, own in found.items()}
+
+
+def below_roots(ids: list[UUID]) -> dict[UUID, Usage]:
+    return summed(Run.objects.filter(root_id__in=ids), "root_id") if ids else {}
+
+
+def below_nested(ids: list[UUID]) -> dict[UUID, Usage]:
+    """Level by level: a level has at most as many rows as the chain's steps have items."""
+    sums: dict[UUID, Usage] = defaultdict(lambda: NOTHING)
+    tops = {pk: pk for pk in ids}  # each run of a level → the chain's run it counts for
+    while tops:
+        children = Run.objects.filter(parent_id__in=list(tops))
+        for parent, usage in summed(children, "parent_id").items():
+            sums[tops[parent]] += usage
+        parents = children.filter(children__isnull=False).order_by().values_list("pk", "parent_id").distinct()
+        tops = {pk: tops[parent] for pk, parent in parents}
+    return dict(sums)
+
+
+def summed(runs: QuerySet[Run], by: str) -> dict[UUID, Usage]:
+    sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost")}
+    rows = runs.order_by().values_list(by).annotate(**{f"all_{name}": total for name, total in sums.items()})
+    return {pk: Usage(*used) for pk, *used in rows}
