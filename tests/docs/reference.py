@@ -5,12 +5,15 @@ Settings, commands, endpoints, error codes and event types; the words come from 
 
 import argparse
 import ast
+import json
 import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from client import generate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -238,6 +241,14 @@ def pages() -> dict[str, str]:
     }
 
 
+def client() -> dict[Path, str]:
+    """What is generated in client/: the synchronous half, and the types of this API."""
+    from drf_spectacular.generators import SchemaGenerator
+
+    schema = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True), default=str))
+    return {**generate.sync_sources(), generate.PACKAGE / "types.py": generate.types_source(schema)}
+
+
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -247,6 +258,7 @@ def main() -> None:
     PAGES.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (PAGES / name).write_text(text)
+    generate.write(client())
 
 
 if __name__ == "__main__":

@@ -34,5 +34,11 @@ def test_every_setting_and_command_says_what_it_is_for():
     assert not silent, f"say it in a comment on the line or in the command's help: {silent}"
 
 
+def test_what_is_generated_in_the_client_is_what_the_api_says_now():
+    changed = [path.name for path, text in reference.client().items() if path.read_text() != text]
+
+    assert not changed, f"client/muster_client: run `make reference` ({changed})"
+
+
 def named_in(page):
     return set(re.findall(r"^\| `([^`]+)`", page, re.MULTILINE))

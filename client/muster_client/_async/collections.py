@@ -1,0 +1,77 @@
+"""Rows by name or id: what most kinds of rows can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from ..requests import Request, segment
+from .pages import AsyncPages, as_it_is
+from .transport import AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+Row = TypeVar("Row")
+New = TypeVar("New")
+Changes = TypeVar("Changes")
+
+
+class AsyncReadable(Generic[Row]):
+    """A list, and one row of it. Rows are dictionaries with the fields of the API's documents."""
+
+    def __init__(self, transport: AsyncTransport, path: str) -> None:
+        self._transport, self._path = transport, path
+
+    def list(self, **filters: Any) -> AsyncPages[Row]:
+        """`limit` is the size of a page. An unknown filter is refused (InvalidError)."""
+        return AsyncPages(self._transport, f"{self._path}/", filters, as_it_is)
+
+    async def get(self, key: str | int) -> Row:
+        return cast(Row, await self._call("GET", key))
+
+    async def _call(self, method: str, key: str | int, *more: str, json: Any = None, **params: Any) -> Any:
+        """A request to a row, or to what stands below it."""
+        path = "/".join([self._path, segment(key), *more])
+        return await self._transport.json(Request(method, path, params=params, json=json))
+
+
+class AsyncDeletable(AsyncReadable[Row]):
+    async def delete(self, key: str | int) -> None:
+        await self._call("DELETE", key)
+
+
+class AsyncCollection(AsyncDeletable[Row], Generic[Row, New, Changes]):
+    """Rows that can be created and changed."""
+
+    async def create(self, row: New) -> Row:
+        return cast(Row, await self._transport.json(Request("POST", f"{self._path}/", json=row)))
+
+    async def update(self, key: str | int, changes: Changes) -> Row:
+        """Change these fields and keep the others."""
+        return cast(Row, await self._call("PATCH", key, json=changes))
+
+
+class AsyncReplaceable(AsyncCollection[Row, New, Changes], Generic[Row, New, Changes]):
+    async def replace(self, key: str | int, row: New) -> Row:
+        """Give the row these fields; those that are left out get their defaults."""
+        return cast(Row, await self._call("PUT", key, json=row))
+
+
+class AsyncVersioned(AsyncReplaceable[Row, New, Changes], Generic[Row, New, Changes]):
+    """Working rows whose content becomes an immutable, numbered version when it is published."""
+
+    async def publish(self, name: str, *, note: str = "") -> types.Published:
+        """Make the working row live. Equal content gives the same version again."""
+        return cast("types.Published", await self._call("POST", name, "publish", json={"note": note} if note else {}))
+
+    async def rollback(self, name: str, version: int) -> types.Published:
+        """Make an earlier version live again."""
+        return cast("types.Published", await self._call("POST", name, "rollback", json={"version": version}))
+
+    def versions(self, name: str) -> AsyncPages[types.Version]:
+        """Newest first."""
+        return AsyncPages(self._transport, f"{self._path}/{segment(name)}/versions/", {}, as_it_is)
+
+    async def diff(self, name: str, old: int, new: int) -> types.Diff:
+        """What changed between two versions."""
+        return cast("types.Diff", await self._call("GET", name, "diff", **{"from": old, "to": new}))

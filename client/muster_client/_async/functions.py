@@ -1,0 +1,63 @@
+"""Stored functions and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ..requests import Request, given, new_key, segment
+from .collections import AsyncVersioned
+from .pages import AsyncPages, as_it_is
+from .runs import AsyncRun
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class AsyncFunctions(AsyncVersioned["types.Function", "types.FunctionRequest", "types.PatchedFunctionRequest"]):
+    """The working rows of functions, their tests, and calls of them."""
+
+    async def validate(self, draft: types.DraftRequest) -> types.Validated:
+        """The problems of a source, each with its line. Nothing is stored."""
+        return cast("types.Validated", await self._transport.json(Request("POST", "functions/validate", json=draft)))
+
+    async def try_draft(self, draft: types.TryRequest) -> types.Executed:
+        """Run a draft once in the sandbox. Nothing is stored."""
+        return cast("types.Executed", await self._transport.json(Request("POST", "functions/try", json=draft)))
+
+    async def execute(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, version: int | None = None
+    ) -> types.Executed:
+        """Run the live version. A function that fails is an answer with `status` and `error`."""
+        body = given(arguments=dict(arguments or {}), version=version)
+        return cast("types.Executed", await self._call("POST", name, "execute", json=body))
+
+    async def run_tests(self, name: str, *, version: int | None = None) -> types.Verdicts:
+        """Run the stored tests against the draft, or against a version."""
+        return cast("types.Verdicts", await self._call("POST", name, "tests", "run", json=given(version=version)))
+
+    def tests(self, name: str) -> AsyncPages[types.FunctionTest]:
+        return AsyncPages(self._transport, f"functions/{segment(name)}/tests/", {}, as_it_is)
+
+    async def add_test(self, name: str, test: types.FunctionTestRequest) -> types.FunctionTest:
+        return cast("types.FunctionTest", await self._call("POST", name, "tests/", json=test))
+
+
+class AsyncChains(AsyncVersioned["types.Chain", "types.ChainRequest", "types.PatchedChainRequest"]):
+    """The working rows of chains, and their runs."""
+
+    async def start(
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        version: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRun:
+        """Start a run and return it at once; `run.wait()` waits for its end."""
+        headers = {"Idempotency-Key": idempotency_key or new_key(), "Prefer": "respond-async"}
+        body = given(input=input, version=version, metadata=metadata, timeout=timeout)
+        request = Request("POST", f"chains/{segment(name)}/runs", json=body, headers=headers)
+        return AsyncRun(self._transport, await self._transport.json(request))

@@ -1,0 +1,43 @@
+"""Lists that are read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from ..requests import Request, next_params
+from .transport import AsyncTransport
+
+Row = TypeVar("Row")
+
+
+class AsyncPages(Generic[Row]):
+    """Iterate over it to read every row; pages are requested as they are needed."""
+
+    def __init__(
+        self, transport: AsyncTransport, path: str, params: Mapping[str, Any], made: Callable[[Any], Row]
+    ) -> None:
+        self._transport, self._path, self._params, self._made = transport, path, params, made
+
+    async def __aiter__(self) -> AsyncIterator[Row]:
+        params: Mapping[str, Any] | None = self._params
+        while params is not None:
+            body = await self._transport.json(Request("GET", self._path, params={**self._params, **params}))
+            for row in body["results"]:
+                yield self._made(row)
+            params = next_params(body.get("next"))
+
+    async def take(self, count: int) -> list[Row]:
+        """The first rows, at most `count` of them."""
+        rows: list[Row] = []
+        if count > 0:
+            self._params = {"limit": min(count, 500), **self._params}
+            async for row in self:
+                rows.append(row)
+                if len(rows) >= count:
+                    break
+        return rows
+
+
+def as_it_is(row: Any) -> Any:
+    return row

@@ -1,0 +1,208 @@
+"""Runs and the approvals that they wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import APITimeoutError
+from ..events import Event
+from ..requests import Request, given, new_key, segment
+from .pages import AsyncPages, as_it_is
+from .stream import AsyncStream
+from .transport import AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+FROM_NOW_ON = 999_999_999  # a cursor beyond the last event
+
+
+class AsyncRun:
+    """A run as it was when it was read; `refresh` reads it again. `data` has every field."""
+
+    def __init__(self, transport: AsyncTransport, data: types.Run) -> None:
+        self._transport, self.data = transport, data
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} {self.status}>"
+
+    @property
+    def id(self) -> str:
+        return self.data["id"]
+
+    @property
+    def status(self) -> str:
+        """queued, running, waiting, or how it ended: succeeded, partial, failed, cancelled, expired."""
+        return str(self.data.get("status"))
+
+    @property
+    def waiting_for(self) -> str:
+        """What a waiting run waits for, for example `approval`; else empty."""
+        return self.data.get("waiting_for") or ""
+
+    @property
+    def is_finished(self) -> bool:
+        return bool(self.data.get("finished_at"))
+
+    @property
+    def output(self) -> Any:
+        return self.data.get("output")
+
+    @property
+    def error(self) -> types.RunError | None:
+        return self.data.get("error")
+
+    async def refresh(self) -> AsyncRun:
+        self.data = await self._transport.json(Request("GET", self._path()))
+        return self
+
+    async def cancel(self, reason: str = "") -> AsyncRun:
+        """Stop it and its children. ConflictError if it has ended."""
+        body = {"reason": reason} if reason else {}
+        self.data = await self._transport.json(Request("POST", self._path("cancel"), json=body))
+        return self
+
+    async def retry(
+        self,
+        *,
+        step: str | None = None,
+        input: Any = None,
+        live: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRun:
+        """Start a new run in place of one that has ended. `step` is where a chain continues, and
+        `live` uses the agent's present version.
+        """
+        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        body = given(step=step, input=input, live=live)
+        request = Request("POST", self._path("retry"), json=body, headers=headers)
+        return AsyncRun(self._transport, await self._transport.json(request))
+
+    def stream(self, *, after: int = 0) -> AsyncStream:
+        """Events after this number as they happen, until the run has ended."""
+        request = Request("GET", self._path("stream"), params={"after": after} if after else {})
+        return AsyncStream(self._transport, request, run=self.id, after=after)
+
+    async def wait(self, timeout: float | None = None) -> AsyncRun:
+        """Until it has ended, which an event says. With a timeout in seconds the row is read now and
+        then, and APITimeoutError is raised when the time is over.
+        """
+        if timeout is not None:
+            return await self._poll(time.monotonic() + timeout)
+        request = Request("GET", self._path("stream"), params={"after": FROM_NOW_ON})
+        async with AsyncStream(self._transport, request, run=self.id) as stream:
+            await stream.until_done()
+        return await self.refresh()
+
+    async def _poll(self, until: float) -> AsyncRun:
+        pause = 0.1
+        while not (await self.refresh()).is_finished:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise APITimeoutError(f"The run {self.id} is still {self.status}.")
+            await anyio.sleep(min(pause, left))
+            pause = min(2.0, pause * 1.5)
+        return self
+
+    def events(self, *, after: int = 0) -> AsyncPages[Event]:
+        """The stored events so far."""
+        return AsyncPages(self._transport, self._path("events"), {"after": after} if after else {}, Event.of)
+
+    def tool_calls(self) -> AsyncPages[types.ToolCall]:
+        return AsyncPages(self._transport, self._path("tool-calls/"), {}, as_it_is)
+
+    def children(self) -> AsyncPages[AsyncRun]:
+        return AsyncPages(self._transport, self._path("children/"), {}, self._other)
+
+    def steps(self) -> AsyncPages[types.StepRun]:
+        """The steps of a chain's run."""
+        return AsyncPages(self._transport, self._path("steps/"), {}, as_it_is)
+
+    def approvals(self) -> AsyncPages[AsyncApproval]:
+        """What it waits for a person to decide."""
+        return AsyncApprovals(self._transport).list(run=self.id)
+
+    def _other(self, data: types.Run) -> AsyncRun:
+        return AsyncRun(self._transport, data)
+
+    def _path(self, *more: str) -> str:
+        return "/".join(["runs", segment(self.id), *more])
+
+
+class AsyncRuns:
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: Any) -> AsyncPages[AsyncRun]:
+        """Newest first. Filters are fields such as `agent`, `chain`, `status`, `session`."""
+        return AsyncPages(self._transport, "runs/", filters, self._made)
+
+    async def get(self, id: str) -> AsyncRun:
+        return self._made(await self._transport.json(Request("GET", f"runs/{segment(id)}")))
+
+    def _made(self, data: types.Run) -> AsyncRun:
+        return AsyncRun(self._transport, data)
+
+
+class AsyncApproval:
+    """A tool call that waits for a person. `data` has every field."""
+
+    def __init__(self, transport: AsyncTransport, data: types.Approval) -> None:
+        self._transport, self.data = transport, data
+
+    def __repr__(self) -> str:
+        return f"<approval {self.id} of {self.tool}: {self.status}>"
+
+    @property
+    def id(self) -> str:
+        return self.data["id"]
+
+    @property
+    def run(self) -> str:
+        return self.data["run"]
+
+    @property
+    def tool(self) -> str:
+        return self.data["tool"]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.data.get("arguments") or {}
+
+    @property
+    def status(self) -> str:
+        return str(self.data.get("status"))
+
+    async def approve(self, *, arguments: Mapping[str, Any] | None = None, note: str = "") -> AsyncApproval:
+        """Let the call be made, with other arguments if they are given. The key needs the scope
+        `approvals:decide`. ConflictError if it was decided before.
+        """
+        return await self._decide("approve", arguments, note)
+
+    async def deny(self, *, note: str = "") -> AsyncApproval:
+        """Refuse the call; the agent continues without it."""
+        return await self._decide("deny", None, note)
+
+    async def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> AsyncApproval:
+        body = given(decision=decision, arguments=arguments, note=note or None)
+        self.data = await self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
+        return self
+
+
+class AsyncApprovals:
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: Any) -> AsyncPages[AsyncApproval]:
+        """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
+        return AsyncPages(self._transport, "approvals/", filters, self._made)
+
+    async def get(self, id: str) -> AsyncApproval:
+        return self._made(await self._transport.json(Request("GET", f"approvals/{segment(id)}")))
+
+    def _made(self, data: types.Approval) -> AsyncApproval:
+        return AsyncApproval(self._transport, data)

@@ -1,0 +1,103 @@
+"""Sends requests, repeats those that may be repeated, and turns refusals into errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import httpx
+
+from .._version import __version__
+from ..config import Settings
+from ..errors import APIConnectionError, APIError, APITimeoutError, error_of
+from ..requests import Request
+from ..retries import Retries
+
+CONNECT_S = 10.0
+HEARTBEATS_S = 45.0  # the server sends one every 15 seconds
+
+
+class AsyncTransport:
+    """One connection pool with the server's address and key. Redirects are not followed."""
+
+    def __init__(
+        self, settings: Settings, *, timeout: float, retries: Retries, http: httpx.AsyncClient | None = None
+    ) -> None:
+        self.settings = settings
+        self.timeout = timeout
+        self.retries = retries
+        self.http = http or httpx.AsyncClient()
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+    async def json(self, request: Request) -> Any:
+        """The body of the answer; None if there is none."""
+        response = await self.send(request)
+        if response.status_code == 204 or not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise APIConnectionError(f"The answer of {self.settings.url} is not JSON; is this a Muster?") from None
+
+    async def send(self, request: Request) -> httpx.Response:
+        """The answer, read whole. Raises APIError, APIConnectionError."""
+        return await self.attempts(request, stream=False)
+
+    async def open_stream(self, request: Request) -> httpx.Response:
+        """An event stream whose head has arrived; the caller closes it. The body may be empty (204)."""
+        return await self.attempts(request, stream=True)
+
+    async def attempts(self, request: Request, *, stream: bool) -> httpx.Response:
+        attempt = 0
+        while True:
+            built = self.build(request, stream=stream)
+            try:
+                response = await self.http.send(built, stream=stream, follow_redirects=False)
+                if response.is_success:
+                    return response
+                await response.aread()
+                await response.aclose()
+            except httpx.TransportError as error:
+                pause = self.retries.after_error(error, attempt, repeatable=request.is_repeatable)
+                if pause is None:
+                    raise self.unreachable(error) from error
+            else:
+                if attempt and request.method == "DELETE" and response.status_code == 404:
+                    return response  # an earlier attempt deleted it, and its answer was lost
+                status, headers = response.status_code, response.headers
+                pause = self.retries.after_answer(status, headers, attempt, repeatable=request.is_repeatable)
+                if pause is None:
+                    raise refusal(response)
+            attempt += 1
+            await anyio.sleep(pause)
+
+    def build(self, request: Request, *, stream: bool) -> httpx.Request:
+        read = HEARTBEATS_S if stream else (request.timeout or self.timeout)
+        return self.http.build_request(
+            request.method,
+            f"{self.settings.url}/api/v1/{request.path}",
+            params={name: value for name, value in request.params.items() if value is not None},
+            json=request.json,
+            headers={
+                "Accept": "text/event-stream" if stream else "application/json",
+                "Authorization": f"Bearer {self.settings.api_key}",
+                "User-Agent": f"muster-client/{__version__}",
+                **request.headers,
+            },
+            timeout=httpx.Timeout(read, connect=min(read, CONNECT_S)),
+        )
+
+    def unreachable(self, error: httpx.TransportError) -> APIConnectionError:
+        if isinstance(error, httpx.TimeoutException):
+            return APITimeoutError(f"{self.settings.url} did not answer in time.")
+        return APIConnectionError(f"{self.settings.url} cannot be reached: {error or type(error).__name__}.")
+
+
+def refusal(response: httpx.Response) -> APIError:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    return error_of(response.status_code, body, response.headers)

@@ -1,0 +1,64 @@
+# Generated from _async/functions.py by client/generate.py: change that file, then run `make reference`.
+"""Stored functions and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ..requests import Request, given, new_key, segment
+from .collections import Versioned
+from .pages import Pages, as_it_is
+from .runs import Run
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class Functions(Versioned["types.Function", "types.FunctionRequest", "types.PatchedFunctionRequest"]):
+    """The working rows of functions, their tests, and calls of them."""
+
+    def validate(self, draft: types.DraftRequest) -> types.Validated:
+        """The problems of a source, each with its line. Nothing is stored."""
+        return cast("types.Validated", self._transport.json(Request("POST", "functions/validate", json=draft)))
+
+    def try_draft(self, draft: types.TryRequest) -> types.Executed:
+        """Run a draft once in the sandbox. Nothing is stored."""
+        return cast("types.Executed", self._transport.json(Request("POST", "functions/try", json=draft)))
+
+    def execute(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, version: int | None = None
+    ) -> types.Executed:
+        """Run the live version. A function that fails is an answer with `status` and `error`."""
+        body = given(arguments=dict(arguments or {}), version=version)
+        return cast("types.Executed", self._call("POST", name, "execute", json=body))
+
+    def run_tests(self, name: str, *, version: int | None = None) -> types.Verdicts:
+        """Run the stored tests against the draft, or against a version."""
+        return cast("types.Verdicts", self._call("POST", name, "tests", "run", json=given(version=version)))
+
+    def tests(self, name: str) -> Pages[types.FunctionTest]:
+        return Pages(self._transport, f"functions/{segment(name)}/tests/", {}, as_it_is)
+
+    def add_test(self, name: str, test: types.FunctionTestRequest) -> types.FunctionTest:
+        return cast("types.FunctionTest", self._call("POST", name, "tests/", json=test))
+
+
+class Chains(Versioned["types.Chain", "types.ChainRequest", "types.PatchedChainRequest"]):
+    """The working rows of chains, and their runs."""
+
+    def start(
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        version: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Start a run and return it at once; `run.wait()` waits for its end."""
+        headers = {"Idempotency-Key": idempotency_key or new_key(), "Prefer": "respond-async"}
+        body = given(input=input, version=version, metadata=metadata, timeout=timeout)
+        request = Request("POST", f"chains/{segment(name)}/runs", json=body, headers=headers)
+        return Run(self._transport, self._transport.json(request))

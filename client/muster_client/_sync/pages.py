@@ -1,0 +1,42 @@
+# Generated from _async/pages.py by client/generate.py: change that file, then run `make reference`.
+"""Lists that are read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from ..requests import Request, next_params
+from .transport import Transport
+
+Row = TypeVar("Row")
+
+
+class Pages(Generic[Row]):
+    """Iterate over it to read every row; pages are requested as they are needed."""
+
+    def __init__(self, transport: Transport, path: str, params: Mapping[str, Any], made: Callable[[Any], Row]) -> None:
+        self._transport, self._path, self._params, self._made = transport, path, params, made
+
+    def __iter__(self) -> Iterator[Row]:
+        params: Mapping[str, Any] | None = self._params
+        while params is not None:
+            body = self._transport.json(Request("GET", self._path, params={**self._params, **params}))
+            for row in body["results"]:
+                yield self._made(row)
+            params = next_params(body.get("next"))
+
+    def take(self, count: int) -> list[Row]:
+        """The first rows, at most `count` of them."""
+        rows: list[Row] = []
+        if count > 0:
+            self._params = {"limit": min(count, 500), **self._params}
+            for row in self:
+                rows.append(row)
+                if len(rows) >= count:
+                    break
+        return rows
+
+
+def as_it_is(row: Any) -> Any:
+    return row

@@ -1,0 +1,207 @@
+# Generated from _async/runs.py by client/generate.py: change that file, then run `make reference`.
+"""Runs and the approvals that they wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import APITimeoutError
+from ..events import Event
+from ..requests import Request, given, new_key, segment
+from .pages import Pages, as_it_is
+from .stream import Stream
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from .. import types
+
+FROM_NOW_ON = 999_999_999  # a cursor beyond the last event
+
+
+class Run:
+    """A run as it was when it was read; `refresh` reads it again. `data` has every field."""
+
+    def __init__(self, transport: Transport, data: types.Run) -> None:
+        self._transport, self.data = transport, data
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} {self.status}>"
+
+    @property
+    def id(self) -> str:
+        return self.data["id"]
+
+    @property
+    def status(self) -> str:
+        """queued, running, waiting, or how it ended: succeeded, partial, failed, cancelled, expired."""
+        return str(self.data.get("status"))
+
+    @property
+    def waiting_for(self) -> str:
+        """What a waiting run waits for, for example `approval`; else empty."""
+        return self.data.get("waiting_for") or ""
+
+    @property
+    def is_finished(self) -> bool:
+        return bool(self.data.get("finished_at"))
+
+    @property
+    def output(self) -> Any:
+        return self.data.get("output")
+
+    @property
+    def error(self) -> types.RunError | None:
+        return self.data.get("error")
+
+    def refresh(self) -> Run:
+        self.data = self._transport.json(Request("GET", self._path()))
+        return self
+
+    def cancel(self, reason: str = "") -> Run:
+        """Stop it and its children. ConflictError if it has ended."""
+        body = {"reason": reason} if reason else {}
+        self.data = self._transport.json(Request("POST", self._path("cancel"), json=body))
+        return self
+
+    def retry(
+        self,
+        *,
+        step: str | None = None,
+        input: Any = None,
+        live: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Start a new run in place of one that has ended. `step` is where a chain continues, and
+        `live` uses the agent's present version.
+        """
+        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        body = given(step=step, input=input, live=live)
+        request = Request("POST", self._path("retry"), json=body, headers=headers)
+        return Run(self._transport, self._transport.json(request))
+
+    def stream(self, *, after: int = 0) -> Stream:
+        """Events after this number as they happen, until the run has ended."""
+        request = Request("GET", self._path("stream"), params={"after": after} if after else {})
+        return Stream(self._transport, request, run=self.id, after=after)
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Until it has ended, which an event says. With a timeout in seconds the row is read now and
+        then, and APITimeoutError is raised when the time is over.
+        """
+        if timeout is not None:
+            return self._poll(time.monotonic() + timeout)
+        request = Request("GET", self._path("stream"), params={"after": FROM_NOW_ON})
+        with Stream(self._transport, request, run=self.id) as stream:
+            stream.until_done()
+        return self.refresh()
+
+    def _poll(self, until: float) -> Run:
+        pause = 0.1
+        while not (self.refresh()).is_finished:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise APITimeoutError(f"The run {self.id} is still {self.status}.")
+            time.sleep(min(pause, left))
+            pause = min(2.0, pause * 1.5)
+        return self
+
+    def events(self, *, after: int = 0) -> Pages[Event]:
+        """The stored events so far."""
+        return Pages(self._transport, self._path("events"), {"after": after} if after else {}, Event.of)
+
+    def tool_calls(self) -> Pages[types.ToolCall]:
+        return Pages(self._transport, self._path("tool-calls/"), {}, as_it_is)
+
+    def children(self) -> Pages[Run]:
+        return Pages(self._transport, self._path("children/"), {}, self._other)
+
+    def steps(self) -> Pages[types.StepRun]:
+        """The steps of a chain's run."""
+        return Pages(self._transport, self._path("steps/"), {}, as_it_is)
+
+    def approvals(self) -> Pages[Approval]:
+        """What it waits for a person to decide."""
+        return Approvals(self._transport).list(run=self.id)
+
+    def _other(self, data: types.Run) -> Run:
+        return Run(self._transport, data)
+
+    def _path(self, *more: str) -> str:
+        return "/".join(["runs", segment(self.id), *more])
+
+
+class Runs:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: Any) -> Pages[Run]:
+        """Newest first. Filters are fields such as `agent`, `chain`, `status`, `session`."""
+        return Pages(self._transport, "runs/", filters, self._made)
+
+    def get(self, id: str) -> Run:
+        return self._made(self._transport.json(Request("GET", f"runs/{segment(id)}")))
+
+    def _made(self, data: types.Run) -> Run:
+        return Run(self._transport, data)
+
+
+class Approval:
+    """A tool call that waits for a person. `data` has every field."""
+
+    def __init__(self, transport: Transport, data: types.Approval) -> None:
+        self._transport, self.data = transport, data
+
+    def __repr__(self) -> str:
+        return f"<approval {self.id} of {self.tool}: {self.status}>"
+
+    @property
+    def id(self) -> str:
+        return self.data["id"]
+
+    @property
+    def run(self) -> str:
+        return self.data["run"]
+
+    @property
+    def tool(self) -> str:
+        return self.data["tool"]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.data.get("arguments") or {}
+
+    @property
+    def status(self) -> str:
+        return str(self.data.get("status"))
+
+    def approve(self, *, arguments: Mapping[str, Any] | None = None, note: str = "") -> Approval:
+        """Let the call be made, with other arguments if they are given. The key needs the scope
+        `approvals:decide`. ConflictError if it was decided before.
+        """
+        return self._decide("approve", arguments, note)
+
+    def deny(self, *, note: str = "") -> Approval:
+        """Refuse the call; the agent continues without it."""
+        return self._decide("deny", None, note)
+
+    def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> Approval:
+        body = given(decision=decision, arguments=arguments, note=note or None)
+        self.data = self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
+        return self
+
+
+class Approvals:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: Any) -> Pages[Approval]:
+        """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
+        return Pages(self._transport, "approvals/", filters, self._made)
+
+    def get(self, id: str) -> Approval:
+        return self._made(self._transport.json(Request("GET", f"approvals/{segment(id)}")))
+
+    def _made(self, data: types.Approval) -> Approval:
+        return Approval(self._transport, data)

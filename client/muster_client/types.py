@@ -1,0 +1,1980 @@
+# Generated from the OpenAPI document by client/generate.py: change that file, then run `make reference`.
+"""What the API takes and returns, as dictionaries: generated from its OpenAPI document."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from typing_extensions import NotRequired
+
+
+class Audit(TypedDict):
+    id: str
+    at: str
+    actor: str
+    action: str
+    subject_kind: str
+    subject_id: NotRequired[str]
+    subject_name: NotRequired[str]
+    details: dict[str, Any]
+    source: NotRequired[str]
+
+
+class AuthorizeRequest(TypedDict):
+    access: NotRequired[list[str]]
+    name: NotRequired[str]
+    connection: NotRequired[str | None]
+
+
+class Beat(TypedDict):
+    lease_expires_at: str
+    cancel_requested: bool
+
+
+class BudgetRequest(TypedDict):
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    period: NotRequired[Literal["run", "day", "month"]]
+    max_tokens: NotRequired[int | None]
+    max_cost: NotRequired[Decimal | None]
+    max_runs: NotRequired[int | None]
+    enabled: NotRequired[bool]
+
+
+class CallbackRequest(TypedDict):
+    state: str
+    code: NotRequired[str]
+    error: NotRequired[str]
+    iss: NotRequired[str]
+
+
+class CallerToolRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    input_schema: NotRequired[dict[str, Any]]
+    timeout_s: NotRequired[float]
+
+
+class CancelRequest(TypedDict):
+    reason: NotRequired[str]
+
+
+class Candidate(TypedDict):
+    agent: str
+    score: float
+    reason: str
+
+
+class Step(TypedDict):
+    key: str
+    agent: NotRequired[str]
+    tool: NotRequired[str]
+    chain: NotRequired[str]
+    needs: NotRequired[list[str]]
+    input: NotRequired[dict[str, Any]]
+    when: NotRequired[str]
+    for_each: NotRequired[str]
+    max_parallel: NotRequired[int]
+    repeat_until: NotRequired[dict[str, Any] | None]
+    retry: NotRequired[dict[str, Any]]
+    on_error: NotRequired[Literal["stop", "continue", "fallback"]]
+    fallback: NotRequired[str]
+    timeout_s: NotRequired[float]
+    approval: NotRequired[bool]
+    approval_expires_s: NotRequired[float]
+    policy: NotRequired[dict[str, Any]]
+    max_turns: NotRequired[int | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+
+
+class ChainVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+
+
+Change = TypedDict(
+    "Change",
+    {
+        "path": str,
+        "from": Any,
+        "to": Any,
+    },
+)
+
+
+class ClaimRequest(TypedDict):
+    executor: str
+    lease: NotRequired[float]
+
+
+class Counts(TypedDict):
+    processed: int
+    created: int
+    updated: int
+
+
+class DecisionRequest(TypedDict):
+    decision: Literal["approve", "deny"]
+    arguments: NotRequired[dict[str, Any] | None]
+    note: NotRequired[str]
+
+
+class Device(TypedDict):
+    id: str
+    name: str
+    platform: str
+    client_version: str
+    is_online: bool
+    last_seen: str | None
+    connected_at: str | None
+    tools: list[str]
+    pending_offers: int
+    created_at: str
+    revoked_at: str | None
+
+
+class DeviceLogin(TypedDict):
+    id: str
+    user_code: str
+    verification_uri: str
+    interval: int
+    expires_at: str
+
+
+class DevicePollRequest(TypedDict):
+    id: str
+
+
+Diff = TypedDict(
+    "Diff",
+    {
+        "from": int,
+        "to": int,
+        "changes": list[Change],
+        "text": str,
+    },
+)
+
+
+class Due(TypedDict):
+    due_at: str
+    due_local: str
+
+
+class ErrorBody(TypedDict):
+    code: str
+    message: str
+    hint: str
+    details: list[Any]
+    request_id: str
+
+
+class ErrorRequest(TypedDict):
+    code: str
+    message: str
+
+
+class Event(TypedDict):
+    seq: int
+    type: str
+    at: str
+    data: NotRequired[Any]
+
+
+class EventPage(TypedDict):
+    results: list[Event]
+    next: str | None
+
+
+class ExecuteRequest(TypedDict):
+    arguments: NotRequired[dict[str, Any]]
+    version: NotRequired[int]
+
+
+class File(TypedDict):
+    id: str
+    name: str
+    media_type: NotRequired[str]
+    untrusted: NotRequired[bool]
+    size: int
+    created_at: str
+
+
+class FileRequest(TypedDict):
+    name: str
+    media_type: NotRequired[str]
+    untrusted: NotRequired[bool]
+    text: NotRequired[str]
+    data: NotRequired[str]
+
+
+class FunctionError(TypedDict):
+    type: str
+    message: str
+    line: int | None
+
+
+class FunctionSummary(TypedDict):
+    name: str
+    description: NotRequired[str]
+    effect: NotRequired[str]
+    is_pure: NotRequired[bool]
+    is_deprecated: NotRequired[bool]
+    published_version: int | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class FunctionTest(TypedDict):
+    id: str
+    name: str
+    arguments: NotRequired[dict[str, Any]]
+    expects: NotRequired[Literal["value", "schema", "error"]]
+    expected: NotRequired[Any]
+    tolerance: NotRequired[float]
+
+
+class FunctionTestRequest(TypedDict):
+    name: str
+    arguments: NotRequired[dict[str, Any]]
+    expects: NotRequired[Literal["value", "schema", "error"]]
+    expected: NotRequired[Any]
+    tolerance: NotRequired[float]
+
+
+class FunctionVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+
+
+class Health(TypedDict):
+    health: str
+    last_error: str
+    account: str
+    checked_at: str | None
+    login_ends_at: str | None
+    reconnect: str | None
+
+
+class HeartbeatRequest(TypedDict):
+    claim: str
+    lease: NotRequired[float]
+    note: NotRequired[str]
+
+
+class ImportRequest(TypedDict):
+    document: NotRequired[dict[str, Any]]
+    text: NotRequired[str]
+    url: NotRequired[str]
+    base_url: NotRequired[str]
+    operations: NotRequired[list[str]]
+
+
+class InputFailureRequest(TypedDict):
+    code: NotRequired[str]
+    message: str
+
+
+class IntervalFieldRequest(TypedDict):
+    every: int
+    period: Literal["seconds", "minutes", "hours", "days"]
+
+
+class Key(TypedDict):
+    id: str
+    name: NotRequired[str]
+    prefix: str
+    scopes: list[str]
+    expires_at: NotRequired[str | None]
+    revoked_at: str | None
+    last_used_at: str | None
+    created_at: str
+    is_live: bool
+
+
+class KeyRequest(TypedDict):
+    name: NotRequired[str]
+    scopes: list[str]
+    expires_at: NotRequired[str | None]
+
+
+class Listing(TypedDict):
+    new: list[str]
+    changed: list[str]
+    gone: list[str]
+    refused: list[dict[str, str]]
+
+
+class Loaded(TypedDict):
+    agent: str
+    version: int
+    hash: str
+
+
+class MeTeam(TypedDict):
+    team: str
+    role: str
+
+
+class ModelParams(TypedDict):
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    presence_penalty: NotRequired[float]
+    frequency_penalty: NotRequired[float]
+    max_tokens: NotRequired[int]
+
+
+class ModelParamsRequest(TypedDict):
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    presence_penalty: NotRequired[float]
+    frequency_penalty: NotRequired[float]
+    max_tokens: NotRequired[int]
+
+
+class NewKey(TypedDict):
+    id: str
+    name: NotRequired[str]
+    prefix: str
+    scopes: list[str]
+    expires_at: NotRequired[str | None]
+    revoked_at: str | None
+    last_used_at: str | None
+    created_at: str
+    is_live: bool
+    key: str
+
+
+class NewWebhook(TypedDict):
+    id: str
+    url: str
+    events: NotRequired[
+        list[
+            Literal[
+                "approval.decided",
+                "approval.requested",
+                "input.answered",
+                "input.requested",
+                "run.cancel_requested",
+                "run.finished",
+                "run.resumed",
+                "run.started",
+                "run.waiting",
+                "schedule.paused",
+            ]
+        ]
+    ]
+    enabled: NotRequired[bool]
+    created_at: str
+    updated_at: str
+    secret: str
+
+
+class Node(TypedDict):
+    key: str
+    kind: str
+    target: str
+    when: str
+    for_each: str
+    x: int
+    y: int
+    status: str | None
+    done: int
+    total: int
+
+
+class Outcome(TypedDict):
+    status: str
+    result: Any
+    error: FunctionError | None
+
+
+class PaginatedAuditList(TypedDict):
+    results: list[Audit]
+    next: str | None
+
+
+class PaginatedChainVersionList(TypedDict):
+    results: list[ChainVersion]
+    next: str | None
+
+
+class PaginatedDeviceList(TypedDict):
+    results: list[Device]
+    next: str | None
+
+
+class PaginatedFileList(TypedDict):
+    results: list[File]
+    next: str | None
+
+
+class PaginatedFunctionSummaryList(TypedDict):
+    results: list[FunctionSummary]
+    next: str | None
+
+
+class PaginatedFunctionTestList(TypedDict):
+    results: list[FunctionTest]
+    next: str | None
+
+
+class PaginatedFunctionVersionList(TypedDict):
+    results: list[FunctionVersion]
+    next: str | None
+
+
+class PaginatedKeyList(TypedDict):
+    results: list[Key]
+    next: str | None
+
+
+class PairRequest(TypedDict):
+    code: str
+    name: NotRequired[str]
+    platform: NotRequired[str]
+    preview: NotRequired[bool]
+
+
+class Paired(TypedDict):
+    device: str | None
+    credential: str | None
+    account: str
+    server: str
+
+
+class Pairing(TypedDict):
+    code: str
+    expires_at: str
+
+
+class PatchedBudgetRequest(TypedDict):
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    period: NotRequired[Literal["run", "day", "month"]]
+    max_tokens: NotRequired[int | None]
+    max_cost: NotRequired[Decimal | None]
+    max_runs: NotRequired[int | None]
+    enabled: NotRequired[bool]
+
+
+class PatchedDeviceRequest(TypedDict):
+    name: NotRequired[str]
+
+
+class PatchedFunctionTestRequest(TypedDict):
+    name: NotRequired[str]
+    arguments: NotRequired[dict[str, Any]]
+    expects: NotRequired[Literal["value", "schema", "error"]]
+    expected: NotRequired[Any]
+    tolerance: NotRequired[float]
+
+
+class PatchedScheduleRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    crontab: NotRequired[str | None]
+    interval: NotRequired[IntervalFieldRequest | None]
+    at: NotRequired[str | None]
+    timezone: NotRequired[str]
+    starts_at: NotRequired[str | None]
+    ends_at: NotRequired[str | None]
+    jitter_s: NotRequired[float]
+    missed_policy: NotRequired[Literal["skip", "once", "all"]]
+    missed_window_s: NotRequired[float]
+    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
+    wait_for_device: NotRequired[bool]
+    device: NotRequired[str | None]
+    pause_after_failures: NotRequired[int]
+    notify_email: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class PatchedSecretRequest(TypedDict):
+    name: NotRequired[str]
+    value: NotRequired[str]
+    hosts: NotRequired[list[str]]
+    header: NotRequired[str]
+    template: NotRequired[str]
+    team: NotRequired[str | None]
+
+
+class PatchedWebhookRequest(TypedDict):
+    url: NotRequired[str]
+    events: NotRequired[
+        list[
+            Literal[
+                "approval.decided",
+                "approval.requested",
+                "input.answered",
+                "input.requested",
+                "run.cancel_requested",
+                "run.finished",
+                "run.resumed",
+                "run.started",
+                "run.waiting",
+                "schedule.paused",
+            ]
+        ]
+    ]
+    enabled: NotRequired[bool]
+
+
+class Pending(TypedDict):
+    status: str
+
+
+class PrepareRequest(TypedDict):
+    agent: str
+    message: str
+    input: NotRequired[Any]
+    metadata: NotRequired[dict[str, Any]]
+    timeout: NotRequired[float]
+
+
+class Preview(TypedDict):
+    timezone: str
+    due: list[Due]
+
+
+class Price(TypedDict):
+    input: NotRequired[float]
+    output: NotRequired[float]
+
+
+class PriceRequest(TypedDict):
+    input: NotRequired[float]
+    output: NotRequired[float]
+
+
+class Problem(TypedDict):
+    step: str
+    code: str
+    message: str
+    hint: str
+
+
+class PublishFunctionRequest(TypedDict):
+    note: NotRequired[str]
+    override: NotRequired[bool]
+    expected: NotRequired[str]
+
+
+class PublishRequest(TypedDict):
+    note: NotRequired[str]
+
+
+class Published(TypedDict):
+    version: int
+    sha256: str
+
+
+class Refusal(TypedDict):
+    severity: str
+    code: str
+    message: str
+    hint: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    field: NotRequired[str]
+
+
+class RemoteTool(TypedDict):
+    name: str
+    tool: str
+    effect: str
+    enabled: bool
+    offered: dict[str, Any]
+    sha256: str
+    is_approved: bool
+    is_changed: bool
+    is_offered: NotRequired[bool]
+    approved_at: NotRequired[str | None]
+    calls: NotRequired[int]
+    failures: NotRequired[int]
+    mean_ms: float
+    last_error: NotRequired[str]
+    seen_at: str
+
+
+class ReplayRequest(TypedDict):
+    version: NotRequired[int | None]
+    limit: NotRequired[int]
+
+
+class RetryRequest(TypedDict):
+    step: NotRequired[str]
+    input: NotRequired[Any]
+    live: NotRequired[bool]
+
+
+class Revoked(TypedDict):
+    told_service: bool
+
+
+class RollbackRequest(TypedDict):
+    version: int
+
+
+class Route(TypedDict):
+    agent: str | None
+    method: str
+    reason: str
+    candidates: list[Candidate]
+
+
+class RunError(TypedDict):
+    code: str
+    message: str
+    step: NotRequired[str]
+    run: NotRequired[str]
+    items: NotRequired[list[dict[str, Any]]]
+    details: NotRequired[Any]
+
+
+class RunTestsRequest(TypedDict):
+    version: NotRequired[int | None]
+
+
+class RunUrls(TypedDict):
+    self: str
+    events: str
+    stream: str
+    cancel: str
+    page: str
+
+
+class ScheduleRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    crontab: NotRequired[str | None]
+    interval: NotRequired[IntervalFieldRequest | None]
+    at: NotRequired[str | None]
+    timezone: NotRequired[str]
+    starts_at: NotRequired[str | None]
+    ends_at: NotRequired[str | None]
+    jitter_s: NotRequired[float]
+    missed_policy: NotRequired[Literal["skip", "once", "all"]]
+    missed_window_s: NotRequired[float]
+    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
+    wait_for_device: NotRequired[bool]
+    device: NotRequired[str | None]
+    pause_after_failures: NotRequired[int]
+    notify_email: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class Scope3(TypedDict):
+    scope: str
+    access: Literal["read", "write", "send"]
+    why: str
+
+
+class SecretModel(TypedDict):
+    name: str
+    has_value: bool
+    hosts: NotRequired[list[str]]
+    header: NotRequired[str]
+    template: NotRequired[str]
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class SecretRequest(TypedDict):
+    name: str
+    value: str
+    hosts: NotRequired[list[str]]
+    header: NotRequired[str]
+    template: NotRequired[str]
+    team: NotRequired[str | None]
+
+
+class SendRequest(TypedDict):
+    message: str | list[dict[str, Any]]
+    session: NotRequired[str | None]
+    input: NotRequired[Any]
+    metadata: NotRequired[dict[str, Any]]
+    on_busy: NotRequired[Literal["reject", "enqueue", "interrupt"]]
+    timeout: NotRequired[float]
+    wait: NotRequired[float]
+    device: NotRequired[str | None]
+    tools: NotRequired[list[CallerToolRequest]]
+    version: NotRequired[int | None]
+
+
+class Service(TypedDict):
+    provider: str
+    title: str
+    is_configured: bool
+    scopes: list[Scope3]
+    tools: list[str]
+
+
+class SpentRequest(TypedDict):
+    input_tokens: NotRequired[int]
+    output_tokens: NotRequired[int]
+    cost: NotRequired[Decimal]
+
+
+class StartRequest(TypedDict):
+    input: NotRequired[Any]
+    version: NotRequired[int | None]
+    metadata: NotRequired[dict[str, Any]]
+    timeout: NotRequired[float]
+    wait: NotRequired[float]
+
+
+class TestFromRequest(TypedDict):
+    execution: str
+    name: NotRequired[str]
+
+
+class TriggerRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    kind: Literal["webhook", "run_ended", "device_online"]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class TryRequest(TypedDict):
+    name: NotRequired[str]
+    source: str
+    description: NotRequired[str]
+    entry: NotRequired[str]
+    allowed_imports: NotRequired[list[str]]
+    allowed_hosts: NotRequired[list[str]]
+    secrets: NotRequired[list[str]]
+    timeout: NotRequired[float]
+    memory_limit: NotRequired[int]
+    is_async: NotRequired[bool]
+    requires_context: NotRequired[bool]
+    safe_mode: NotRequired[bool]
+    is_pure: NotRequired[bool]
+    cache_ttl: NotRequired[int]
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    max_concurrency: NotRequired[int]
+    reuse: NotRequired[Literal["never", "run"]]
+    min_isolation: NotRequired[Literal["reduced", "full"]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    arguments: NotRequired[dict[str, Any]]
+
+
+class Usage(TypedDict):
+    input_tokens: int
+    output_tokens: int
+    cost: str
+
+
+class UsageRow(TypedDict):
+    runs: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cost: str
+    turns: float
+
+
+class UsageTable(TypedDict):
+    results: list[UsageRow]
+
+
+class User(TypedDict):
+    kind: str
+    name: str
+    mode: str
+    version: int | None
+
+
+class Validated(TypedDict):
+    valid: bool
+    refusals: list[Refusal]
+    entry: str
+    description: str
+    is_async: bool
+    requires_context: bool
+    input_schema: dict[str, Any]
+    output_schema: NotRequired[dict[str, Any] | None]
+    imports: list[str]
+    requires: list[str]
+
+
+class Verdict(TypedDict):
+    test: str
+    ok: bool
+    reason: str
+    status: str
+    result: Any
+    error: FunctionError | None
+    wall_ms: float
+
+
+class Verdicts(TypedDict):
+    passed: int
+    failed: int
+    results: list[Verdict]
+
+
+class Version(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+
+
+class Webhook(TypedDict):
+    id: str
+    url: str
+    events: NotRequired[
+        list[
+            Literal[
+                "approval.decided",
+                "approval.requested",
+                "input.answered",
+                "input.requested",
+                "run.cancel_requested",
+                "run.finished",
+                "run.resumed",
+                "run.started",
+                "run.waiting",
+                "schedule.paused",
+            ]
+        ]
+    ]
+    enabled: NotRequired[bool]
+    created_at: str
+    updated_at: str
+
+
+class WebhookRequest(TypedDict):
+    url: str
+    events: NotRequired[
+        list[
+            Literal[
+                "approval.decided",
+                "approval.requested",
+                "input.answered",
+                "input.requested",
+                "run.cancel_requested",
+                "run.finished",
+                "run.resumed",
+                "run.started",
+                "run.waiting",
+                "schedule.paused",
+            ]
+        ]
+    ]
+    enabled: NotRequired[bool]
+
+
+class WholeChainVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+    spec: dict[str, Any]
+
+
+class WholeFunctionVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+    source: str
+    spec: dict[str, Any]
+
+
+class WholeVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+    spec: dict[str, Any]
+
+
+class Worker(TypedDict):
+    name: str
+    started_at: str
+    seen_at: str
+    runs: NotRequired[int]
+    loaded: list[Loaded]
+    others: int
+
+
+class Approval(TypedDict):
+    id: str
+    run: str
+    call: str | None
+    tool: str
+    effect: NotRequired[str]
+    reason: NotRequired[str]
+    arguments: NotRequired[Any]
+    findings: NotRequired[Any]
+    edited_arguments: NotRequired[Any]
+    decides: NotRequired[Literal["starter", "owner", "team", "role"]]
+    not_starter: NotRequired[bool]
+    expires_at: str
+    default: NotRequired[Literal["deny", "approve"]]
+    status: NotRequired[Literal["open", "approved", "denied", "expired", "void"]]
+    decided_by: NotRequired[str | None]
+    decided_at: NotRequired[str | None]
+    note: NotRequired[str]
+    created_at: str
+
+
+class ApproveRequest(TypedDict):
+    sha256: str
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+
+
+class AskedScope(TypedDict):
+    scope: str
+    access: Literal["read", "write", "send"] | None
+    why: str
+
+
+class Authorization(TypedDict):
+    url: str
+    scopes: list[AskedScope]
+    expires_at: str
+
+
+class Budget(TypedDict):
+    id: str
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    user: str | None
+    period: NotRequired[Literal["run", "day", "month"]]
+    max_tokens: NotRequired[int | None]
+    max_cost: NotRequired[Decimal | None]
+    max_runs: NotRequired[int | None]
+    enabled: NotRequired[bool]
+    created_at: str
+
+
+class Connection(TypedDict):
+    id: str
+    name: str
+    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi"]
+    base_url: NotRequired[str]
+    config: NotRequired[dict[str, Any]]
+    secret_name: NotRequired[str]
+    account: str
+    scopes: list[str]
+    health: Literal["unknown", "ok", "expiring", "broken"]
+    last_error: str
+    checked_at: str | None
+    token_expires_at: str | None
+    login_ends_at: str | None
+    is_linked: bool
+    reconnect: str | None
+    enabled: NotRequired[bool]
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class ConnectionRequest(TypedDict):
+    name: str
+    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi"]
+    base_url: NotRequired[str]
+    config: NotRequired[dict[str, Any]]
+    secret_name: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class Delivery(TypedDict):
+    id: str
+    type: str
+    state: NotRequired[Literal["pending", "delivered", "dead"]]
+    attempts: NotRequired[int]
+    next_attempt_at: str
+    last_status: NotRequired[int | None]
+    last_error: NotRequired[str]
+    created_at: str
+    delivered_at: NotRequired[str | None]
+
+
+class DeviceCall(TypedDict):
+    id: str
+    device: str | None
+    run: str | None
+    tool: str
+    arguments: Any
+    run_context: Any
+    state: Literal["queued", "sent", "acked", "done", "failed", "expired", "cancelled", "unknown"]
+    attempt: int
+    deadline: str
+    result: Any
+    error: Any
+    late: bool
+    progress: Any
+    created_at: str
+    sent_at: str | None
+    acked_at: str | None
+    finished_at: str | None
+
+
+class Difference(TypedDict):
+    execution: str
+    arguments: dict[str, Any]
+    before: Outcome
+    after: Outcome
+    reason: str
+
+
+class DraftRequest(TypedDict):
+    name: NotRequired[str]
+    source: str
+    description: NotRequired[str]
+    entry: NotRequired[str]
+    allowed_imports: NotRequired[list[str]]
+    allowed_hosts: NotRequired[list[str]]
+    secrets: NotRequired[list[str]]
+    timeout: NotRequired[float]
+    memory_limit: NotRequired[int]
+    is_async: NotRequired[bool]
+    requires_context: NotRequired[bool]
+    safe_mode: NotRequired[bool]
+    is_pure: NotRequired[bool]
+    cache_ttl: NotRequired[int]
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    max_concurrency: NotRequired[int]
+    reuse: NotRequired[Literal["never", "run"]]
+    min_isolation: NotRequired[Literal["reduced", "full"]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+
+
+Edge = TypedDict(
+    "Edge",
+    {
+        "from": str,
+        "to": str,
+        "kind": Literal["needs", "instead"],
+    },
+)
+
+
+class Error(TypedDict):
+    error: ErrorBody
+
+
+class Executed(TypedDict):
+    execution: str | None
+    status: str
+    result: Any
+    error: FunctionError | None
+    printed: str
+    wall_ms: float
+    cpu_ms: float
+    peak_kb: int
+    isolation: str
+    version: int | None
+    cached: bool
+
+
+class Execution(TypedDict):
+    execution: str | None
+    status: str
+    result: Any
+    error: FunctionError | None
+    printed: str
+    wall_ms: float
+    cpu_ms: float
+    peak_kb: int
+    isolation: str
+    version: int | None
+    cached: bool
+    arguments: dict[str, Any]
+    run: str | None
+    requests: list[dict[str, Any]]
+    started_at: str
+
+
+class FinishRequest(TypedDict):
+    claim: str
+    status: Literal["succeeded", "partial", "failed", "cancelled"]
+    reply: NotRequired[str]
+    output: NotRequired[Any]
+    error: NotRequired[ErrorRequest]
+    usage: NotRequired[SpentRequest]
+
+
+class Firing(TypedDict):
+    id: str
+    key: str
+    outcome: NotRequired[Literal["pending", "started", "refused"]]
+    reason: NotRequired[str]
+    run: str | None
+    created_at: str
+
+
+class Function(TypedDict):
+    name: str
+    source: str
+    description: NotRequired[str]
+    entry: NotRequired[str]
+    allowed_imports: NotRequired[list[str]]
+    allowed_hosts: NotRequired[list[str]]
+    secrets: NotRequired[list[str]]
+    timeout: NotRequired[float]
+    memory_limit: NotRequired[int]
+    is_async: NotRequired[bool]
+    requires_context: NotRequired[bool]
+    safe_mode: NotRequired[bool]
+    is_pure: NotRequired[bool]
+    cache_ttl: NotRequired[int]
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    max_concurrency: NotRequired[int]
+    reuse: NotRequired[Literal["never", "run"]]
+    min_isolation: NotRequired[Literal["reduced", "full"]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    requires: list[str]
+    is_deprecated: NotRequired[bool]
+    published_version: int | None
+    refusals: list[dict[str, Any]]
+    draft_sha256: str
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class FunctionRequest(TypedDict):
+    name: str
+    source: str
+    description: NotRequired[str]
+    entry: NotRequired[str]
+    allowed_imports: NotRequired[list[str]]
+    allowed_hosts: NotRequired[list[str]]
+    secrets: NotRequired[list[str]]
+    timeout: NotRequired[float]
+    memory_limit: NotRequired[int]
+    is_async: NotRequired[bool]
+    requires_context: NotRequired[bool]
+    safe_mode: NotRequired[bool]
+    is_pure: NotRequired[bool]
+    cache_ttl: NotRequired[int]
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    max_concurrency: NotRequired[int]
+    reuse: NotRequired[Literal["never", "run"]]
+    min_isolation: NotRequired[Literal["reduced", "full"]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    note: NotRequired[str]
+    expected: NotRequired[str]
+    is_deprecated: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class Grant(TypedDict):
+    tool: str
+    kind: str
+    mode: NotRequired[Literal["allow", "ask", "deny"]]
+    version: NotRequired[int | None]
+    deadline_s: NotRequired[float | None]
+    offline: NotRequired[Literal["fail", "wait", "any"]]
+    allow_after_untrusted: NotRequired[bool]
+    decides: NotRequired[Literal["starter", "owner", "team", "role"]]
+    decider_role: NotRequired[str]
+    not_starter: NotRequired[bool]
+
+
+class GrantRequest(TypedDict):
+    tool: str
+    mode: NotRequired[Literal["allow", "ask", "deny"]]
+    version: NotRequired[int | None]
+    deadline_s: NotRequired[float | None]
+    offline: NotRequired[Literal["fail", "wait", "any"]]
+    allow_after_untrusted: NotRequired[bool]
+    decides: NotRequired[Literal["starter", "owner", "team", "role"]]
+    decider_role: NotRequired[str]
+    not_starter: NotRequired[bool]
+
+
+class Graph(TypedDict):
+    nodes: list[Node]
+    edges: list[Edge]
+    problems: list[Problem]
+
+
+class InputAnswerRequest(TypedDict):
+    value: NotRequired[Any]
+    error: NotRequired[InputFailureRequest]
+    decline: NotRequired[bool]
+
+
+class InputRequest(TypedDict):
+    id: str
+    run: str
+    call: str
+    kind: Literal["form", "tool"]
+    name: str
+    prompt: NotRequired[str]
+    schema: NotRequired[Any]
+    arguments: NotRequired[Any]
+    expires_at: str
+    status: NotRequired[Literal["open", "answered", "declined", "expired", "void"]]
+    value: NotRequired[Any]
+    error: NotRequired[Any]
+    answered_by: NotRequired[str | None]
+    answered_at: NotRequired[str | None]
+    created_at: str
+
+
+class IntervalField(TypedDict):
+    every: int
+    period: Literal["seconds", "minutes", "hours", "days"]
+
+
+class Invitation(TypedDict):
+    id: str
+    team: str
+    user: str
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+    invited_by: str
+    status: Literal["open", "accepted", "declined", "withdrawn"]
+    created_at: str
+    answered_at: str | None
+
+
+class InvitationRequest(TypedDict):
+    user: str
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+
+
+class Me(TypedDict):
+    username: str
+    email: str
+    is_superuser: bool
+    scopes: list[str]
+    key: str | None
+    teams: list[MeTeam]
+
+
+class Member(TypedDict):
+    user: str
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+
+
+class MemberRequest(TypedDict):
+    user: str
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+
+
+class Message(TypedDict):
+    id: str
+    seq: int
+    role: Literal["user", "assistant", "tool", "system"]
+    content: NotRequired[Any]
+    text: str
+    tool_calls: NotRequired[Any]
+    untrusted: NotRequired[bool]
+    run: str | None
+    created_at: str
+
+
+NewTestRequest: TypeAlias = FunctionTestRequest | TestFromRequest
+
+
+class NewTrigger(TypedDict):
+    name: str
+    description: NotRequired[str]
+    kind: Literal["webhook", "run_ended", "device_online"]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    last_fired_at: str | None
+    url: str | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+    secret: str
+
+
+class Occurrence(TypedDict):
+    id: str
+    due_at: str
+    due_local: str
+    start_at: str
+    outcome: NotRequired[
+        Literal[
+            "due",
+            "waiting_device",
+            "waiting_overlap",
+            "started",
+            "succeeded",
+            "failed",
+            "skipped",
+            "missed",
+            "refused",
+            "cancelled",
+        ]
+    ]
+    reason: NotRequired[str]
+    run: str | None
+    is_manual: NotRequired[bool]
+    count: NotRequired[int]
+    attempts: NotRequired[int]
+    settled_at: NotRequired[str | None]
+
+
+class Offer(TypedDict):
+    name: str
+    description: str
+    input_schema: Any
+    hash: str
+    status: Literal["pending", "approved", "rejected"]
+    is_offered: bool
+    tool: str | None
+    first_offered_at: str
+    decided_at: str | None
+
+
+class PaginatedApprovalList(TypedDict):
+    results: list[Approval]
+    next: str | None
+
+
+class PaginatedBudgetList(TypedDict):
+    results: list[Budget]
+    next: str | None
+
+
+class PaginatedConnectionList(TypedDict):
+    results: list[Connection]
+    next: str | None
+
+
+class PaginatedDeliveryList(TypedDict):
+    results: list[Delivery]
+    next: str | None
+
+
+class PaginatedDeviceCallList(TypedDict):
+    results: list[DeviceCall]
+    next: str | None
+
+
+class PaginatedExecutionList(TypedDict):
+    results: list[Execution]
+    next: str | None
+
+
+class PaginatedFiringList(TypedDict):
+    results: list[Firing]
+    next: str | None
+
+
+class PaginatedInputRequestList(TypedDict):
+    results: list[InputRequest]
+    next: str | None
+
+
+class PaginatedInvitationList(TypedDict):
+    results: list[Invitation]
+    next: str | None
+
+
+class PaginatedMessageList(TypedDict):
+    results: list[Message]
+    next: str | None
+
+
+class PaginatedOccurrenceList(TypedDict):
+    results: list[Occurrence]
+    next: str | None
+
+
+class PaginatedOfferList(TypedDict):
+    results: list[Offer]
+    next: str | None
+
+
+class PaginatedRemoteToolList(TypedDict):
+    results: list[RemoteTool]
+    next: str | None
+
+
+class PaginatedSecretList(TypedDict):
+    results: list[SecretModel]
+    next: str | None
+
+
+class PaginatedVersionList(TypedDict):
+    results: list[Version]
+    next: str | None
+
+
+class PaginatedWebhookList(TypedDict):
+    results: list[Webhook]
+    next: str | None
+
+
+class PaginatedWorkerList(TypedDict):
+    results: list[Worker]
+    next: str | None
+
+
+class Part(TypedDict):
+    type: Literal["text", "image", "file"]
+    text: NotRequired[str]
+
+
+class PatchedAgentRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    system_prompt: NotRequired[str]
+    provider: NotRequired[str]
+    model_name: NotRequired[str]
+    model_params: NotRequired[ModelParamsRequest]
+    fallback_models: NotRequired[list[str]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    capabilities: NotRequired[list[str]]
+    examples: NotRequired[list[str]]
+    delegates_to: NotRequired[list[str]]
+    max_steps: NotRequired[int]
+    timeout: NotRequired[float]
+    max_chain_depth: NotRequired[int]
+    max_agent_depth: NotRequired[int]
+    session_context: NotRequired[Literal["none", "last_n", "summary"]]
+    context_messages: NotRequired[int]
+    context_tokens: NotRequired[int]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[GrantRequest]]
+    team: NotRequired[str | None]
+
+
+class PatchedChainRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    steps: NotRequired[list[Step]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    output: NotRequired[str]
+    max_chain_depth: NotRequired[int]
+    max_parallel: NotRequired[int]
+    timeout: NotRequired[float]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[GrantRequest]]
+    team: NotRequired[str | None]
+
+
+class PatchedConnectionRequest(TypedDict):
+    name: NotRequired[str]
+    provider: NotRequired[Literal["gmail", "outlook", "teams", "mcp", "openapi"]]
+    base_url: NotRequired[str]
+    config: NotRequired[dict[str, Any]]
+    secret_name: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class PatchedFunctionRequest(TypedDict):
+    name: NotRequired[str]
+    source: NotRequired[str]
+    description: NotRequired[str]
+    entry: NotRequired[str]
+    allowed_imports: NotRequired[list[str]]
+    allowed_hosts: NotRequired[list[str]]
+    secrets: NotRequired[list[str]]
+    timeout: NotRequired[float]
+    memory_limit: NotRequired[int]
+    is_async: NotRequired[bool]
+    requires_context: NotRequired[bool]
+    safe_mode: NotRequired[bool]
+    is_pure: NotRequired[bool]
+    cache_ttl: NotRequired[int]
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    max_concurrency: NotRequired[int]
+    reuse: NotRequired[Literal["never", "run"]]
+    min_isolation: NotRequired[Literal["reduced", "full"]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    note: NotRequired[str]
+    expected: NotRequired[str]
+    is_deprecated: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class PatchedProviderRequest(TypedDict):
+    name: NotRequired[str]
+    kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
+    base_url: NotRequired[str]
+    api_key: NotRequired[str]
+    enabled: NotRequired[bool]
+    tool_calling: NotRequired[Literal["native", "schema"]]
+    prices: NotRequired[dict[str, PriceRequest]]
+    team: NotRequired[str | None]
+
+
+class PatchedSessionRequest(TypedDict):
+    title: NotRequired[str]
+    device: NotRequired[str | None]
+    status: NotRequired[Literal["active", "closed"]]
+    metadata: NotRequired[Any]
+
+
+class PatchedTeamRequest(TypedDict):
+    name: NotRequired[str]
+    members: NotRequired[list[MemberRequest]]
+
+
+class PatchedTriggerRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    kind: NotRequired[Literal["webhook", "run_ended", "device_online"]]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
+class Provider(TypedDict):
+    name: str
+    kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
+    base_url: NotRequired[str]
+    has_key: bool
+    enabled: NotRequired[bool]
+    tool_calling: NotRequired[Literal["native", "schema"]]
+    prices: NotRequired[dict[str, Price]]
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class ProviderRequest(TypedDict):
+    name: str
+    kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
+    base_url: NotRequired[str]
+    api_key: NotRequired[str]
+    enabled: NotRequired[bool]
+    tool_calling: NotRequired[Literal["native", "schema"]]
+    prices: NotRequired[dict[str, PriceRequest]]
+    team: NotRequired[str | None]
+
+
+class Replayed(TypedDict):
+    version: int | None
+    replayed: int
+    same: int
+    differing: list[Difference]
+
+
+class Reply(TypedDict):
+    role: str
+    content: list[Part]
+    text: str
+    untrusted: bool
+
+
+class Run(TypedDict):
+    id: str
+    status: NotRequired[
+        Literal["queued", "running", "waiting", "succeeded", "partial", "failed", "cancelled", "expired"]
+    ]
+    waiting_for: NotRequired[str]
+    agent: NotRequired[str | None]
+    agent_owner: str | None
+    agent_version: NotRequired[int | None]
+    chain: NotRequired[str | None]
+    session: str | None
+    parent: str | None
+    root: str | None
+    depth: NotRequired[int]
+    trigger: NotRequired[Literal["message", "schedule", "event", "agent", "chain", "device", "manual", "external"]]
+    created_at: NotRequired[str]
+    started_at: NotRequired[str | None]
+    finished_at: NotRequired[str | None]
+    deadline: NotRequired[str | None]
+    input: Any
+    output: Any
+    error: RunError | None
+    turns: NotRequired[int]
+    usage: Usage
+    counts: Counts
+    metadata: NotRequired[Any]
+    urls: RunUrls
+
+
+class Schedule(TypedDict):
+    name: str
+    description: NotRequired[str]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    crontab: NotRequired[str | None]
+    interval: NotRequired[IntervalField | None]
+    at: NotRequired[str | None]
+    timezone: NotRequired[str]
+    starts_at: NotRequired[str | None]
+    ends_at: NotRequired[str | None]
+    jitter_s: NotRequired[float]
+    missed_policy: NotRequired[Literal["skip", "once", "all"]]
+    missed_window_s: NotRequired[float]
+    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
+    wait_for_device: NotRequired[bool]
+    device: NotRequired[str | None]
+    pause_after_failures: NotRequired[int]
+    notify_email: NotRequired[str]
+    enabled: NotRequired[bool]
+    failures: int
+    paused_reason: str
+    next_due_at: str | None
+    next_due_local: str | None
+    last_due_at: str | None
+    why_not: str
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class Session(TypedDict):
+    id: str
+    title: NotRequired[str]
+    agent: str | None
+    device: NotRequired[str | None]
+    parent: str | None
+    depth: int
+    status: NotRequired[Literal["active", "closed"]]
+    variables: Any
+    summary: str
+    has_untrusted: bool
+    metadata: NotRequired[Any]
+    created_at: str
+    updated_at: str
+
+
+class StepRun(TypedDict):
+    id: str
+    key: str
+    item: int
+    status: NotRequired[
+        Literal["ready", "running", "waiting", "succeeded", "partial", "failed", "skipped", "cancelled"]
+    ]
+    child: str | None
+    call: str | None
+    attempt: NotRequired[int]
+    repeat: NotRequired[int]
+    total: NotRequired[int]
+    done: NotRequired[int]
+    failed: NotRequired[int]
+    wake_at: NotRequired[str | None]
+    input: Any
+    output: Any
+    error: Any
+    started_at: NotRequired[str | None]
+    finished_at: NotRequired[str | None]
+
+
+class Team(TypedDict):
+    name: str
+    members: NotRequired[list[Member]]
+    created_at: str
+
+
+class TeamRequest(TypedDict):
+    name: str
+    members: NotRequired[list[MemberRequest]]
+
+
+class Tool(TypedDict):
+    name: str
+    kind: Literal["function", "connector", "device", "agent", "mcp", "http", "builtin"]
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    source: dict[str, Any]
+    definition_hash: str
+    enabled: NotRequired[bool]
+    untrusted: NotRequired[bool]
+    record_fields: NotRequired[Any]
+    deadline_s: NotRequired[float]
+    owner: str | None
+    team: str | None
+
+
+class ToolCall(TypedDict):
+    id: str
+    name: str
+    kind: NotRequired[str]
+    effect: NotRequired[str]
+    arguments: NotRequired[Any]
+    turn: NotRequired[int]
+    parent_call: str | None
+    attempt: NotRequired[int]
+    outcome: NotRequired[Literal["ok", "failed", "denied", "unknown"] | Literal[""]]
+    waiting_for: NotRequired[str]
+    result: Any
+    error: Any
+    printed: NotRequired[str]
+    untrusted: NotRequired[bool]
+    details: NotRequired[Any]
+    started_at: NotRequired[str | None]
+    finished_at: NotRequired[str | None]
+    wall_ms: NotRequired[float | None]
+
+
+class Trigger(TypedDict):
+    name: str
+    description: NotRequired[str]
+    kind: Literal["webhook", "run_ended", "device_online"]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    last_fired_at: str | None
+    url: str | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class UsedBy(TypedDict):
+    results: list[User]
+
+
+class Accepted(TypedDict):
+    run: Run
+    session: str
+
+
+class Agent(TypedDict):
+    name: str
+    description: NotRequired[str]
+    system_prompt: NotRequired[str]
+    provider: str
+    model_name: NotRequired[str]
+    model_params: NotRequired[ModelParams]
+    fallback_models: NotRequired[list[str]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    capabilities: NotRequired[list[str]]
+    examples: NotRequired[list[str]]
+    delegates_to: NotRequired[list[str]]
+    max_steps: NotRequired[int]
+    timeout: NotRequired[float]
+    max_chain_depth: NotRequired[int]
+    max_agent_depth: NotRequired[int]
+    session_context: NotRequired[Literal["none", "last_n", "summary"]]
+    context_messages: NotRequired[int]
+    context_tokens: NotRequired[int]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[Grant]]
+    published_version: int | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class AgentRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    system_prompt: NotRequired[str]
+    provider: str
+    model_name: NotRequired[str]
+    model_params: NotRequired[ModelParamsRequest]
+    fallback_models: NotRequired[list[str]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    capabilities: NotRequired[list[str]]
+    examples: NotRequired[list[str]]
+    delegates_to: NotRequired[list[str]]
+    max_steps: NotRequired[int]
+    timeout: NotRequired[float]
+    max_chain_depth: NotRequired[int]
+    max_agent_depth: NotRequired[int]
+    session_context: NotRequired[Literal["none", "last_n", "summary"]]
+    context_messages: NotRequired[int]
+    context_tokens: NotRequired[int]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[GrantRequest]]
+    team: NotRequired[str | None]
+
+
+class Answer(TypedDict):
+    run: Run
+    session: str
+    reply: Reply | None
+    output: NotRequired[Any]
+    usage: Usage
+    route: NotRequired[Route]
+
+
+class Chain(TypedDict):
+    name: str
+    description: NotRequired[str]
+    strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    steps: NotRequired[list[Step]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    output: NotRequired[str]
+    max_chain_depth: NotRequired[int]
+    max_parallel: NotRequired[int]
+    timeout: NotRequired[float]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[Grant]]
+    published_version: int | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class ChainRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    steps: NotRequired[list[Step]]
+    input_schema: NotRequired[dict[str, Any] | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    output: NotRequired[str]
+    max_chain_depth: NotRequired[int]
+    max_parallel: NotRequired[int]
+    timeout: NotRequired[float]
+    enabled: NotRequired[bool]
+    grants: NotRequired[list[GrantRequest]]
+    team: NotRequired[str | None]
+
+
+class Claimed(TypedDict):
+    claim: str
+    lease_expires_at: str
+    run: Run
+    messages: list[dict[str, Any]]
+    output_schema: Any
+
+
+class PaginatedAgentList(TypedDict):
+    results: list[Agent]
+    next: str | None
+
+
+class PaginatedChainList(TypedDict):
+    results: list[Chain]
+    next: str | None
+
+
+class PaginatedProviderList(TypedDict):
+    results: list[Provider]
+    next: str | None
+
+
+class PaginatedRunList(TypedDict):
+    results: list[Run]
+    next: str | None
+
+
+class PaginatedScheduleList(TypedDict):
+    results: list[Schedule]
+    next: str | None
+
+
+class PaginatedSessionList(TypedDict):
+    results: list[Session]
+    next: str | None
+
+
+class PaginatedStepRunList(TypedDict):
+    results: list[StepRun]
+    next: str | None
+
+
+class PaginatedTeamList(TypedDict):
+    results: list[Team]
+    next: str | None
+
+
+class PaginatedToolCallList(TypedDict):
+    results: list[ToolCall]
+    next: str | None
+
+
+class PaginatedToolList(TypedDict):
+    results: list[Tool]
+    next: str | None
+
+
+class PaginatedTriggerList(TypedDict):
+    results: list[Trigger]
+    next: str | None
