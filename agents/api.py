@@ -133,6 +133,7 @@ class TeamViewSet(NamedViewSet):
     scope = "teams"
     queryset = Team.objects.none()
     serializer_class = TeamSerializer
+    bodiless = ("leave",)
     filterset_fields = ["name"]
 
     def get_queryset(self) -> QuerySet:
@@ -186,6 +187,7 @@ class InvitationViewSet(Audited, mixins.ListModelMixin, mixins.RetrieveModelMixi
     scope = "teams"
     queryset = Invitation.objects.none()
     serializer_class = InvitationSerializer
+    bodiless = ("accept", "decline")
     filterset_fields = ["status"]
 
     def get_queryset(self) -> QuerySet:

@@ -246,7 +246,7 @@ REST_FRAMEWORK = {
         "agents.http.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["agents.http.authentication.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": ["agents.http.authentication.HasScope", "agents.http.known.KnownParameters"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["agents.http.parsers.JSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.http.negotiation.Negotiation",

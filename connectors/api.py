@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound, Unavailable
+from agents.http.known import ANYTHING
 from agents.http.viewsets import Audited, refusals
 from agents.sharing import let_go
 from agents.tools import ToolError
@@ -61,6 +62,7 @@ class ConnectionViewSet(
 
     scope = "connections"
     scopes = {"health": "connections:read"}
+    bodiless = ("revoke", "refresh")
     queryset = Connection.objects.none()
     serializer_class = ConnectionSerializer
     filterset_fields = ["provider", "health", "enabled", "name"]
@@ -247,6 +249,7 @@ class AuthorizeView(APIView):
     """Begin a login."""
 
     scopes = {"get": "connections:write", "post": "connections:write"}
+    parameters = {"get": ("connection", "access")}
 
     @extend_schema(request=AuthorizeSerializer, responses={200: AuthorizationSerializer})
     def post(self, request: Any, provider: str) -> Response:
@@ -305,6 +308,7 @@ class CallbackView(APIView):
     """Completes a login: the service redirects the browser here."""
 
     scopes = {"get": "connections:write", "post": "connections:write"}
+    parameters = {"get": ANYTHING}
 
     @extend_schema(
         operation_id="connections_callback_redirect",

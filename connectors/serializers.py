@@ -5,10 +5,12 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 
 from agents.http.strict import Choice, ObjectField, RowId, StrictSerializer, Text, Words
 from agents.models import Tool
 from agents.serializers import OWNED, OwnedSerializer
+from agents.unknown import extra
 from connectors.logins.providers import ACCESS
 from connectors.mcp.programs import command_refusal
 from plumbing.addresses import url_refusal
@@ -16,6 +18,7 @@ from plumbing.addresses import url_refusal
 from .exceptions import reconnect_link
 from .models import Connection, RemoteTool
 
+CONFIG = ("command", "client_id")
 SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
 
 
@@ -56,6 +59,9 @@ class ConnectionSerializer(OwnedSerializer):
             return self.of_account(body)
         base_url = body.get("base_url", known.base_url if known else "")
         config = body.get("config", known.config if known else {})
+        if unknown := extra(body.get("config"), CONFIG):
+            faults = {name: [ErrorDetail(why, "unknown_field")] for name, why in unknown.items()}
+            raise serializers.ValidationError({"config": faults})
         if base_url:
             self.check_url(base_url)
             self.check_client(config.get("client_id", ""))

@@ -7,11 +7,11 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
-from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.known import KnownParameters
 from agents.http.throttles import address_of
 from agents.http.viewsets import read
 from agents.models import AuditEvent
@@ -29,6 +29,7 @@ from devices.serializers import (
 
 class PairingView(APIView):
     scope = "devices"
+    bodiless = ("post",)
 
     @extend_schema(request=None, responses={201: PairingSerializer})
     def post(self, request: Any) -> Response:
@@ -42,7 +43,7 @@ class PairView(APIView):
     """The code is the only credential that is needed."""
 
     authentication_classes: list[Any] = []
-    permission_classes = [AllowAny]
+    permission_classes = [KnownParameters]
 
     @extend_schema(
         request=PairSerializer,
@@ -86,6 +87,7 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     serializer_class = DeviceSerializer
     filterset_fields = ["name", "platform"]
     parameters = {"calls": ("state", "run")}
+    bodiless = ("revoke", "approve", "reject")
     page_ordering: Any = ("-created_at", "-pk")
     http_method_names = ["get", "post", "patch", "head", "options"]
 

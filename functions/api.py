@@ -78,7 +78,7 @@ class FunctionViewSet(VersionedViewSet):
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
     filterset_fields = ["name", "is_deprecated", "effect", "is_pure"]
-    parameters = {"list": ("search",), "executions": ("status",)}
+    parameters = {**VersionedViewSet.parameters, "list": ("search",), "executions": ("status",)}
 
     def get_queryset(self) -> Any:
         rows = super().get_queryset().select_related("published")

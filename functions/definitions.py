@@ -6,6 +6,7 @@ from typing import Any
 from agents.definitions.agents import share, sharing
 from agents.definitions.files import Definition, default, set_columns, without_defaults
 from agents.sharing import carry
+from agents.unknown import extra
 from functions import store
 from functions.models import FunctionTest, StoredFunction
 from functions.reading import read
@@ -24,6 +25,14 @@ class FunctionKind:
     """
 
     name = "function"
+
+    def unknown(self, definition: Definition) -> dict[str, str]:
+        found = extra(definition, {"kind", "name", "team", "draft", "live", "tests", *COLUMNS})
+        found |= extra(definition.get("live"), COLUMNS, "live.")
+        tests = definition.get("tests")
+        for number, test in enumerate(tests if isinstance(tests, list) else ()):
+            found |= extra(test, {"name", "arguments", "tolerance", *EXPECTS}, f"tests.{number}.")
+        return found
 
     def rows(self, owner: Any) -> Iterable[StoredFunction]:
         return StoredFunction.objects.filter(owner=owner).select_related("published", "team").prefetch_related("tests")

@@ -7,7 +7,8 @@ from agents.exceptions import Invalid
 from agents.models import Agent, AuditEvent, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.sharing import carry, check_share
-from agents.spec import AgentSpec
+from agents.spec import AgentSpec, ModelParams
+from agents.unknown import extra, extra_of
 
 from .files import Definition, check_schemas, default, set_columns, without_defaults
 from .model_names import default_model
@@ -16,6 +17,13 @@ from .model_names import default_model
 class ProviderKind:
     name = "provider"
     columns = ("kind", "base_url", "tool_calling", "prices", "enabled")
+
+    def unknown(self, definition: Definition) -> dict[str, str]:
+        found = extra(definition, {"kind", "name", "llm", *self.columns})
+        prices = definition.get("prices")
+        for model, price in prices.items() if isinstance(prices, dict) else ():
+            found |= extra(price, ("input", "output"), f"prices.{model}.")
+        return found
 
     def rows(self, owner: Any) -> Iterable[Provider]:
         return Provider.objects.filter(owner=owner).order_by("name")
@@ -57,6 +65,9 @@ class ToolKind:
         "deadline_s",
     )
     own = (Tool.Kind.AGENT, Tool.Kind.BUILTIN)
+
+    def unknown(self, definition: Definition) -> dict[str, str]:
+        return extra(definition, {"kind", "name", "agent", "builtin", *self.columns})
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
@@ -123,6 +134,13 @@ def read_grants(grants: Any) -> list[Any]:
     return shown
 
 
+def extra_in_grants(grants: Any, place: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, grant in enumerate(grants if isinstance(grants, list) else ()):
+        found |= extra(grant, {"tool", *GRANT_DEFAULTS}, f"{place}grants.{number}.")
+    return found
+
+
 def plain_grant(entry: Any, owner: Any) -> Any:
     """A grant in the format of read_grants."""
     given = {"tool": entry} if isinstance(entry, str) else entry
@@ -179,6 +197,16 @@ def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> N
 
 class AgentKind:
     name = "agent"
+
+    def unknown(self, definition: Definition, place: str = "") -> dict[str, str]:
+        """`live` is a definition too, without what is not part of a version."""
+        own = () if place else ("kind", "name", "team", "draft", "live")
+        return {
+            **extra(definition, {*own, "provider", "grants", *AGENT_COLUMNS}, place),
+            **extra_of(ModelParams, definition.get("model_params"), f"{place}model_params."),
+            **extra_in_grants(definition.get("grants"), place),
+            **(self.unknown(definition["live"], "live.") if isinstance(definition.get("live"), dict) else {}),
+        }
 
     def rows(self, owner: Any) -> Iterable[Agent]:
         related = ("provider", "published", "owner", "team")

@@ -5,8 +5,10 @@ from typing import Any
 
 from agents.exceptions import Invalid
 from agents.models import AuditEvent, Chain
+from agents.models.chain import extra_in_step
+from agents.unknown import extra
 
-from .agents import read_grants, write_grants
+from .agents import extra_in_grants, read_grants, write_grants
 from .files import Definition, check_schemas, set_columns, without_defaults
 
 COLUMNS = (
@@ -17,6 +19,13 @@ COLUMNS = (
 
 class ChainKind:
     name = "chain"
+
+    def unknown(self, definition: Definition) -> dict[str, str]:
+        found = extra(definition, {"kind", "name", "steps", "grants", *COLUMNS})
+        steps = definition.get("steps")
+        for number, step in enumerate(steps if isinstance(steps, list) else ()):
+            found |= extra_in_step(step, f"steps.{number}.")
+        return {**found, **extra_in_grants(definition.get("grants"))}
 
     def rows(self, owner: Any) -> Iterable[Chain]:
         return Chain.objects.filter(owner=owner).order_by("name")

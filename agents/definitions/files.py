@@ -20,14 +20,20 @@ from agents.exceptions import Invalid, MusterError
 from agents.models import Starter
 from agents.models.team import check_name
 from agents.schema import check_schema, sha256_of
+from agents.unknown import refuse
 
 Definition = dict[str, Any]
 
 
 class Kind(Protocol):
-    """How one kind of row becomes a definition and back. `owner` None means the site."""
+    """How one kind of row becomes a definition and back. `owner` None means the site.
+
+    `unknown` names the fields that such a definition does not have (agents/unknown.py).
+    """
 
     name: str
+
+    def unknown(self, definition: Definition) -> dict[str, str]: ...
 
     def rows(self, owner: Any) -> Iterable[Any]: ...
 
@@ -166,6 +172,8 @@ def checked(definition: Any, file: Path) -> Definition:
         )
     if not isinstance(definition.get("name"), str):
         raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
+    unknown = known[definition["kind"]].unknown(definition)
+    refuse(unknown, f"{file}: {definition['kind']} {definition['name']} has a field that does not exist.")
     if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
         check_name(definition["name"])
     return definition

@@ -10,18 +10,10 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid
 
-from .filters import Filters
-from .strict import misspelt, no_such
-
-PAGING = frozenset(["limit", "cursor"])
-
 
 class Cursor(CursorPagination):
     """Keyset pagination: the ten-thousandth row costs as much as the first. Views may set
     `page_ordering`.
-
-    A misspelt parameter is refused, since an ignored filter would return everything. In addition to
-    its filters, a view lists parameters that an action reads: `parameters = {"list": ("search",)}`.
     """
 
     page_size = 50
@@ -44,8 +36,6 @@ class Cursor(CursorPagination):
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any] | None:
         """An invalid cursor is refused, not looked up."""
-        if not request.query_params.keys() <= PAGING:
-            refuse_misspelt(request.query_params.keys() - PAGING, known_parameters(view, queryset))
         try:
             return super().paginate_queryset(queryset, request, view)
         except (ValueError, ValidationError, OverflowError, DataError, drf.NotFound):
@@ -81,24 +71,3 @@ class Cursor(CursorPagination):
             "required": ["results", "next"],
             "properties": {"results": schema, "next": {"type": ["string", "null"], "format": "uri"}},
         }
-
-
-def known_parameters(view: Any, queryset: Any) -> set[str]:
-    """The parameters that filter this list."""
-    known = set(getattr(view, "parameters", {}).get(view.action, ()))
-    if view.action == "list":
-        filters = Filters().get_filterset_class(view, queryset)
-        known |= set(filters.base_filters) if filters else set()
-    return known
-
-
-def refuse_misspelt(given: set[str], known: set[str]) -> None:
-    """Raises Invalid with one detail per parameter that resembles one of this list's."""
-    meant = misspelt(sorted(given), (known | PAGING) - given)
-    details = [
-        {"field": name[:100], "code": "unknown_parameter", "message": no_such("parameter", near)}
-        for name, near in meant.items()
-    ]
-    if details:
-        hint = "A misspelt filter would return everything; see details."
-        raise Invalid("This list has no such filter.", code="unknown_parameter", hint=hint, details=details)

@@ -1,11 +1,9 @@
 """Serializers that do not coerce types and that refuse unknown fields, naming the field that was
-probably meant.
+probably meant, or else every field.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from difflib import get_close_matches
-from itertools import islice
 from typing import Any
 
 from django.db import models
@@ -16,6 +14,7 @@ from rest_framework.exceptions import ErrorDetail
 
 from agents.fields import OUT_OF_RANGE, is_usual
 from agents.schema import check_schema
+from agents.unknown import unknown_names
 
 OBJECT = {"type": "object", "additionalProperties": True}
 
@@ -126,16 +125,13 @@ class ObjectField(serializers.JSONField):
 
 
 REQUIRED = "This field is required."
-LOOKED_AT = 100  # unknown names of a body; comparing each with every field takes longer than reading it
-ALIKE = 0.85  # “desciption” resembles “description”, but “mode” does not resemble “model”
 
 
 class KnownFields:
-    """A misspelt field is refused: it would be lost without a word. What is like nothing here is left aside, as REST
-    framework does, so that a client may know more than this server.
+    """Refuses fields that do not exist, which would otherwise be lost without a word.
 
-    Fields that are only read may be sent back, as who changes what a GET answered does; they change nothing. `echoed`
-    names those that another path answers with.
+    Fields that can only be read may be sent back, so that a client can change the body of a GET and
+    send it as a PUT; they change nothing. `echoed` names such fields of other paths' answers.
     """
 
     echoed: tuple[str, ...] = ()
@@ -163,22 +159,13 @@ class KnownFields:
         return {name: [ErrorDetail(REQUIRED, "required")] for name in needed if name not in data}
 
     def unknown(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
-        """What is wrong with the first twenty names that are nearly those of fields."""
-        others = [name for name in data if name not in self.fields and name not in self.echoed]
-        left_out = [name for name, field in self.fields.items() if not field.read_only and name not in data]
-        meant = misspelt(others, left_out)
-        return {name[:100]: [ErrorDetail(no_such("field", near), "unknown_field")] for name, near in meant.items()}
-
-
-def misspelt(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Those of the first hundred names that resemble known ones, at most twenty, with the probable match."""
-    known = list(known)
-    near = {name: get_close_matches(name[:100], known, n=1, cutoff=ALIKE) for name in islice(names, LOOKED_AT)}
-    return dict(islice(((name, found[0]) for name, found in near.items() if found), 20))
-
-
-def no_such(what: str, meant: str) -> str:
-    return f"There is no {what} with this name; did you mean “{meant}”?"
+        """What is wrong with the first twenty names that are not names of fields."""
+        if data.keys() <= self.fields.keys():
+            return {}
+        others = (name for name in data if name not in self.fields and name not in self.echoed)
+        writable = [name for name, field in self.fields.items() if not field.read_only]
+        found = unknown_names(others, "field", writable, sent=data)
+        return {name[:100]: [ErrorDetail(message, "unknown_field")] for name, message in found.items()}
 
 
 class StrictSerializer(KnownFields, serializers.Serializer):

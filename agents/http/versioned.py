@@ -40,6 +40,7 @@ class VersionedViewSet(NamedViewSet):
     """`heavy` names fields left out of a list of versions; `versions_as` sets the serializers."""
 
     heavy: tuple[str, ...] = ("spec",)
+    parameters: dict[str, Any] = {"diff": ("from", "to")}
     publishing: Any = PublishSerializer
     listed: Any
     whole: Any

@@ -9,12 +9,15 @@ from pydantic import ValidationError
 from agents.exceptions import Invalid
 from agents.graph import Problem, problems
 from agents.spec import ChainSpec, StepSpec
+from agents.unknown import extra, extra_within, refuse
 
 from .agent import Agent, grant_spec, next_number
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
 from .version import Version
 
+TARGETS = ("agent", "tool", "chain")
+STEP_FIELDS = frozenset(StepSpec.model_fields) - {"target_id"} | {*TARGETS}
 STEP_OPTIONS = frozenset(StepSpec.model_fields) - {
     "key", "target_kind", "target", "target_id", "target_version", "needs", "input", "when", "for_each"
 }  # fmt: skip
@@ -338,22 +341,21 @@ def refuse_doubles(keys: list[Any]) -> None:
             )
 
 
+def extra_in_step(step: dict[str, Any], place: str = "") -> dict[str, str]:
+    """The fields that no step has, at every depth: where each is, and a message."""
+    return {**extra(step, STEP_FIELDS, place), **extra_within(StepSpec, step, place)}
+
+
 def columns_of(step: dict[str, Any]) -> dict[str, Any]:
     """A step in readable form → the columns of ChainStep. `agent: x`, `tool: x`, `chain: x` set the
     target too.
     """
+    refuse(extra_in_step(step), f"Step “{step.get('key', '?')}” has a field that does not exist.")
     written = dict(step)
-    for kind in ("agent", "tool", "chain"):
+    for kind in TARGETS:
         if kind in written:
             written["target_kind"], written["target"] = kind, written.pop(kind)
     options = {name: written.pop(name) for name in list(written) if name in STEP_OPTIONS}
-    columns = ("key", "target_kind", "target", "target_version", "needs", "input", "when", "for_each")
-    if unknown := set(written) - set(columns):
-        raise Invalid(
-            f"Step “{step.get('key', '?')}” has the unknown field “{sorted(unknown)[0]}”.",
-            code="unknown_field",
-            hint=f"A step takes {', '.join(sorted([*columns, *STEP_OPTIONS, 'agent', 'tool', 'chain']))}.",
-        )
     return {name: value for name, value in written.items() if value is not None} | {"options": options}
 
 

@@ -127,6 +127,7 @@ class UsageView(APIView):
     """Tokens and cost of your runs."""
 
     scope = "budgets"
+    parameters = {"get": ("by", "days")}
 
     @extend_schema(
         operation_id="usage",

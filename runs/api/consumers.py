@@ -15,6 +15,7 @@ from agents.http import parsers, throttles
 from agents.http.standing import Standing
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from agents.unknown import extra, refuse
 from plumbing.sockets import RESTART, ClosesWhenBroken
 from plumbing.threads import in_thread
 from runs.calls import approvals, inputs
@@ -25,6 +26,12 @@ from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run, Session
 
+FRAMES = {
+    "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key"),
+    "cancel": ("type", "run", "reason"),
+    "approve": ("type", "approval", "id", "decision", "arguments", "note"),
+    "answer": ("type", "input", "id", "value", "decline"),
+}
 UNKNOWN, FORBIDDEN, MISSING, TOO_MANY = 4401, 4403, 4404, 4429
 log = logging.getLogger(__name__)
 
@@ -207,6 +214,7 @@ class SessionConsumer(Authenticated):
                 "unknown_frame", "Send a JSON object with type message, cancel, approve or answer."
             )
         try:
+            refuse(extra(frame, FRAMES[frame["type"]]), "The frame has a field that does not exist.")
             await handler(frame)
         except MusterError as error:
             await self.send_error(error.code, str(error), error.hint, error.details)

@@ -192,6 +192,7 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 
 class FiguresView(APIView):
     scope = "agents"
+    parameters = {"get": ("window",)}
 
     @extend_schema(
         operation_id="agents_figures",

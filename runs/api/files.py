@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, serializers, viewsets
+from rest_framework.decorators import action
 
 from agents.exceptions import Conflict
 from agents.http.strict import KnownFields, Text
@@ -76,6 +77,7 @@ class FileViewSet(
         row.size = len(row.content)
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    @action(detail=True, pagination_class=None)
     def content(self, request: Any, pk: Any = None) -> HttpResponse:
         """The content as a download: uploaded content is never displayed as a page of this site."""
         row = self.get_object()

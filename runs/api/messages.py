@@ -10,6 +10,7 @@ from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
@@ -262,7 +263,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter
-    parameters = {"events": ("after",)}
+    parameters = {"events": ("after", "limit"), "stream": ("after",)}
     queryset = Run.objects.none()
 
     def get_queryset(self) -> QuerySet[Run]:
@@ -272,6 +273,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
         responses=EventPageSerializer,
     )
+    @action(detail=True, pagination_class=None)
     def events(self, request: Any, pk: Any = None) -> Response:
         """Stored events after a number; `next` is the address of the following page."""
         run, after = self.get_object(), cursor_of(request)
@@ -287,6 +289,7 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
             204: OpenApiResponse(description="You have every event; browsers do not reconnect after this."),
         },
     )
+    @action(detail=True, pagination_class=None)
     def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
         """Events as they happen, starting at a cursor, until run.finished."""
         run, after = self.get_object(), cursor_of(request)

@@ -63,6 +63,8 @@ class ScheduleViewSet(NamedViewSet):
     queryset = Schedule.objects.none()
     serializer_class = ScheduleSerializer
     filterset_class = ScheduleFilter
+    parameters = {"preview": ("count",)}
+    bodiless = ("run_now", "pause", "resume")
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("agent", "chain", "crontab", "interval", "clocked")
@@ -135,6 +137,7 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
     queryset = Trigger.objects.none()
     serializer_class = TriggerSerializer
     new_serializer = NewTriggerSerializer
+    bodiless = ("renew_secret",)
     filterset_fields = ["name", "kind", "enabled"]
 
     def get_queryset(self) -> QuerySet:
@@ -200,6 +203,7 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
     http_method_names = ["get", "post", "patch", "delete", "head", "options"]
     filterset_fields = ["enabled"]
     parameters = {"deliveries": ("state",)}
+    bodiless = ("renew_secret", "send_again")
 
     def get_queryset(self) -> QuerySet:
         return Webhook.objects.visible_to(self.request.user)

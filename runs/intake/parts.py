@@ -12,10 +12,16 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from agents.unknown import extra
 from runs.models import Message, RunFile
 from runs.rules.marks import marked
 
-TYPES = ("text", "image", "file")
+FIELDS = {
+    "text": ("type", "text"),
+    "image": ("type", "url", "data", "media_type"),
+    "file": ("type", "file"),
+}
+TYPES = tuple(FIELDS)
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 IMAGE_SIZE = 4_000  # characters that an image counts in a budget: models charge about a thousand tokens
 FILE_LIMIT = 40_000  # characters of one file shown to a model
@@ -28,6 +34,9 @@ def problem_of(user: Any, part: Any) -> str:
     """The problems of a part sent by this user; empty if it may be sent."""
     if not isinstance(part, dict) or part.get("type") not in TYPES:
         return f"a part must be an object whose type is one of {', '.join(TYPES)}"
+    if unknown := extra(part, FIELDS[part["type"]]):
+        name, why = next(iter(unknown.items()))
+        return f"“{name}”: {why}"
     if part["type"] == "text":
         return "" if isinstance(part.get("text"), str) else "a text part needs “text”"
     if part["type"] == "image":

@@ -143,8 +143,8 @@ PATHS = [
 def test_nobody_else_finds_a_device_not_even_in_the_team(request, api, laptop, offer, verb, path, stranger):
     other = api(request.getfixturevalue(stranger))
     url = f"{URL}{laptop.pk}{path.format(hash=offer.hash)}"
-    more = {"content_type": "application/json"} if verb == "patch" else {}
-    assert getattr(other, verb)(url, {"name": "mine"}, **more).status_code == 404
+    more = {"data": {"name": "mine"}, "content_type": "application/json"} if verb == "patch" else {}
+    assert getattr(other, verb)(url, **more).status_code == 404
     assert other.get(URL).json()["results"] == []
     offer.refresh_from_db()
     assert offer.status == "pending"

@@ -217,8 +217,9 @@ def pages() -> dict[str, str]:
         "endpoints.md": table(
             "Endpoints",
             "On a running server, `/api/docs/` shows the fields, parameters and errors of every endpoint, to read and to "
-            "try; `/api/schema/` has the same as OpenAPI 3.1. Unknown fields (`unknown_field`) and unknown parameters of "
-            "a list (`unknown_parameter`) get 422. You may send back a row as a GET request returned it.",
+            "try; `/api/schema/` has the same as OpenAPI 3.1. A field or a parameter that does not exist gets 422 "
+            "(`unknown_field`, `unknown_parameter`), at every depth of a body, with the name that was probably meant or "
+            "all names. You may send back a row as a GET request returned it.",
             ("path", "methods", "meaning"),
             endpoints(),
         ),

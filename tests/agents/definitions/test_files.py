@@ -5,6 +5,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from agents.definitions import agents, files
+from agents.exceptions import Invalid
 from agents.management.commands.init_db import STARTERS
 from agents.models import Agent, Provider, Starter, Tool, ToolGrant
 from functions import store
@@ -250,3 +251,25 @@ def test_words_of_a_file_stay_words(tmp_path):
     )
     (found,) = files.load(tmp_path)
     assert found["tests"][0]["arguments"] == {"a": "2026-01-01", "b": "12:30", "c": "on", "d": "007", "e": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("kind: agent\nname: a\nprovider: offline\ninstructions: Be brief.\n", "instructions"),
+        ("kind: agent\nname: a\nmodel_params: {temprature: 1}\n", "model_params.temprature"),
+        ("kind: agent\nname: a\ngrants: [{tool: add, modus: ask}]\n", "grants.0.modus"),
+        ("kind: agent\nname: a\nlive: {prompt: Be brief.}\n", "live.prompt"),
+        ("kind: provider\nname: p\nllm: offline\napi_key: x\n", "api_key"),
+        ("kind: provider\nname: p\nllm: offline\nprices: {m: {in: 1}}\n", "prices.m.in"),
+        ("kind: tool\nname: t\nbuiltin: delegate\ndeadline: 5\n", "deadline"),
+        ("kind: chain\nname: c\nsteps: [{key: one, tool: add, retry: {tries: 2}}]\n", "steps.0.retry.tries"),
+        ("kind: function\nname: f\nsource: x\ntests: [{name: t, expected: 1}]\n", "tests.0.expected"),
+    ],
+)
+def test_a_field_that_a_definition_does_not_have_is_refused(tmp_path, text, field):
+    file = tmp_path / "one.yaml"
+    file.write_text(text)
+    with pytest.raises(Invalid) as refused:
+        files.load(file)
+    assert refused.value.code == "unknown_field" and [one["field"] for one in refused.value.details] == [field]

@@ -1,4 +1,4 @@
-"""A body may hold what there is, and what a GET answered; a misspelt field is told, not lost."""
+"""A body has the fields that exist, and those that a GET answered; any other field is refused."""
 
 import pytest
 
@@ -39,13 +39,42 @@ def test_unknown_fields_are_told_together_with_other_faults_and_where_they_are(a
     unknown = {
         ("model_params.temprature", "unknown_field"),
         ("grants.0.ofline", "unknown_field"),
+        ("shade", "unknown_field"),
     }
     assert found == {*unknown, ("max_steps", "min_value")}
 
 
-def test_what_is_like_no_field_is_left_aside(alice_api, offline):
-    assert alice_api.post(f"{V1}/agents/", {**NEW, "colour": "green", "nam": "x"}).status_code == 201
-    assert alice_api.post(f"{V1}/agents/librarian/publish", {"qqq": 1}).status_code == 200
+def test_a_field_like_no_other_is_refused_with_the_names_of_all(alice_api, offline):
+    [(field, code, said)] = faults(alice_api.post(f"{V1}/agents/", {**NEW, "tools": ["add"]}))
+    assert (field, code) == ("tools", "unknown_field") and "published_version" not in said and "grants" in said
+    assert faults(alice_api.post(f"{V1}/agents/", {**NEW, "instructions": "Be brief."}))[0][0] == "instructions"
+    assert alice_api.get(f"{V1}/agents/").json()["results"] == []
+    assert alice_api.post(f"{V1}/agents/", NEW).status_code == 201
+    assert faults(alice_api.post(f"{V1}/agents/librarian/publish", {"qqq": 1}))[0][2].endswith("The names are note.")
+
+
+DEEP = [
+    ("agents", {**NEW, "model_params": {"zzz": 1}}, "model_params.zzz"),
+    ("providers", {"name": "local", "kind": "offline", "prices": {"m": {"inptu": 1}}}, "prices.m.inptu"),
+    ("chains", {"name": "c", "steps": [{"key": "one", "tool": "add", "retry": {"tries": 3}}]}, "retry.tries"),
+    ("chains", {"name": "c", "steps": [{"key": "one", "tool": "add", "policy": {"deny": ["x"]}}]}, "policy.deny"),
+    ("chains", {"name": "c", "steps": [{"key": "one", "tool": "add", "target_id": 1}]}, "target_id"),
+    ("teams", {"name": "t", "members": [{"user": "alice", "rank": 1}]}, "members.0.rank"),
+    ("connections", {"name": "m", "provider": "mcp", "config": {"comand": ["x"]}}, "config.comand"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), DEEP)
+def test_unknown_fields_are_refused_at_every_depth(path, body, field, alice_api, offline):
+    assert (field, "unknown_field") in [fault[:2] for fault in faults(alice_api.post(f"{V1}/{path}/", body))]
+
+
+def test_a_part_of_a_message_has_the_fields_of_its_type(alice_api, offline):
+    alice_api.post(f"{V1}/agents/", NEW)
+    alice_api.post(f"{V1}/agents/librarian/publish")
+    part = {"type": "text", "text": "Hello", "cache": True}
+    found = faults(alice_api.post(f"{V1}/agents/librarian/messages", {"message": [part]}))
+    assert found[0][0] == "message.0" and "cache" in found[0][2]
 
 
 def test_a_message_with_an_unknown_field_starts_nothing(alice_api, offline):

@@ -146,6 +146,21 @@ def test_a_malformed_message_is_refused_with_the_field(of_helper, secret, frame,
     assert Run.objects.count() == Message.objects.count() == 0
 
 
+@pytest.mark.parametrize(
+    ("frame", "field"),
+    [
+        ({"type": "message", "text": "Hello", "modle": "x"}, "modle"),
+        ({"type": "cancel", "runs": "x"}, "runs"),
+        ({"type": "approve", "approve": "x"}, "approve"),
+        ({"type": "answer", "values": 1}, "values"),
+    ],
+)
+def test_a_field_that_a_frame_does_not_have_is_refused(of_helper, secret, frame, field):
+    (said,) = talking(of_helper, secret, frame)
+    assert said["error"]["code"] == "unknown_field" and said["error"]["details"][0]["field"] == field
+    assert Run.objects.count() == 0
+
+
 def test_parts_are_taken_and_kept_as_they_were_sent(of_helper, alice, secret):
     file = RunFile.objects.create(owner=alice, name="a.txt", content=b"a")
     content = [{"type": "text", "text": "Read this"}, {"type": "file", "file": str(file.pk)}]

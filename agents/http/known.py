@@ -1,0 +1,63 @@
+"""Refuses query parameters that do not exist, and bodies where none is read: both would be lost
+without a word, and an ignored filter would return everything.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework.permissions import BasePermission
+
+from agents.unknown import extra, refuse, unknown_names
+
+from .filters import Filters
+
+PAGING = frozenset(["limit", "cursor"])
+ANYTHING = None  # another service sends the request and adds parameters of its own
+
+
+class KnownParameters(BasePermission):
+    """A view lists the parameters that it reads by action or method, `parameters = {"list": ("search",)}`, in
+    addition to the filters of its list; and in `bodiless` the actions or methods that read no body.
+
+    It is a permission because REST framework asks those before each handler, with the request and the view.
+    """
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        if request.query_params and (known := known_parameters(request, view)) is not ANYTHING:
+            names = (name for name in request.query_params if name not in known)
+            found = unknown_names(names, "parameter", known, sent=request.query_params)
+            refuse(found, "The address has a parameter that does not exist.", "parameter")
+        if reads_no_body(request, view) and request.data:
+            refuse(extra(request.data, ()) or {"body": "It must be empty."}, "This request takes no body.")
+        return True
+
+
+def named_in(table: Mapping[str, Any], request: Any, view: Any) -> list[Any]:
+    return [table[word] for word in (getattr(view, "action", None), request.method.lower()) if word in table]
+
+
+def known_parameters(request: Any, view: Any) -> set[str] | None:
+    listed = named_in(getattr(view, "parameters", {}), request, view)
+    if ANYTHING in listed:
+        return ANYTHING
+    known = {name for names in listed for name in names}
+    action = getattr(view, "action", None)
+    if request.method in ("GET", "HEAD") and action and action != "retrieve" and is_paged(view, action):
+        known |= PAGING
+    if action == "list":
+        filters = Filters().get_filterset_class(view, view.queryset)
+        known |= set(filters.base_filters) if filters else set()
+    return known
+
+
+def is_paged(view: Any, action: str) -> bool:
+    own = getattr(getattr(view, action), "kwargs", {})  # of the decorator `@action`
+    return own.get("pagination_class", view.pagination_class) is not None
+
+
+def reads_no_body(request: Any, view: Any) -> bool:
+    return (
+        request.method == "DELETE"
+        or getattr(view, "action", None) in getattr(view, "bodiless", ())
+        or (not hasattr(view, "action") and request.method.lower() in getattr(view, "bodiless", ()))
+    )
