@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents import membership
+from agents import membership, roles
 from agents.exceptions import NotFound
 from agents.http.filters import FilterSet
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
@@ -131,6 +131,7 @@ class TeamViewSet(NamedViewSet):
 
     model = Team
     scope = "teams"
+    personal = ("leave",)
     queryset = Team.objects.none()
     serializer_class = TeamSerializer
     bodiless = ("leave",)
@@ -185,6 +186,7 @@ class InvitationViewSet(Audited, mixins.ListModelMixin, mixins.RetrieveModelMixi
     """Teams that ask you to join. Nobody becomes a member without accepting."""
 
     scope = "teams"
+    personal = ("accept", "decline")
     queryset = Invitation.objects.none()
     serializer_class = InvitationSerializer
     bodiless = ("accept", "decline")
@@ -258,13 +260,14 @@ class AuditViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 class MeView(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Any) -> Response:
-        """The current user, and the scopes of the key."""
+        """The current user, their role on the site, and the scopes of the key."""
         key = request.auth if isinstance(request.auth, ApiKey) else None
         user = request.user
         body = {
             "username": user.get_username(),
             "email": user.email,
             "is_superuser": user.is_superuser,
+            "role": roles.role_of(user),
             "scopes": key.scopes if key else ["*", "approvals:decide"],
             "key": key.prefix if key else None,
             "teams": user.memberships.select_related("team").order_by("team__name"),

@@ -1,10 +1,88 @@
-"""The four roles as Django groups of model permissions."""
+"""The four roles of the site: Django groups, whose model permissions count in the admin and whose
+rank counts everywhere else (REST, sockets, pages, and runs that start without a person).
 
+Viewers read, operators keep things running, authors create, administrators do everything that no
+superuser is needed for. docs/security.md shows the table.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
+from django.db.models import Case, IntegerField, QuerySet, Value, When
 
-AUTHORED = ("agent", "storedfunction", "functiontest", "chain", "chainstep", "tool", "toolgrant", "secret", "provider")
-OPERATED = ("run", "session", "approval", "schedule", "trigger", "device", "connection", "budget", "apikey")
+from .exceptions import Forbidden
 
+AUTHORED = (
+    "agent", "storedfunction", "functiontest", "chain", "chainstep", "tool", "toolgrant", "secret", "provider",
+    "team", "membership", "invitation",
+)  # fmt: skip
+OPERATED = (
+    "run", "session", "approval", "schedule", "trigger", "webhook", "device", "connection", "budget", "apikey",
+)  # fmt: skip
+
+ROLES = ("viewer", "operator", "author", "administrator")
+VIEWER, OPERATOR, AUTHOR, ADMINISTRATOR = range(len(ROLES))
+# What each resource of the API takes to change it. A resource that is not listed takes an author.
+WRITTEN_BY_OPERATORS = frozenset(
+    ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
+     "budgets", "keys", "workers"]
+)  # fmt: skip
+USES = frozenset(["functions:execute", "approvals:decide"])
+ACT = "runs:write"  # what every operator may do
+
+
+# -- what a person's role allows
+
+
+def allows(user: Any, scope: str) -> bool:
+    """Whether this person's role on the site covers a scope such as `agents:write`."""
+    needed = rank_for(scope)
+    return needed == VIEWER or rank_of(user) >= needed
+
+
+def rank_for(scope: str) -> int:
+    resource, _, verb = scope.partition(":")
+    if verb == "read":
+        return VIEWER
+    return OPERATOR if resource in WRITTEN_BY_OPERATORS or scope in USES else AUTHOR
+
+
+def require(user: Any, scope: str) -> None:
+    """Raises Forbidden (`role_forbids`)."""
+    if not allows(user, scope):
+        raise Forbidden(
+            f"Your role on this site is “{role_of(user)}”, which does not allow {scope}.",
+            code="role_forbids",
+            hint=f"Ask an administrator of the site for the role “{ROLES[rank_for(scope)]}”.",
+        )
+
+
+def role_of(user: Any) -> str:
+    return ROLES[rank_of(user)]
+
+
+def rank_of(user: Any) -> int:
+    """The highest role of this person; without one, that of `MUSTER_DEFAULT_ROLE`. Read once for
+    each user object.
+    """
+    if user.is_superuser:
+        return ADMINISTRATOR
+    if not hasattr(user, "site_rank"):
+        user.site_rank = ranks(user.pk).first()
+    return ROLES.index(settings.DEFAULT_ROLE) if user.site_rank is None else user.site_rank
+
+
+def ranks(user: Any) -> QuerySet:
+    """The rank of a user (an id, or a reference of an outer query), as a query of at most one row."""
+    memberships = get_user_model().groups.through._default_manager.filter(user_id=user, group__name__in=ROLES)
+    rank = Case(*[When(group__name=name, then=Value(place)) for place, name in enumerate(ROLES)],
+                output_field=IntegerField())  # fmt: skip
+    return memberships.order_by(rank.desc()).values_list(rank, flat=True)[:1]
+
+
+# -- the groups
 
 SITE = ("auth", "admin", "contenttypes", "sessions")  # superusers alone
 

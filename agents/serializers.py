@@ -7,6 +7,7 @@ from django.db import models
 from rest_framework import serializers
 from rest_framework.fields import empty
 
+from agents import roles
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
 from agents.http.strict import (
@@ -355,6 +356,9 @@ class MeSerializer(serializers.Serializer):
     username = serializers.CharField()
     email = serializers.CharField()
     is_superuser = serializers.BooleanField()
+    role = serializers.ChoiceField(
+        choices=roles.ROLES, help_text="On the site: viewer, operator, author, administrator."
+    )
     scopes = serializers.ListField(child=serializers.CharField(), help_text="Of the key used; a login session has all.")
     key = serializers.CharField(allow_null=True, help_text="Prefix of the key used.")
     teams = MeTeamSerializer(many=True)

@@ -315,6 +315,10 @@ LEASE_S = env.int("MUSTER_LEASE", default=30)
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
 # model of agents without one, at an OpenAI-compatible server such as MUSTER_LOCAL_MODEL; empty: the first it serves
 LOCAL_MODEL_NAME = env.str("MUSTER_LOCAL_MODEL_NAME", default="")
+# role on the site of people in none of the four groups: viewer, operator, author or administrator
+DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="author")
+if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
+    raise ImproperlyConfigured("MUSTER_DEFAULT_ROLE must be viewer, operator, author or administrator.")
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
 # decision when an approval expires: deny or approve
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")

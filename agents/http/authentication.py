@@ -4,8 +4,9 @@ from typing import Any
 
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 
+from agents import roles
 from agents.models import ApiKey
 from plumbing import apart
 
@@ -31,7 +32,8 @@ class HasScope(BasePermission):
     """A view names its `scope` ("agents"): safe methods need agents:read, others agents:write.
 
     `scopes = {"execute": "functions:execute"}` on a view names exceptions by action or by method. A
-    browser's login session has every scope of its user.
+    browser's login session has every scope of its user. The person's role on the site limits both
+    (agents/roles.py), except for `personal` actions, such as leaving a team.
     """
 
     message = "This key lacks the required scope."
@@ -40,13 +42,13 @@ class HasScope(BasePermission):
         if not (request.user and request.user.is_authenticated):
             return False
         apart.person.set(str(request.user.pk))  # processing this request counts against this user's limits
-        if not isinstance(request.auth, ApiKey):
-            return True
         needed = scope_for(request, view)
-        if needed is None or request.auth.allows(needed):
-            return True
-        self.message = f"This key lacks the scope {needed}."
-        return False
+        if isinstance(request.auth, ApiKey) and needed is not None and not request.auth.allows(needed):
+            self.message = f"This key lacks the scope {needed}."
+            return False
+        if getattr(view, "action", None) not in getattr(view, "personal", ()):
+            roles.require(request.user, needed or (f"any:{'read' if request.method in SAFE_METHODS else 'write'}"))
+        return True
 
 
 def scope_for(request: Any, view: Any) -> str | None:
@@ -58,4 +60,4 @@ def scope_for(request: Any, view: Any) -> str | None:
     resource = getattr(view, "scope", None)
     if resource is None:
         return None
-    return f"{resource}:{'read' if request.method in ('GET', 'HEAD', 'OPTIONS') else 'write'}"
+    return f"{resource}:{'read' if request.method in SAFE_METHODS else 'write'}"

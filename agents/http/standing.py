@@ -13,6 +13,7 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 from django.utils import timezone
 
+from agents import roles
 from agents.models import ApiKey
 from plumbing.threads import in_thread
 
@@ -26,18 +27,26 @@ class Standing:
 
     key_id: int | None = None
     session_key: str | None = None
+    rank: int | None = None  # of the person's role when the connection was opened, where it counts
 
     @classmethod
-    def of(cls, key: Any, session: Any) -> "Standing":
-        return cls(key.pk) if isinstance(key, ApiKey) else cls(session_key=getattr(session, "session_key", None))
+    def of(cls, key: Any, session: Any, rank: int | None = None) -> "Standing":
+        if isinstance(key, ApiKey):
+            return cls(key.pk, rank=rank)
+        return cls(session_key=getattr(session, "session_key", None), rank=rank)
 
     def is_good(self) -> bool:
+        user = self.user()
+        return bool(user and user.is_active and (self.rank is None or roles.rank_of(user) == self.rank))
+
+    def user(self) -> Any:
+        """Whose credential it is; None once it is no longer valid."""
         if self.key_id is not None:
             key = ApiKey.objects.select_related("user").filter(pk=self.key_id, revoked_at=None).first()
-            return bool(key and key.user.is_active and (key.expires_at is None or key.expires_at > timezone.now()))
+            return key.user if key and (key.expires_at is None or key.expires_at > timezone.now()) else None
         store = import_module(settings.SESSION_ENGINE).SessionStore
         caller: Any = SimpleNamespace(session=store(self.session_key))
-        return bool(self.session_key) and get_user(caller).is_active
+        return get_user(caller) if self.session_key else None
 
     async def ends(self) -> None:
         """Returns when the credential is no longer valid. While the database is unavailable nothing

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
+from agents import roles
 from plumbing.statements import Select
 
 RESOURCES = (
@@ -82,6 +84,7 @@ class ApiKey(models.Model):
             return None
         if not key.user.is_active or (key.expires_at and key.expires_at <= timezone.now()):
             return None
+        key.user.site_rank = key.rank
         return key
 
     def allows(self, scope: str) -> bool:
@@ -114,7 +117,12 @@ class ApiKey(models.Model):
 
 
 LIVE_KEY = Select(
-    lambda at: ApiKey.objects.select_related("user").filter(prefix=at.prefix, revoked_at=None).order_by(),
+    lambda at: (
+        ApiKey.objects.select_related("user")
+        .annotate(rank=Subquery(roles.ranks(OuterRef("user_id"))))  # read with the key: no query of its own
+        .filter(prefix=at.prefix, revoked_at=None)
+        .order_by()
+    ),
     prefix=models.CharField(),
 )
 

@@ -1295,6 +1295,7 @@ class Me(TypedDict):
     username: str
     email: str
     is_superuser: bool
+    role: Literal["viewer", "operator", "author", "administrator"]
     scopes: list[str]
     key: str | None
     teams: list[MeTeam]

@@ -10,6 +10,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 
+from agents import roles
 from agents.exceptions import Invalid, MusterError, NotFound, RateLimited
 from agents.http import parsers, throttles
 from agents.http.standing import Standing
@@ -61,8 +62,8 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def end_with_credential(self) -> None:
         """A key that is revoked or expires, and a login that is logged out, take their sockets with them."""
-        await Standing.of(self.key, self.scope.get("session")).ends()
-        await self.turn_away(UNKNOWN, "Your key or your login is no longer valid.")
+        await Standing.of(self.key, self.scope.get("session"), roles.rank_of(self.user)).ends()
+        await self.turn_away(UNKNOWN, "Your key or your login is no longer valid, or your role on the site changed.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         """Messages in flight when a connection was refused are dropped."""
@@ -80,7 +81,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         if self.user is None:
             return UNKNOWN, "Send an API key in the Authorization header, or log in."
         if not self.may(self.needs):
-            return FORBIDDEN, f"This key lacks the scope {self.needs}."
+            return FORBIDDEN, self.refusal(self.needs)
         return await self.counted() or self.enter() or await self.begin()
 
     def enter(self) -> tuple[int, str] | None:
@@ -105,7 +106,13 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         raise NotImplementedError
 
     def may(self, scope: str) -> bool:
-        return self.key is None or self.key.allows(scope)
+        """The role was read when the socket was opened; if it changes, the socket ends."""
+        return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
+
+    def refusal(self, scope: str) -> str:
+        if self.key is not None and not self.key.allows(scope):
+            return f"This key lacks the scope {scope}."
+        return f"Your role on this site is “{roles.role_of(self.user)}”, which does not allow {scope}."
 
     async def disconnect(self, code: int) -> None:
         if self.is_counted:
@@ -150,6 +157,14 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
 
 def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
+    """The person with the rank of their role, and the key."""
+    user, key = sender(scope)
+    if user is not None:
+        roles.rank_of(user)
+    return user, key
+
+
+def sender(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
     headers = dict(scope.get("headers", []))
     words = headers.get(b"authorization", b"").decode("latin-1").split()
     if len(words) == 2 and words[0].lower() == "bearer":
@@ -221,7 +236,7 @@ class SessionConsumer(Authenticated):
 
     async def on_message(self, frame: dict[str, Any]) -> None:
         if not self.may("messages:write"):
-            return await self.send_error("forbidden", "This key lacks the scope messages:write.")
+            return await self.send_error("forbidden", self.refusal("messages:write"))
         taken = await database_sync_to_async(self.accept_message)(frame)
         await self.send_json({"type": "accepted", "run": str(taken.run.pk), "session": str(taken.session.pk)})
         self.follow(taken.run)
@@ -248,7 +263,7 @@ class SessionConsumer(Authenticated):
 
     async def on_cancel(self, frame: dict[str, Any]) -> None:
         if not self.may("runs:write"):
-            return await self.send_error("forbidden", "This key lacks the scope runs:write.")
+            return await self.send_error("forbidden", self.refusal("runs:write"))
         await database_sync_to_async(self.cancel)(frame)
 
     def cancel(self, frame: dict[str, Any]) -> None:
@@ -263,7 +278,7 @@ class SessionConsumer(Authenticated):
 
     async def on_approve(self, frame: dict[str, Any]) -> None:
         if not self.may(DECIDE):
-            return await self.send_error("forbidden", f"This key lacks the scope {DECIDE}.")
+            return await self.send_error("forbidden", self.refusal(DECIDE))
         await database_sync_to_async(self.decide)(frame)
 
     def decide(self, frame: dict[str, Any]) -> None:

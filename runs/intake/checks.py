@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.utils import timezone
 
-from agents import schema
+from agents import roles, schema
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentVersion, Chain, ChainVersion, Provider
 from agents.models.team import is_open
@@ -22,7 +22,11 @@ Target = TypeVar("Target", Agent, Chain)
 
 
 def visible(target: Target, user: Any) -> Target:
-    """The target was unshared or deleted since it was chosen. Raises Invalid."""
+    """The target was unshared or deleted since it was chosen, or the person may start nothing any
+    more. Raises Invalid.
+    """
+    if not roles.allows(user, roles.ACT):
+        raise Invalid(f"The role of {user} on this site does not allow starting runs.", code="role_forbids")
     if not type(target)._default_manager.usable_by(user).filter(pk=target.pk).exists():  # type: ignore[attr-defined]
         raise Invalid(f"“{target}” can no longer be used by {user}.", code="target_not_visible")
     return target

@@ -1,9 +1,8 @@
 """What all pages share: navigation, the user's rows, readable JSON, and paging."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, tzinfo
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
+from agents import roles
 from agents.exceptions import MusterError
 from runs.models import Approval, Run
 from runs.rules.timing import TimingError, zone_named
@@ -70,13 +70,20 @@ def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int)
     return {"name": name, "url": url, "icon": icon, "is_here": here, "count": count}
 
 
-def signed_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Only for signed-in users; a refusal becomes a message on the previous page."""
+def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
+    """Only for signed-in users; a refusal becomes a message on the previous page.
+
+    A form needs a role on the site that allows `writes`; "" for what every person may do.
+    """
+    if view is None:
+        return partial(signed_in, writes=writes)
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         with timezone.override(zone_of(request)):
             try:
+                if request.method == "POST" and writes and request.user.is_authenticated:
+                    roles.require(request.user, writes)
                 return view(request, *args, **kwargs)
             except MusterError as error:
                 return refused(request, error)

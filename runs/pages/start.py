@@ -120,7 +120,7 @@ FIRST = {
 }
 
 
-@signed_in
+@signed_in(writes="agents:write")
 def start(request: HttpRequest) -> HttpResponse:
     """The steps. POST performs one and returns; errors are shown at their field."""
     step = request.POST.get("step", "")

@@ -19,7 +19,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@signed_in(writes="")
 def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Accept or decline an invitation of one's own."""
     rows = Invitation.objects.visible_to(request.user).select_related("team", "user")
@@ -36,7 +36,7 @@ def answer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 
 @require_POST
-@signed_in
+@signed_in(writes="")
 def leave(request: HttpRequest, name: str) -> HttpResponse:
     """Leave a team; what was shared with it is taken back."""
     rows = Membership.objects.filter(user_id=request.user.pk, team__name=name[:64].replace("\0", ""))

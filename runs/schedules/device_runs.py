@@ -5,6 +5,7 @@ answered.
 from typing import Any
 from uuid import UUID
 
+from agents import roles
 from agents.exceptions import Invalid
 from devices.models import Device
 from devices.protocol import RunRequest
@@ -35,6 +36,7 @@ def start_for_device(device_id: UUID, asked: RunRequest) -> str:
     """The id of a run requested by the device's owner. Raises the MusterError of intake."""
     check(asked)
     device = Device.objects.select_related("owner").get(pk=device_id)
+    roles.require(device.owner, roles.ACT)
     metadata = {"device": str(device.pk), **({"agent_id": asked.agent_id} if asked.agent_id else {})}
     key = f"device:{device.pk}:{asked.request_id}" if asked.request_id else None
     common: dict[str, Any] = {"trigger": Run.Trigger.DEVICE, "metadata": metadata, "idempotency_key": key}
