@@ -50,6 +50,13 @@ class Conflict(MusterError):
     code = "conflict"
 
 
+class PreconditionFailed(MusterError):
+    """It has been changed since you read it."""
+
+    status = 412
+    code = "changed_meanwhile"
+
+
 class TooLarge(MusterError):
     """This is more than the site allows."""
 

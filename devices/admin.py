@@ -1,14 +1,17 @@
 """Devices, their calls, the tools they offer, and the records kept on the server."""
 
+from operator import attrgetter
+
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import action, display
 
-from agents.admin import OwnedAdmin, ReadOnlyAdmin
+from agents.admin import ReadOnlyAdmin
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
+from devices.records import review
 
 
 @admin.register(Device)
@@ -74,15 +77,17 @@ class OfferedToolAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Record)
-class RecordAdmin(OwnedAdmin):
-    list_display = ["__str__", "kind", "owner", "is_ai_suggested", "is_approved", "updated_at"]
-    list_filter = ["kind", "is_approved"]
-    fields = ["owner", "kind", "data", "is_ai_suggested", "is_approved"]
+class RecordAdmin(ReadOnlyAdmin):
+    owner_field = "owner"
+    list_display = ["__str__", "kind", "owner", "is_ai_suggested", "review", "updated_at"]
+    list_filter = ["kind", "review"]
+    search_fields = ["words"]
     actions = ["approve_selected"]
 
-    @action(description="Approve", permissions=["change"])
+    @action(description="Approve", permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
-        for record in queryset.filter(is_approved=False):
-            record.is_approved = True
-            record.save(update_fields=["is_approved"])
-            self.audit(request, "approved", record)
+        for record in filter(attrgetter("is_waiting"), queryset):
+            try:
+                review.approve(record, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            except MusterError as error:
+                messages.error(request, f"{record}: {error} {error.hint}")

@@ -7,12 +7,13 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolResult, ToolSpec
-from devices import records, statements
+from devices import statements
 from devices.calls import Wanted, call_device
 from devices.client.tools import TOOLS
 from devices.exceptions import DeviceFailed, DeviceOffline
 from devices.models import DeviceCall, OfferedTool
 from devices.protocol import DEADLINE
+from devices.records.tools import run_tool
 from devices.statements import Place
 
 SHORTEST_S = 0.1
@@ -41,7 +42,7 @@ class DeviceToolset:
         devices, is_known = statements.places(context.user_id, UUID(call.id))
         is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
         if not is_known and is_for_the_server(wanted, context, devices):
-            return marked(wanted, counted(wanted, records.run_tool(TOOLS[wanted.tool], call, context)))
+            return marked(wanted, counted(wanted, run_tool(TOOLS[wanted.tool], call, context)))
         chosen = None if is_known else lambda: place(wanted, context, devices)
         try:
             result = call_device(wanted, call, context, place=chosen)

@@ -2,13 +2,20 @@ from typing import Any
 
 from django.urls import path
 
+from agents.http.viewsets import routed
 from devices import api
+from devices.records.api import AllRecords, RecordViewSet
 
 
 def device(**verbs: Any) -> Any:
     return api.DeviceViewSet.as_view(verbs)
 
 
+def record(**verbs: str) -> Any:
+    return routed(RecordViewSet, **verbs)
+
+
+RECORD = "records/<str:collection>/<uuid:pk>"
 urlpatterns = [
     path("devices/", device(get="list"), name="devices"),
     path("devices/pairings", api.PairingView.as_view(), name="device-pairings"),
@@ -19,4 +26,11 @@ urlpatterns = [
     path("devices/<uuid:pk>/offers/", device(get="offers"), name="device-offers"),
     path("devices/<uuid:pk>/offers/<str:hash>/approve", device(post="approve"), name="device-offer-approve"),
     path("devices/<uuid:pk>/offers/<str:hash>/reject", device(post="reject"), name="device-offer-reject"),
+    path("records/", routed(AllRecords, get="list"), name="all-records"),
+    path("records/<str:collection>/", record(get="list", post="create"), name="records"),
+    path(RECORD, record(get="retrieve", patch="partial_update", delete="destroy"), name="record"),
+    path(f"{RECORD}/approve", record(post="approve"), name="record-approve"),
+    path(f"{RECORD}/reject", record(post="reject"), name="record-reject"),
+    path(f"{RECORD}/comments/", record(get="comments", post="add_comment"), name="record-comments"),
+    path(f"{RECORD}/changes/", record(get="changes"), name="record-changes"),
 ]

@@ -15,7 +15,7 @@ from agents import roles
 from plumbing.statements import Select
 
 RESOURCES = (
-    "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices",
+    "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices", "records",
     "connections", "providers", "budgets", "teams", "secrets", "audit", "triggers", "webhooks", "workers", "keys",
 )  # fmt: skip
 DECIDE = "approvals:decide"

@@ -112,6 +112,10 @@ class ClaimRequest(TypedDict):
     lease: NotRequired[float]
 
 
+class CommentRequest(TypedDict):
+    text: str
+
+
 class Counts(TypedDict):
     processed: int
     created: int
@@ -410,6 +414,11 @@ class PaginatedChainVersionList(TypedDict):
     next: str | None
 
 
+class PaginatedChangeList(TypedDict):
+    results: list[Change]
+    next: str | None
+
+
 class PaginatedDeviceList(TypedDict):
     results: list[Device]
     next: str | None
@@ -583,6 +592,10 @@ class PublishRequest(TypedDict):
 class Published(TypedDict):
     version: int
     sha256: str
+
+
+class ReasonRequest(TypedDict):
+    reason: NotRequired[str]
 
 
 class Refusal(TypedDict):
@@ -1623,6 +1636,19 @@ class ProviderRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class Record(TypedDict):
+    id: str
+    kind: str
+    review: Literal["suggested", "approved", "rejected"]
+    reason: str
+    suggested_change: dict[str, Any] | None
+    is_ai_suggested: bool
+    untrusted: bool
+    version: int
+    created_at: str
+    updated_at: str
+
+
 class Replayed(TypedDict):
     version: int | None
     replayed: int
@@ -1938,6 +1964,11 @@ class PaginatedChainList(TypedDict):
 
 class PaginatedProviderList(TypedDict):
     results: list[Provider]
+    next: str | None
+
+
+class PaginatedRecordList(TypedDict):
+    results: list[Record]
     next: str | None
 
 

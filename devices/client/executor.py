@@ -204,7 +204,9 @@ class Executor:
                 value = tool.function(self.workspace, **call.args)
                 return fitting(call.id, value) if running.claim() else None
             with self.store.transaction():
-                records = self.store.marking(bool(call.run_context.get("untrusted")))
+                context = call.run_context
+                is_untrusted = bool(context.get("untrusted"))
+                records = self.store.for_agent(str(context.get("agent") or ""), is_untrusted=is_untrusted)
                 result = fitting(call.id, tool.function(records, **call.args))
                 if not running.claim():
                     raise Stopped  # rolls back: the call was reported as not carried out

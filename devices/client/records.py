@@ -2,7 +2,8 @@
 
 A device keeps records in a local SQLite file (store.py); the server keeps them for users without a
 device. The same tools run on both. A record created by an agent is a suggestion until the user
-approves it.
+approves it. A change that an agent makes to an approved record after it read untrusted text is a
+suggestion too, in `suggestedChange`.
 """
 
 from collections.abc import Collection
@@ -16,10 +17,18 @@ Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, upd
 
 MAX_TEXT = 200_000
 MAX_TITLE = 500
+MAX_NAMES, MAX_NAME = 20, 200
+CHANGE = "suggestedChange"  # the field of a record with what an agent wants to change in it
+SET_BY_STORE = ("id", "kind", "isAiSuggested", "isApproved", "created_at", "updated_at")
 KINDS = ("project", "task", "comment", "note", "timeline")
 
 
 class Records(Protocol):
+    @property
+    def author(self) -> str:
+        """Who writes: the name of an agent or of a person."""
+        ...
+
     def add(self, kind: str, values: dict[str, JSON]) -> Record: ...
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
@@ -30,8 +39,12 @@ class Records(Protocol):
         """Raises ToolRefused (not_found)."""
         ...
 
-    def all(self, kind: str, *, limit: int, **equal: JSON) -> list[Record]:
-        """Newest change first; `equal` filters by field."""
+    def all(
+        self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
+    ) -> list[Record]:
+        """Newest change first, without rejected ones; `search` is words that the texts contain, and
+        `equal` filters by field.
+        """
         ...
 
 
@@ -42,6 +55,26 @@ def mark_of(is_untrusted: bool) -> dict[str, JSON]:
 
 def missing(kind: str, id: str) -> ToolRefused:
     return ToolRefused("not_found", f"there is no {kind} with the id “{id[:80]}”")
+
+
+def rejected(record: Record) -> ToolRefused:
+    why = f": {record['reason']}" if record.get("reason") else ""
+    return ToolRefused("rejected", f"the person rejected this {record['kind']}{why}; leave it as it is")
+
+
+def is_found(record: Record, search: str | None, assignee: str | None) -> bool:
+    """Whether a record has these words in its texts, and this person among its assignees."""
+    if assignee and assignee.strip().casefold() not in (name.casefold() for name in record.get("assignees") or []):
+        return False
+    texts = "\n".join(texts_in(without(record, SET_BY_STORE))).casefold() if search else ""
+    return all(word in texts for word in (search or "").casefold().split())
+
+
+def texts_in(value: JSON) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in values for text in texts_in(one)]
 
 
 def title_of(text: str) -> str:
@@ -71,6 +104,25 @@ def given(**values: JSON) -> dict[str, JSON]:
     if not found:
         raise ToolRefused("invalid_arguments", "no field to change was given")
     return found
+
+
+def names_of(people: list[str]) -> list[str]:
+    """Names or addresses of people, each once."""
+    names = list(dict.fromkeys(" ".join(name.split()) for name in people))
+    if len(names) > MAX_NAMES or not all(0 < len(name) <= MAX_NAME for name in names):
+        raise ToolRefused("invalid_arguments", f"give at most {MAX_NAMES} names of 1 to {MAX_NAME} characters")
+    return names
+
+
+def source_of(text: str) -> str:
+    if len(text) > MAX_TITLE:
+        raise ToolRefused("invalid_arguments", f"a source can have at most {MAX_TITLE} characters")
+    return text.strip()
+
+
+def equals(**values: JSON) -> dict[str, JSON]:
+    """The filters that were given."""
+    return {name: value for name, value in values.items() if value}
 
 
 def within(limit: int) -> int:

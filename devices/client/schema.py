@@ -60,11 +60,16 @@ def problems(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
     """Problems of the arguments by one of our own tools' schemas (the part of JSON Schema generated
     above).
     """
+    return [message for _, message in faults(schema, arguments)]
+
+
+def faults(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[tuple[str, str]]:
+    """The same with the name of the argument."""
     known = schema["properties"]
-    found = [f"“{name}” is missing" for name in schema.get("required", ()) if name not in arguments]
-    found += [f"there is no argument “{name}”" for name in arguments if name not in known]
+    found = [(name, f"“{name}” is missing") for name in schema.get("required", ()) if name not in arguments]
+    found += [(name, f"there is no argument “{name}”") for name in arguments if name not in known]
     return found + [
-        f"“{name}” must be {wanted(known[name])}"
+        (name, f"“{name}” must be {wanted(known[name])}")
         for name, value in arguments.items()
         if name in known and not fits(known[name], value)
     ]

@@ -13,10 +13,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .records import Record, mark_of, missing
+from .records import CHANGE, SET_BY_STORE, Record, is_found, mark_of, missing, rejected
 
 JSON = Any
 KEEP_S = 14 * 86_400  # finished journal entries are deleted after this time
@@ -35,9 +36,14 @@ CREATE TABLE IF NOT EXISTS runs (
     run TEXT PRIMARY KEY, status TEXT NOT NULL, counts TEXT NOT NULL, summary TEXT NOT NULL, finished_at REAL NOT NULL);
 """
 
+NOT_REJECTED = "json_extract(data, '$.isRejected') IS NULL"
+UNDECIDED = f"(isAiSuggested = 1 AND isApproved = 0 AND {NOT_REJECTED}) OR json_extract(data, '$.{CHANGE}') IS NOT NULL"
+
 
 class Store:
-    """Thread-safe: one connection, one lock."""
+    """Thread-safe: one connection, one lock. As the records of the tools, it is the person's own."""
+
+    author = "you"
 
     def __init__(self, path: Path | str) -> None:
         self.lock = threading.RLock()
@@ -92,13 +98,9 @@ class Store:
         return self.get(kind, id)
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
-        with self.transaction() as db:
+        with self.transaction():
             old = self.get(kind, id)
-            data = {name: value for name, value in old.items() if name not in COLUMNS} | values
-            db.execute(
-                "UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?",
-                (json.dumps(data), data.get("project_id", ""), rfc3339(), id),
-            )
+            self.put(id, {name: value for name, value in old.items() if name not in SET_BY_STORE} | values)
             return self.get(kind, id)
 
     def get(self, kind: str, id: str) -> Record:
@@ -108,57 +110,90 @@ class Store:
             raise missing(kind, id)
         return record_of(row)
 
-    def all(self, kind: str, *, limit: int, **equal: JSON) -> list[Record]:
-        where, values = "kind = ?", [kind]
+    def all(
+        self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
+    ) -> list[Record]:
+        where, values = f"kind = ? AND {NOT_REJECTED}", [kind]
         for name, value in equal.items():
             where += " AND json_extract(data, ?) = ?"
             values += [f"$.{name}", value]
         with self.lock:
             rows = self.db.execute(
-                f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC LIMIT ?",  # noqa: S608
-                (*values, limit),
-            ).fetchall()
-        return [record_of(row) for row in rows]
+                f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC",  # noqa: S608
+                values,
+            )
+            found = (record for record in map(record_of, rows) if is_found(record, search, assignee))
+            return list(islice(found, limit))
 
-    def marking(self, is_untrusted: bool) -> "Marking | Store":
-        """The same records, for a call made after untrusted text was read."""
-        return Marking(self) if is_untrusted else self
+    def for_agent(self, agent: str, *, is_untrusted: bool = False) -> "AgentsRecords":
+        """The same records, for a call of this agent."""
+        return AgentsRecords(self, agent, is_untrusted=is_untrusted)
 
     # -- what its person decides ---------------------------------------------------------------------------------
 
     def suggestions(self) -> list[Record]:
-        """Records created by agents and not yet approved, oldest first."""
+        """What agents created and the person has not decided, and approved records with a suggested
+        change; oldest first.
+        """
         with self.lock:
             rows = self.db.execute(
-                "SELECT * FROM records WHERE isAiSuggested = 1 AND isApproved = 0 ORDER BY created_at, rowid"
+                f"SELECT * FROM records WHERE {UNDECIDED} ORDER BY created_at, rowid"  # noqa: S608
             ).fetchall()
         return [record_of(row) for row in rows]
 
     def approve(self, id: str) -> bool:
+        """Approve a suggestion, or carry out a suggested change."""
+        return self.decide(id, is_approved=True)
+
+    def reject(self, id: str, reason: str = "") -> bool:
+        """Keep a suggestion as rejected, or forget a suggested change; an approved record stays."""
+        return self.decide(id, is_approved=False, reason=reason)
+
+    def decide(self, id: str, *, is_approved: bool, reason: str = "") -> bool:
+        """False if there is nothing to decide about."""
         with self.transaction() as db:
-            return db.execute("UPDATE records SET isApproved = 1 WHERE id = ?", (id,)).rowcount == 1
+            row = db.execute(f"SELECT * FROM records WHERE id = ? AND ({UNDECIDED})", (id,)).fetchone()  # noqa: S608
+            if row is None:
+                return False
+            data = json.loads(row["data"])
+            change = data.pop(CHANGE, None)
+            if change is not None:
+                data |= change if is_approved else {}
+            elif not is_approved:
+                data |= {"isRejected": 1, "reason": reason}
+            self.put(id, data)
+            if is_approved:
+                db.execute("UPDATE records SET isApproved = 1 WHERE id = ?", (id,))
+            return True
 
-    def reject(self, id: str) -> bool:
-        """Delete a suggestion; an approved record stays."""
+    def put(self, id: str, data: dict[str, JSON]) -> None:
         with self.transaction() as db:
-            return db.execute("DELETE FROM records WHERE id = ? AND isApproved = 0", (id,)).rowcount == 1
+            db.execute(
+                "UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?",
+                (json.dumps(data), data.get("project_id", ""), rfc3339(), id),
+            )
 
 
-class Marking:
-    """Records in the store; each one created or changed gets the mark."""
+class AgentsRecords:
+    """The records as one agent's call may use them. After untrusted text was read, what it writes is
+    marked, and a change of an approved record waits for the person.
+    """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, agent: str, *, is_untrusted: bool) -> None:
+        self.store, self.author, self.mark = store, agent, mark_of(is_untrusted)
         self.get, self.all = store.get, store.all
 
     def add(self, kind: str, values: dict[str, JSON]) -> Record:
-        return self.store.add(kind, {**values, **mark_of(True)})
+        return self.store.add(kind, {**values, **self.mark})
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
-        return self.store.change(kind, id, {**values, **mark_of(True)})
-
-
-COLUMNS = ("id", "kind", "isAiSuggested", "isApproved", "created_at", "updated_at")
+        with self.store.transaction():
+            record = self.store.get(kind, id)
+            if record.get("isRejected"):
+                raise rejected(record)
+            if self.mark and record["isApproved"]:
+                return self.store.change(kind, id, {CHANGE: {**record.get(CHANGE, {}), **values, **self.mark}})
+            return self.store.change(kind, id, {**values, **self.mark})
 
 
 def record_of(row: sqlite3.Row) -> Record:
@@ -166,7 +201,7 @@ def record_of(row: sqlite3.Row) -> Record:
         "id": row["id"],
         "kind": row["kind"],
         **json.loads(row["data"]),
-        **{name: row[name] for name in COLUMNS[2:]},
+        **{name: row[name] for name in SET_BY_STORE[2:]},
     }
 
 

@@ -1,6 +1,6 @@
 from .call import DeviceCall, Notice
 from .device import Device, DeviceCredential, OfferedTool, Pairing, silence_allowed
-from .record import Record
+from .record import Record, RecordChange
 
 __all__ = [
     "Device",
@@ -10,5 +10,6 @@ __all__ = [
     "OfferedTool",
     "Pairing",
     "Record",
+    "RecordChange",
     "silence_allowed",
 ]

@@ -2,20 +2,28 @@
 
 from typing import Any
 
-from ..records import Records, check_project, given, text_of, title_of, within, without
+from ..records import Records, check_project, equals, given, source_of, text_of, title_of, within, without
 
 JSON = Any
 
 
-def list_notes(records: Records, project_id: str | None = None, limit: int = 100) -> dict[str, JSON]:
+def list_notes(
+    records: Records,
+    project_id: str | None = None,
+    source: str | None = None,
+    search: str | None = None,
+    limit: int = 100,
+) -> dict[str, JSON]:
     """List notes without their text, newest change first; get_note reads one.
 
     Args:
         project_id: only notes of this project
+        source: only notes that come from here, such as the thread of a mail
+        search: words that the note contains
         limit: how many at most
     """
-    equal = {"project_id": project_id} if project_id else {}
-    return {"notes": [without(note, ["content"]) for note in records.all("note", limit=within(limit), **equal)]}
+    notes = records.all("note", limit=within(limit), search=search, **equals(project_id=project_id, source=source))
+    return {"notes": [without(note, ["content"]) for note in notes]}
 
 
 def get_note(records: Records, note_id: str) -> dict[str, JSON]:
@@ -28,7 +36,7 @@ def get_note(records: Records, note_id: str) -> dict[str, JSON]:
 
 
 def create_note(
-    records: Records, title: str, content: str, project_id: str = "", tags: list[str] | None = None
+    records: Records, title: str, content: str, project_id: str = "", tags: list[str] | None = None, source: str = ""
 ) -> dict[str, JSON]:
     """Create a note. Look with list_notes first whether there is one already.
 
@@ -37,12 +45,14 @@ def create_note(
         content: its text; Markdown
         project_id: the project it belongs to; empty for none
         tags: words to find it by
+        source: where it comes from, such as the thread of a mail
     """
     values = {
         "title": title_of(title),
         "content": text_of(content),
         "project_id": check_project(records, project_id),
         "tags": tags or [],
+        "source": source_of(source),
     }
     return {"note": records.add("note", values)}
 

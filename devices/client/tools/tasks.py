@@ -1,8 +1,8 @@
-"""Tasks: ToDo, In Progress, Completed."""
+"""Tasks (ToDo, In Progress, Completed) and comments on them."""
 
 from typing import Any, Literal
 
-from ..records import Records, check_project, day_of, given, text_of, title_of, within
+from ..records import Records, check_project, day_of, equals, given, names_of, source_of, text_of, title_of, within
 
 JSON = Any
 State = Literal["ToDo", "In Progress", "Completed"]
@@ -10,17 +10,26 @@ Priority = Literal["low", "medium", "high"]
 
 
 def list_tasks(
-    records: Records, project_id: str | None = None, state: State | None = None, limit: int = 100
+    records: Records,
+    project_id: str | None = None,
+    state: State | None = None,
+    assignee: str | None = None,
+    source: str | None = None,
+    search: str | None = None,
+    limit: int = 100,
 ) -> dict[str, JSON]:
     """List tasks, newest change first.
 
     Args:
         project_id: only tasks of this project
         state: only tasks in this state
+        assignee: only tasks of this person
+        source: only tasks that come from here, such as the thread of a mail
+        search: words that the task contains
         limit: how many at most
     """
-    equal = {name: value for name, value in {"project_id": project_id, "state": state}.items() if value}
-    return {"tasks": records.all("task", limit=within(limit), **equal)}
+    equal = equals(project_id=project_id, state=state, source=source)
+    return {"tasks": records.all("task", limit=within(limit), search=search, assignee=assignee, **equal)}
 
 
 def create_task(
@@ -31,6 +40,8 @@ def create_task(
     state: State = "ToDo",
     priority: Priority = "medium",
     due_date: str = "",
+    assignees: list[str] | None = None,
+    source: str = "",
 ) -> dict[str, JSON]:
     """Create a task. Look with list_tasks first whether there is one already.
 
@@ -39,6 +50,8 @@ def create_task(
         description: details
         project_id: the project it belongs to; empty for none
         due_date: the day it is due, such as 2026-01-31; empty for none
+        assignees: names or addresses of the people who do it
+        source: where it comes from, such as the thread of a mail
     """
     values = {
         "title": title_of(title),
@@ -47,6 +60,8 @@ def create_task(
         "state": state,
         "priority": priority,
         "due_date": day_of(due_date),
+        "assignees": names_of(assignees or []),
+        "source": source_of(source),
     }
     return {"task": records.add("task", values)}
 
@@ -60,11 +75,13 @@ def update_task(
     state: State | None = None,
     priority: Priority | None = None,
     due_date: str | None = None,
+    assignees: list[str] | None = None,
 ) -> dict[str, JSON]:
     """Change a task; what is not given stays as it is.
 
     Args:
         task_id: id of the task
+        assignees: all people who do it from now on
     """
     values = given(
         title=title_of(title) if title is not None else None,
@@ -73,6 +90,7 @@ def update_task(
         state=state,
         priority=priority,
         due_date=day_of(due_date) if due_date is not None else None,
+        assignees=names_of(assignees) if assignees is not None else None,
     )
     return {"task": records.change("task", task_id, values)}
 
@@ -85,4 +103,4 @@ def add_task_comment(records: Records, task_id: str, text: str) -> dict[str, JSO
         text: the comment
     """
     task = records.get("task", task_id)
-    return {"comment": records.add("comment", {"task_id": task["id"], "text": text_of(text)})}
+    return {"comment": records.add("comment", {"task_id": task["id"], "text": text_of(text), "author": records.author})}

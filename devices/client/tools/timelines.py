@@ -3,21 +3,29 @@
 from typing import Any, Literal
 
 from ..exceptions import ToolRefused
-from ..records import Records, check_project, day_of, given, text_of, title_of, within
+from ..records import Records, check_project, day_of, equals, given, source_of, text_of, title_of, within
 
 JSON = Any
 State = Literal["ToDo", "In Progress", "Completed"]
 
 
-def list_timelines(records: Records, project_id: str | None = None, limit: int = 100) -> dict[str, JSON]:
+def list_timelines(
+    records: Records,
+    project_id: str | None = None,
+    source: str | None = None,
+    search: str | None = None,
+    limit: int = 100,
+) -> dict[str, JSON]:
     """List timelines, newest change first.
 
     Args:
         project_id: only timelines of this project
+        source: only timelines that come from here, such as the thread of a mail
+        search: words that the timeline contains
         limit: how many at most
     """
-    equal = {"project_id": project_id} if project_id else {}
-    return {"timelines": records.all("timeline", limit=within(limit), **equal)}
+    equal = equals(project_id=project_id, source=source)
+    return {"timelines": records.all("timeline", limit=within(limit), search=search, **equal)}
 
 
 def create_timeline(
@@ -28,6 +36,7 @@ def create_timeline(
     description: str = "",
     project_id: str = "",
     state: State = "ToDo",
+    source: str = "",
 ) -> dict[str, JSON]:
     """Create a timeline. Look with list_timelines first whether there is one already.
 
@@ -36,6 +45,7 @@ def create_timeline(
         start_date: first day, such as 2026-01-31; empty for unknown
         end_date: last day; empty for unknown
         project_id: the project it belongs to; empty for none
+        source: where it comes from, such as the thread of a mail
     """
     values = {
         "title": title_of(title),
@@ -44,6 +54,7 @@ def create_timeline(
         "description": text_of(description),
         "project_id": check_project(records, project_id),
         "state": state,
+        "source": source_of(source),
     }
     check_order(values["start_date"], values["end_date"])
     return {"timeline": records.add("timeline", values)}

@@ -36,6 +36,7 @@ TABLE = {
     "run": {**PERSONAL, "delete": None},  # use: run it again; change: cancel it
     "approval": {**PERSONAL, "change": None, "delete": None},  # use: decide
     "device": PERSONAL,
+    "record": PERSONAL,  # use: approve
     "file": {**PERSONAL, "change": None},
     "execution": {**PERSONAL, "change": None, "delete": None},
     "audit event": {"see": "owner superuser"},

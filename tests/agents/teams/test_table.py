@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.models import Agent, ApiKey, AuditEvent, Chain, Invitation, Membership, Provider, Secret, Team, Tool
 from connectors.models import Connection
 from connectors.tools import account_of
-from devices.models import Device
+from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
@@ -239,6 +239,12 @@ def device(world):
     return row(path, use=use, change=("patch", path, {"name": "other"}), delete=("post", f"{path}/revoke", None))
 
 
+def record(world):
+    made = Record.objects.create(owner=world.owner, kind="task", data={"title": "Pay"})
+    path = f"{V1}/records/tasks/{made.pk}"
+    return row(path, use=("post", f"{path}/approve", None), change=("patch", path, {"title": "other"}))
+
+
 def file(world):
     made = RunFile.objects.create(owner=world.owner, name="a.txt", content=b"words")
     part = {"type": "file", "file": str(made.pk)}
@@ -291,7 +297,7 @@ def answers(call: Callable[[], Any]) -> bool:
 
 KINDS = {one.__name__.replace("_", " "): one for one in (
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, key, session, run, approval, device, file, execution, audit_event, invitation,
+    team_budget, budget, webhook, key, session, run, approval, device, record, file, execution, audit_event, invitation,
 )}  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Tasks, notes, projects and timelines kept on the server: storage, the owner's decisions, REST."""

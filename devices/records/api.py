@@ -1,0 +1,182 @@
+"""Records kept on the server, over HTTP: list, search, create, edit, comment, approve, reject."""
+
+from functools import cached_property
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents.exceptions import Invalid, NotFound
+from agents.http.strict import OBJECT
+from agents.http.throttles import address_of
+from agents.http.viewsets import read
+from devices.models import Record
+
+from . import review
+from .filters import ORDERINGS, RecordFilter, ordering_of
+from .serializers import ChangeSerializer, CommentSerializer, ReasonSerializer, RecordSerializer
+from .shapes import COLLECTIONS, COMMENT, SHAPES, Shape
+
+KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same row."
+)
+MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER,
+    description="The ETag that was read, such as \"3\": 412 if the record has changed since.",
+)  # fmt: skip
+ORDER = OpenApiParameter("ordering", str, enum=list(ORDERINGS), description="Default: -created_at.")
+COLLECTION = OpenApiParameter("collection", str, OpenApiParameter.PATH, enum=list(COLLECTIONS))
+CREATED = {"application/json": {"oneOf": [shape.create.input_schema for shape in SHAPES.values()]}}
+CHANGED = {"application/json": {**OBJECT, "description": "Fields of the kind; what is not sent stays as it is."}}
+TASK = OpenApiExample("A task", request_only=True, value={"title": "Pay the bill", "due_date": "2026-01-31"})
+DONE = OpenApiExample("It is done", request_only=True, value={"state": "Completed"})
+STALE = {412: OpenApiResponse(description="The record has changed since it was read.")}
+
+
+class AllRecords(mixins.ListModelMixin, viewsets.GenericViewSet):
+    """The person's own records; nobody else sees them."""
+
+    scope = "records"
+    queryset = Record.objects.none()
+    serializer_class = RecordSerializer
+    filterset_class = RecordFilter
+    parameters = {"list": ("ordering",)}
+    page_ordering: tuple[str, ...] = ORDERINGS["-created_at"]
+
+    def get_queryset(self) -> QuerySet:
+        return Record.objects.visible_to(self.request.user)
+
+    @extend_schema(parameters=[ORDER])
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        """Records of every kind; `waiting=true` lists what waits for a decision."""
+        self.page_ordering = ordering_of(request.query_params.get("ordering"))
+        return super().list(request, *args, **kwargs)
+
+
+class RecordViewSet(AllRecords):
+    """Records of one kind, by id."""
+
+    http_method_names = ["get", "post", "patch", "delete", "head", "options"]
+    bodiless = ("approve",)
+
+    @cached_property
+    def kind(self) -> str:
+        name = self.kwargs["collection"]
+        if name not in COLLECTIONS:
+            raise NotFound(f"There are no records called “{name[:80]}”.", hint=f"Use {', '.join(COLLECTIONS)}.")
+        return COLLECTIONS[name]
+
+    def get_queryset(self) -> QuerySet:
+        return super().get_queryset().filter(kind=self.kind)
+
+    @extend_schema(parameters=[COLLECTION, ORDER])
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        """Records of one kind."""
+        return super().list(request, *args, **kwargs)
+
+    @extend_schema(parameters=[COLLECTION], responses=RecordSerializer)
+    def retrieve(self, request: Any, collection: str, pk: Any) -> Response:
+        """One record; the ETag of the answer is its version."""
+        return self.answer(self.get_object())
+
+    @extend_schema(
+        request=CREATED, responses={200: RecordSerializer, 201: RecordSerializer}, parameters=[COLLECTION, KEY],
+        examples=[TASK],
+    )  # fmt: skip
+    def create(self, request: Any, collection: str) -> Response:
+        """Create a record of your own; it needs no approval. Comments are created at their record."""
+        key = key_of(request)
+        made, is_new = review.create_once(
+            request.user, self.shape.kind, self.body(), key=key, source=address_of(request)
+        )
+        return self.answer(made, status=201 if is_new else 200)
+
+    @extend_schema(
+        request=CHANGED, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH], examples=[DONE]
+    )
+    def partial_update(self, request: Any, collection: str, pk: Any) -> Response:
+        """Change fields of a record, or of a suggestion, which stays a suggestion."""
+        seen, source = version_seen(request), address_of(request)
+        return self.answer(review.edit(self.get_object(), self.body(), by=request.user, expected=seen, source=source))
+
+    @extend_schema(parameters=[COLLECTION, MATCH], responses={204: None, **STALE})
+    def destroy(self, request: Any, collection: str, pk: Any) -> Response:
+        """Delete a record with its comments and its history."""
+        review.remove(self.get_object(), by=request.user, expected=version_seen(request), source=address_of(request))
+        return Response(status=204)
+
+    @extend_schema(request=None, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def approve(self, request: Any, collection: str, pk: Any) -> Response:
+        """Approve a suggestion with its comments, or carry out a suggested change. 409 if nothing waits."""
+        seen, source = version_seen(request), address_of(request)
+        return self.answer(review.approve(self.get_object(), by=request.user, expected=seen, source=source))
+
+    @extend_schema(request=ReasonSerializer, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def reject(self, request: Any, collection: str, pk: Any) -> Response:
+        """Keep a suggestion as rejected, with a reason, or refuse a suggested change. 409 if nothing waits."""
+        reason = read(ReasonSerializer, request)["reason"]
+        seen, source = version_seen(request), address_of(request)
+        return self.answer(review.reject(self.get_object(), reason, by=request.user, expected=seen, source=source))
+
+    @extend_schema(responses=RecordSerializer(many=True), parameters=[COLLECTION])
+    @action(detail=True, filterset_class=None)
+    def comments(self, request: Any, collection: str, pk: Any) -> Response:
+        """Comments on this record, oldest first."""
+        return self.paged(self.get_object().comments.all(), RecordSerializer, ("id",))
+
+    @extend_schema(request=CommentSerializer, responses={201: RecordSerializer}, parameters=[COLLECTION])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def add_comment(self, request: Any, collection: str, pk: Any) -> Response:
+        """Comment on this record, in your own name."""
+        text = read(CommentSerializer, request)["text"]
+        return self.answer(review.comment(self.get_object(), text, by=request.user, source=address_of(request)), 201)
+
+    @extend_schema(responses=ChangeSerializer(many=True), parameters=[COLLECTION])
+    @action(detail=True, filterset_class=None)
+    def changes(self, request: Any, collection: str, pk: Any) -> Response:
+        """The history of this record, newest first: who changed what, and in which run."""
+        return self.paged(self.get_object().changes.all(), ChangeSerializer, ("-id",))
+
+    # -- what the actions share ---------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        if self.kind == COMMENT:
+            raise Invalid("A comment belongs to a record.", hint="Use POST /api/v1/records/tasks/{id}/comments/.")
+        return SHAPES[self.kind]
+
+    def body(self) -> dict[str, Any]:
+        if not isinstance(self.request.data, dict):
+            raise Invalid("Send a JSON object with the fields of the record.")
+        return self.request.data
+
+    def answer(self, row: Record, status: int = 200) -> Response:
+        return Response(RecordSerializer(row).data, status=status, headers={"ETag": f'"{row.version}"'})
+
+    def paged(self, rows: QuerySet, serializer: Any, ordering: tuple[str, ...]) -> Response:
+        self.page_ordering = ordering
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(serializer(page, many=True).data)
+
+
+def key_of(request: Any) -> str:
+    key = request.headers.get("Idempotency-Key") or ""
+    if len(key) > 255:
+        raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
+    return key
+
+
+def version_seen(request: Any) -> int | None:
+    """The version of If-Match; None without one. Raises Invalid."""
+    text = request.headers.get("If-Match", "*").strip()
+    if text == "*":
+        return None
+    number = text.removeprefix("W/").strip('"')
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Invalid('If-Match must be the ETag of the record, such as "3".', code="invalid_header")
+    return int(number)

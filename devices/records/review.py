@@ -1,0 +1,199 @@
+"""What the owner does with a record: create, edit, comment, approve, reject, delete.
+
+The fields follow the rules of the client's tools, because the same functions write them.
+"""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from agents.exceptions import Conflict, Invalid, NotFound
+from agents.models import AuditEvent
+from agents.schema import sha256_of
+from agents.unknown import extra, refuse
+from devices.client import schema
+from devices.client.exceptions import ToolRefused
+from devices.client.records import text_of
+from devices.client.tools import Tool
+from devices.models import Record, RecordChange
+
+from .shapes import COMMENT, SHAPES
+from .storage import Author, PersonsRecords, check_version, differences, save
+
+JSON = Any
+Action, Review = RecordChange.Action, Record.Review
+MAX_REASON = 500
+
+
+def create_once(user: Any, kind: str, values: dict[str, JSON], *, key: str, source: str = "") -> tuple[Record, bool]:
+    """A new record, or the one that the same request created before; whether it is new.
+
+    Raises Invalid, and Conflict for the same key with other values.
+    """
+    asked = sha256_of([kind, values])
+    if key and (row := made_with(user, key, asked)):
+        return row, False
+    try:
+        with transaction.atomic():
+            row = create(user, kind, values, source=source)
+            if key:
+                Record.objects.filter(pk=row.pk).update(idempotency_key=key, request_hash=asked)
+            return row, True
+    except IntegrityError:  # the same request came twice at the same time
+        if row := made_with(user, key, asked):
+            return row, False
+        raise
+
+
+def made_with(user: Any, key: str, asked: str) -> Record | None:
+    row = Record.objects.visible_to(user).filter(idempotency_key=key).first()
+    if row is not None and row.request_hash != asked:
+        raise Conflict(
+            "This Idempotency-Key was used with another body.",
+            code="idempotency_mismatch",
+            hint="Use a new Idempotency-Key for another request.",
+        )
+    return row
+
+
+@transaction.atomic
+def create(user: Any, kind: str, values: dict[str, JSON], *, source: str = "") -> Record:
+    """A record of the person's own, approved at once. Raises Invalid."""
+    row = call(SHAPES[kind].create, PersonsRecords(user.pk, Author(user.get_username())), values)
+    AuditEvent.record("record.created", row, actor=user, source=source)
+    return row
+
+
+@transaction.atomic
+def edit(row: Record, values: dict[str, JSON], *, by: Any, expected: int | None = None, source: str = "") -> Record:
+    """Change fields of a record or of a suggestion. Raises Invalid, PreconditionFailed.
+
+    An edit of a suggestion does not approve it.
+    """
+    records = PersonsRecords(row.owner_id, Author(by.get_username()), expected=expected)
+    row = update(row, values, records)
+    AuditEvent.record("record.changed", row, actor=by, source=source, fields=sorted(values))
+    return row
+
+
+@transaction.atomic
+def comment(row: Record, text: str, *, by: Any, source: str = "") -> Record:
+    if not text.strip():
+        raise Invalid("A comment must not be empty.", code="invalid")
+    about = "task_id" if row.kind == "task" else "record_id"
+    records = PersonsRecords(row.owner_id, Author(by.get_username()))
+    try:
+        records.add(COMMENT, {about: str(row.pk), "text": text_of(text.strip()), "author": by.get_username()})
+    except ToolRefused as refusal:
+        raise Invalid(str(refusal), code=refusal.code)
+    AuditEvent.record("record.commented", row, actor=by, source=source)
+    return records.written
+
+
+@transaction.atomic
+def approve(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> Record:
+    """Approve a suggestion, or carry out a suggested change: once. A rejected suggestion can be
+    approved later.
+
+    Raises Conflict if there is nothing to decide, and PreconditionFailed if the person has seen an
+    older version.
+    """
+    row = locked(row, expected)
+    if row.suggested is not None:
+        row = carry_out(row, by)
+    elif row.review != Review.APPROVED:
+        row.review, row.reason = Review.APPROVED, ""
+        save(row, Action.APPROVED, Author(by.get_username()), {})
+        approve_comments(row, by)
+    else:
+        raise Conflict(f"This {row.kind} has already been approved.", code="nothing_to_decide")
+    AuditEvent.record("record.approved", row, actor=by, source=source, version=row.version)
+    return row
+
+
+def carry_out(row: Record, by: Any) -> Record:
+    """The suggested change by the same rules as any other; it keeps its mark."""
+    values = {name: value for name, value in row.suggested.items() if name != "untrusted"}
+    author = Author(by.get_username(), is_untrusted=bool(row.suggested.get("untrusted")))
+    row.suggested = None
+    row.save(update_fields=["suggested"])
+    return update(row, values, PersonsRecords(row.owner_id, author), action=Action.APPROVED)
+
+
+def approve_comments(row: Record, by: Any) -> None:
+    """Comments stand on the page of their record: they have been seen with it."""
+    for one in row.comments.filter(review=Review.SUGGESTED):
+        one.review = Review.APPROVED
+        save(one, Action.APPROVED, Author(by.get_username()), {})
+
+
+@transaction.atomic
+def reject(row: Record, reason: str = "", *, by: Any, expected: int | None = None, source: str = "") -> Record:
+    """Keep a suggestion as rejected, or refuse a suggested change: the record stays as it is.
+
+    Raises Conflict, PreconditionFailed.
+    """
+    if len(reason) > MAX_REASON:
+        raise Invalid(f"A reason can have at most {MAX_REASON} characters.", code="too_long")
+    row = locked(row, expected)
+    fields: dict[str, list[JSON]] = {}
+    if row.suggested is not None:
+        fields = differences(row.data, row.suggested)
+        row.suggested = None
+    elif row.review == Review.SUGGESTED:
+        row.review, row.reason = Review.REJECTED, reason
+    else:
+        hint = "Delete it if you do not want it." if row.review == Review.APPROVED else ""
+        raise Conflict(f"This {row.kind} has already been {row.review}.", code="nothing_to_decide", hint=hint)
+    save(row, Action.REJECTED, Author(by.get_username()), fields, note_text=reason)
+    AuditEvent.record("record.rejected", row, actor=by, source=source, version=row.version)
+    return row
+
+
+@transaction.atomic
+def remove(row: Record, *, by: Any, expected: int | None = None, source: str = "") -> None:
+    """Delete a record with its comments and its history. Raises Conflict for a project in use."""
+    row = locked(row, expected)
+    if row.kind == "project":
+        used = Record.objects.filter(owner_id=row.owner_id, data__project_id=str(row.pk)).count()
+        if used:
+            raise Conflict(
+                f"{used} record{'s' if used > 1 else ''} belong to this project.",
+                code="in_use",
+                hint="Move or delete them first, or set the project's status to archived.",
+            )
+    AuditEvent.record("record.deleted", row, actor=by, source=source)
+    row.delete()
+
+
+# -- how a row is written ----------------------------------------------------------------------------------------------
+
+
+def update(row: Record, values: dict[str, JSON], records: PersonsRecords, action: str = Action.CHANGED) -> Record:
+    shape = SHAPES.get(row.kind)
+    if shape is None:
+        raise Invalid("A comment cannot be changed.", code="not_editable", hint="Delete it and write another.")
+    records.action = action
+    return call(shape.update, records, values, **{shape.id_argument: str(row.pk)})
+
+
+def call(tool: Tool, records: PersonsRecords, values: dict[str, JSON], **ids: str) -> Record:
+    """Run a writing tool with the person's own values. Raises Invalid, one detail for each problem."""
+    fields = tool.input_schema["properties"].keys() - ids.keys()
+    refuse(extra(values, fields), "The record has a field that does not exist.")
+    if faults := schema.faults(tool.input_schema, {**values, **ids}):
+        details = [{"field": name, "code": "invalid", "message": message} for name, message in faults]
+        raise Invalid("The values are not valid.", hint="See details.", details=details)
+    try:
+        tool.function(records, **values, **ids)
+    except ToolRefused as refusal:
+        raise Invalid(str(refusal), code=refusal.code if refusal.code != "invalid_arguments" else "invalid")
+    return records.written
+
+
+def locked(row: Record, expected: int | None) -> Record:
+    current = Record.objects.select_for_update().filter(pk=row.pk).first()
+    if current is None:
+        raise NotFound("This record was deleted in the meantime.")
+    check_version(current, expected)
+    return current

@@ -1,0 +1,165 @@
+"""The rows of one person as the storage of the client's tools, for an agent's call or for the person.
+
+Every write is one entry in the record's history. What an agent creates is a suggestion. After the
+run read untrusted text, a change that it makes to an approved record waits for the owner.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from agents.exceptions import PreconditionFailed
+from devices.client.records import CHANGE, mark_of, missing, rejected
+from devices.client.records import Record as RecordDict
+from devices.models import Record, RecordChange
+
+from .shapes import COMMENT
+
+JSON = Any
+Action = RecordChange.Action
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes: a person, or an agent in a tool call. `is_untrusted`: it wrote what strangers may
+    have said.
+    """
+
+    name: str
+    run_id: str | None = None
+    call_id: str | None = None
+    is_untrusted: bool = False
+
+    @property
+    def is_agent(self) -> bool:
+        return self.call_id is not None
+
+
+class PersonsRecords:
+    """One user's records, as devices.client.records.Records. A repeated call finds what it wrote
+    the first time.
+
+    `expected` is the version that the person has seen, `action` what the history calls a change,
+    and `written` the row of the last write.
+    """
+
+    def __init__(self, owner_id: int, by: Author, *, expected: int | None = None) -> None:
+        self.owner_id = owner_id
+        self.by = by
+        self.author = by.name
+        self.mark = mark_of(by.is_untrusted)
+        self.expected = expected
+        self.action: str = Action.CHANGED
+        self.written: Record | None = None
+
+    def add(self, kind: str, values: dict[str, JSON]) -> RecordDict:
+        row = self.written_before() or self.create(kind, {**values, **self.mark})
+        self.written = row
+        return shown(row)
+
+    def change(self, kind: str, id: str, values: dict[str, JSON]) -> RecordDict:
+        """Raises PreconditionFailed if the person has seen an older version."""
+        row = self.find(kind, id, for_change=True)
+        if not self.written_before():
+            self.write(row, {**values, **self.mark})
+        self.written = row
+        return shown(row)
+
+    def get(self, kind: str, id: str) -> RecordDict:
+        return shown(self.find(kind, id))
+
+    def all(
+        self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
+    ) -> list[RecordDict]:
+        narrowed = {f"data__{name}": value for name, value in equal.items()}
+        rows = Record.objects.filter(owner_id=self.owner_id, kind=kind, **narrowed)
+        rows = rows.exclude(review=Record.Review.REJECTED)
+        rows = rows.containing(search) if search else rows
+        rows = rows.assigned_to(assignee) if assignee else rows
+        return [shown(row) for row in rows[:limit]]
+
+    def find(self, kind: str, id: str, *, for_change: bool = False) -> Record:
+        rows = Record.objects.filter(owner_id=self.owner_id, kind=kind)
+        try:
+            row = (rows.select_for_update() if for_change else rows).get(pk=UUID(id))
+        except (Record.DoesNotExist, ValueError):
+            raise missing(kind, id)
+        if for_change:
+            check_version(row, self.expected)
+        return row
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def written_before(self) -> Record | None:
+        """The record of an earlier attempt of this call."""
+        if self.by.call_id is None:
+            return None
+        done = RecordChange.objects.filter(call_id=self.by.call_id).select_related("record").first()
+        return done.record if done else None
+
+    def create(self, kind: str, values: dict[str, JSON]) -> Record:
+        row = Record(owner_id=self.owner_id, kind=kind, data=values, is_ai_suggested=self.by.is_agent)
+        row.review = Record.Review.SUGGESTED if self.by.is_agent else Record.Review.APPROVED
+        if kind == COMMENT:
+            row.about_id = UUID(values.get("task_id") or values["record_id"])
+        row.index()
+        row.save()
+        note(row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value})
+        return row
+
+    def write(self, row: Record, values: dict[str, JSON]) -> None:
+        if self.by.is_agent and row.review == Record.Review.REJECTED:
+            raise rejected(shown(row))
+        if self.by.is_agent and self.by.is_untrusted and row.review == Record.Review.APPROVED:
+            fields = differences({**row.data, **(row.suggested or {})}, values)
+            row.suggested = {**(row.suggested or {}), **values}
+            save(row, Action.SUGGESTED, self.by, fields)
+            return
+        fields = differences(row.data, values)
+        row.data = {**row.data, **values}
+        save(row, self.action, self.by, fields)
+
+
+def check_version(row: Record, expected: int | None) -> None:
+    if expected is not None and row.version != expected:
+        raise PreconditionFailed(
+            f"This record was changed in the meantime: you have seen version {expected}, and it is version "
+            f"{row.version} now.",
+            hint="Read it again, and repeat your change if it still applies.",
+        )
+
+
+def differences(old: dict[str, JSON], new: dict[str, JSON]) -> dict[str, list[JSON]]:
+    """{name: [before, after]} of the values that differ."""
+    return {name: [old.get(name), value] for name, value in new.items() if old.get(name) != value}
+
+
+def save(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], *, note_text: str = "") -> None:
+    """Store a changed row as its next version, with the entry in its history."""
+    row.version += 1
+    row.index()
+    row.save()
+    note(row, action, by, fields, note_text)
+
+
+def note(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
+    RecordChange.objects.create(
+        record=row, action=action, version=row.version, author=by.name[:150], is_agent=by.is_agent,
+        run_id=by.run_id, call_id=by.call_id, fields=fields, note=text,
+    )  # fmt: skip
+
+
+def shown(row: Record) -> RecordDict:
+    """A record as the tools show it."""
+    is_rejected = row.review == Record.Review.REJECTED
+    return {
+        "id": str(row.pk),
+        "kind": row.kind,
+        **row.data,
+        **({CHANGE: row.suggested} if row.suggested is not None else {}),
+        **({"isRejected": 1, "reason": row.reason} if is_rejected else {}),
+        "isAiSuggested": int(row.is_ai_suggested),
+        "isApproved": int(row.review == Record.Review.APPROVED),
+        "created_at": row.created_at.isoformat().replace("+00:00", "Z"),
+        "updated_at": row.updated_at.isoformat().replace("+00:00", "Z"),
+    }
