@@ -90,7 +90,9 @@ class ToolContext:
 
     `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or
     raises ToolFailed. `spawn(agent, text, input)` starts a child run and raises CallPending.
-    `ask(kind=, …)` asks the person or the caller and raises CallPending until there is an answer.
+    `ask(kind=, …)` asks the person or the caller and raises CallPending until there is an answer;
+    `asked()` returns the `state` of each question that this call has asked before. Both are None where
+    a call cannot wait.
     `emit(type, data)` adds a run event.
     """
 
@@ -111,6 +113,7 @@ class ToolContext:
     spawn: Callable[..., JSON] | None = None
     delegate: Callable[..., JSON] | None = None
     ask: Callable[..., ToolResult] | None = None
+    asked: Callable[[], list[dict[str, JSON]]] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
     values: Any = None  # per-run key-value store: get(key), set(key, value)
 

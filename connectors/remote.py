@@ -28,7 +28,7 @@ JSON = Any
 @dataclass(frozen=True, slots=True)
 class Offered:
     """One tool as described by its server (or an OpenAPI document). `effect` is the server's own
-    claim.
+    claim; `problem` says why it must be refused.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Offered:
     output_schema: dict[str, JSON] | None
     effect: str
     details: dict[str, JSON]
+    problem: str = ""
 
     def definition(self) -> dict[str, JSON]:
         return {
@@ -85,6 +86,8 @@ def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str,
 
 
 def problem_of(offered: Offered, seen: set[str]) -> str:
+    if offered.problem:
+        return offered.problem
     if len(seen) >= MAX_TOOLS:
         return f"A connection can offer at most {MAX_TOOLS} tools."
     if not offered.name or len(offered.name) > 256:

@@ -22,6 +22,7 @@ from .addresses import LOOKUP_S, is_allowed, matches, private, resolve
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
+GLANCE_S = 0.25  # how often a silent read checks whether it is still wanted; arriving bytes are not delayed
 MAX_REDIRECTS = 5
 
 Resolver = Callable[..., list[str]]  # (host, within=seconds) -> addresses
@@ -60,6 +61,9 @@ class Sockets:
 _sockets: ContextVar[Sockets | None] = ContextVar("outbound_sockets", default=None)
 
 
+_is_cancelled: ContextVar[Callable[[], bool] | None] = ContextVar("outbound_is_cancelled", default=None)
+
+
 class AddressRefused(httpx.RequestError):
     """The address is private, and no setting allows it."""
 
@@ -72,6 +76,10 @@ class TooMuch(httpx.RequestError):
     """The answer is larger than the caller accepts."""
 
 
+class Cancelled(httpx.RequestError):
+    """Nobody waits for the answer any more."""
+
+
 @contextmanager
 def until(seconds: float) -> Iterator[None]:
     """Every exchange inside ends within this time, however slowly the other side sends."""
@@ -81,6 +89,26 @@ def until(seconds: float) -> Iterator[None]:
         yield
     finally:
         _until.reset(token)
+
+
+@contextmanager
+def unless(cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Reads inside raise Cancelled soon after `cancelled()` becomes true."""
+    token = _is_cancelled.set(cancelled)
+    try:
+        yield
+    finally:
+        _is_cancelled.reset(token)
+
+
+def is_cancelled() -> bool:
+    asked = _is_cancelled.get()
+    return asked is not None and asked()
+
+
+def check_cancelled() -> None:
+    if is_cancelled():
+        raise Cancelled("The work that made this request was cancelled.")
 
 
 @contextmanager
@@ -158,7 +186,17 @@ class TimedStream(httpcore.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, left(timeout))
+        if _is_cancelled.get() is None:
+            return self._inner.read(max_bytes, left(timeout))
+        ends = None if timeout is None else monotonic() + timeout
+        while True:
+            check_cancelled()
+            remaining = GLANCE_S if ends is None else min(GLANCE_S, max(0.0, ends - monotonic()))
+            try:
+                return self._inner.read(max_bytes, left(remaining))
+            except httpcore.ReadTimeout:
+                if ends is not None and monotonic() >= ends:
+                    raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, left(timeout))

@@ -18,7 +18,8 @@ import httpx
 from django.conf import settings
 
 from agents.exceptions import Invalid, Unavailable
-from connectors.mcp.client import INITIALIZE, VERSION, host_of, parameter_of
+from connectors.mcp.http import parameter_of
+from connectors.mcp.messages import INITIALIZE, LEGACY, host_of
 from connectors.models import Connection
 from connectors.remote import bound_secret
 from plumbing import outbound
@@ -26,6 +27,7 @@ from plumbing.addresses import host_refusal, url_refusal
 
 DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POST, BASIC, NONE = "client_secret_post", "client_secret_basic", "none"
 METHODS = (POST, BASIC, NONE)  # ways a client can authenticate, best first
 DOORS = {
@@ -147,7 +149,7 @@ class Search:
 
     def challenge(self) -> str:
         """The server's answer to a request without a token."""
-        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LEGACY}
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
         with self._client.stream("POST", self._url, json=message, headers=headers) as response:
             if response.is_success:
@@ -203,6 +205,7 @@ class Search:
         wanted = {
             "client_name": "Muster", "redirect_uris": [self._redirect_uri], "response_types": ["code"],
             "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": method,
+            "application_type": "native" if host_of(self._redirect_uri) in LOOPBACK else "web",
         }  # fmt: skip
         if scope := " ".join(scopes):
             wanted["scope"] = scope
@@ -223,7 +226,7 @@ class Search:
         """Metadata as a JSON object; {} if there is none."""
         self.door(url, "a description")
         with self._client.stream(
-            "GET", url, headers={"Accept": "application/json", "MCP-Protocol-Version": VERSION}
+            "GET", url, headers={"Accept": "application/json", "MCP-Protocol-Version": LEGACY}
         ) as response:
             return parsed(outbound.read_body(response, ANSWER_LIMIT)) if response.status_code == 200 else {}
 

@@ -15,7 +15,11 @@ from collections.abc import Iterator
 from shutil import which
 from time import monotonic
 
-from .client import ANSWER_LIMIT, McpFailed, Message, parsed
+from plumbing import outbound
+
+from .exceptions import McpFailed
+from .messages import Message, parsed
+from .sse import ANSWER_LIMIT
 
 KEPT = (
     "PATH",
@@ -50,7 +54,9 @@ def is_meant(command: list[str], pinned: list[str]) -> bool:
 
 
 class ProgramTransport:
-    """The pipes of one running program."""
+    """The pipes of one running program. It carries one exchange at a time."""
+
+    cancels_by_closing = False
 
     def __init__(self, command: list[str]) -> None:
         try:
@@ -72,17 +78,14 @@ class ProgramTransport:
         os.set_blocking(self._into, False)
         os.set_blocking(self._out, False)
         self._rest = b""
+        self.version = ""
 
-    def messages(self, message: Message, until: float) -> Iterator[Message]:
-        self.send(message, until)
-        size = 0
-        while True:
-            line = self.line(until)
-            size += len(line)
-            if size > ANSWER_LIMIT:
-                raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
-            if line.strip():
-                yield parsed(line.decode("utf-8", "replace"))
+    @property
+    def is_open(self) -> bool:
+        return self._process.poll() is None
+
+    def exchange(self, message: Message, until: float, headers: dict[str, str]) -> "ProgramExchange":
+        return ProgramExchange(self, message, until)
 
     def line(self, until: float) -> bytes:
         while b"\n" not in self._rest:
@@ -110,8 +113,12 @@ class ProgramTransport:
     def wait_for(self, pipe: int, event: int, until: float) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, event)
-            if not selector.select(max(0.0, until - monotonic())):
-                raise McpFailed("timeout", "The program did not answer in time.")
+            while (left := until - monotonic()) > 0:
+                if selector.select(min(left, outbound.GLANCE_S)):
+                    return
+                if outbound.is_cancelled():
+                    raise McpFailed("cancelled", "The run was cancelled during this call.")
+        raise McpFailed("timeout", "The program did not answer in time.")
 
     def close(self) -> None:
         """End the program and every process it started."""
@@ -126,3 +133,26 @@ class ProgramTransport:
                     pipe.close()
                 except OSError:
                     pass  # output that was not written before the program died
+
+
+class ProgramExchange:
+    """The lines that a program writes after one message."""
+
+    def __init__(self, transport: ProgramTransport, message: Message, until: float) -> None:
+        self._transport = transport
+        self._message = message
+        self._until = until
+
+    def left(self) -> None:
+        """Only this process can read the program's lines."""
+
+    def __iter__(self) -> Iterator[Message]:
+        self._transport.send(self._message, self._until)
+        size = 0
+        while True:
+            line = self._transport.line(self._until)
+            size += len(line)
+            if size > ANSWER_LIMIT:
+                raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
+            if line.strip():
+                yield parsed(line.decode("utf-8", "replace"))

@@ -1,78 +1,37 @@
-"""MCP servers as sources of tools: sessions opened on demand, pins checked before each call,
-results typed and cut.
-"""
+"""MCP servers as sources of tools: pins checked before each call, results typed and cut."""
 
-import atexit
-import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from django.conf import settings
-
-from agents.exceptions import Invalid
 from agents.models import Tool
 from agents.models.team import is_open
 from agents.schema import sha256_of
-from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
-from connectors.content import clean, cut
-from connectors.exceptions import ReconnectNeeded, failed
-from connectors.logins import tokens
-from connectors.mcp.client import (
-    HttpTransport,
-    LoginWanted,
-    McpFailed,
-    McpRefused,
-    Session,
-    SessionLost,
-    Transport,
-    host_of,
-)
-from connectors.mcp.programs import ProgramTransport, command_refusal
+from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
+from connectors.content import clean
+from connectors.exceptions import failed
+from connectors.mcp import headers
+from connectors.mcp.exceptions import InputRequired, McpFailed, McpRefused, SessionLost
+from connectors.mcp.session import Listener
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, secret_header, take_offers
+from connectors.remote import Listing, Offered, take_offers
 from connectors.timing import seconds_left
+from plumbing import outbound
 
-LISTED_S = 60.0  # how long a list of tools is used before it is read again
-IDLE_S = 600.0
-KEPT = 64
-LIST_S = 20.0
-TEXT_LIMIT = 200_000
+from . import mcp_questions as questions
+from . import sessions
+from .mcp_questions import Round
+from .mcp_results import Heard, result_of
+from .sessions import Kept, drop_all
+
+__all__ = ["McpToolset", "drop_all", "list_tools"]
+
+LISTED_S = 60.0  # how long a list of tools is used before it is read again; a server may say: less
+LEAST_S = 5.0
+LIST_S = 30.0
 JSON = Any
-
-
-@dataclass(slots=True)
-class Kept:
-    """An open session and its last list of tools. A program takes one call at a time, an HTTP
-    server several.
-    """
-
-    session: Session
-    is_shared: bool
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    hashes: dict[str, str] = field(default_factory=dict)
-    listed_at: float = 0.0
-    used_at: float = field(default_factory=monotonic)
-
-    @contextmanager
-    def turn(self, until: float) -> Iterator[Session]:
-        if self.is_shared:
-            yield self.session
-            return
-        if not self.lock.acquire(timeout=max(0.0, until - monotonic())):
-            raise McpFailed("busy", "The program is busy with another call.", was_sent=False)
-        try:
-            yield self.session
-        finally:
-            self.lock.release()
-
-
-_kept: dict[tuple[int, int, str], Kept] = {}
-_guard = threading.Lock()
 
 
 # -- the catalogue -------------------------------------------------------------------------------------------------
@@ -81,25 +40,22 @@ _guard = threading.Lock()
 def list_tools(connection: Connection, user_id: int | None) -> Listing:
     """Read the server's tools and update the catalogue. Raises ToolFailed."""
     until = monotonic() + LIST_S
-    kept, key = opened(connection, user_id, until)
     try:
-        with kept.turn(until):
-            offers = listed(kept, until)
-    except (McpFailed, McpRefused) as error:
-        drop(key)
-        raise unusable(connection, error)
+        offers = sessions.use(connection, user_id, until, lambda kept: listed(kept, until))
+    except McpRefused as error:
+        raise sessions.unusable(connection, error)
     connection.mark_ok()
     return take_offers(connection, offers, kind=Tool.Kind.MCP)
 
 
 def listed(kept: Kept, until: float) -> list[Offered]:
-    offers = [offered(tool) for tool in kept.session.list_tools(until)]
-    kept.hashes = {one.name: sha256_of(one.definition()) for one in offers}
+    offers = [offered(tool, is_http=kept.is_shared) for tool in kept.session.list_tools(until)]
+    kept.hashes = {one.name: sha256_of(one.definition()) for one in offers if not one.problem}
     kept.listed_at = monotonic()
     return offers
 
 
-def offered(tool: dict[str, JSON]) -> Offered:
+def offered(tool: dict[str, JSON], *, is_http: bool = True) -> Offered:
     """One entry of tools/list. Its annotations are claims that only count after approval."""
     schema, output = tool.get("inputSchema"), tool.get("outputSchema")
     return Offered(
@@ -109,7 +65,18 @@ def offered(tool: dict[str, JSON]) -> Offered:
         output_schema=output if isinstance(output, dict) else None,
         effect=claimed_effect(tool.get("annotations")),
         details={},
+        problem=header_problem(schema) if is_http else "",
     )
+
+
+def header_problem(schema: JSON) -> str:
+    try:
+        headers.marks(schema)
+    except headers.BadMark as error:
+        return str(error)
+    except RecursionError:
+        return "Its schema is nested too deeply."
+    return ""
 
 
 def claimed_effect(annotations: JSON) -> str:
@@ -130,67 +97,128 @@ class McpToolset:
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         connection, remote = source_of(tool, context.user_id)
         until = monotonic() + seconds_left(tool, context)
-        started, error = monotonic(), ""
+        heard = Heard(context.emit, monotonic)
+        started = monotonic()
         try:
-            answer = self.answer(tool, call, connection, context.user_id, until)
-        except Exception as problem:
-            error = str(problem) or type(problem).__name__
+            with outbound.unless(context.is_cancelled):
+                answer = self.answer(tool, call, connection, context, until, heard)
+        except CallPending:
             raise
-        finally:
-            remote.count((monotonic() - started) * 1000, error)
+        except Exception as problem:
+            remote.count((monotonic() - started) * 1000, str(problem) or type(problem).__name__)
+            raise
+        remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
-        return result_of(answer)
+        return result_of(answer, tool, heard.printed)
 
     def answer(
-        self, tool: ToolSpec, call: ToolCall, connection: Connection, user_id: int, until: float
+        self, tool: ToolSpec, call: ToolCall, connection: Connection, context: ToolContext, until: float, heard: Heard
     ) -> dict[str, JSON]:
-        """If the server has closed the session, it is opened again once; any other failure ends the
-        call and the session.
-        """
-        for is_last in (False, True):
-            kept, key = opened(connection, user_id, until)
-            try:
-                with kept.turn(until) as session:
-                    self.check_pin(tool, connection, kept, until)
-                    return self.make(session, tool, call, until)
-            except SessionLost as error:
-                drop(key)
-                if is_last:
-                    raise unusable(connection, error)
-            except McpFailed as error:
-                drop(key)
-                raise unusable(connection, error)
-            except McpRefused as error:
-                raise failed("tool_refused", f"The server refused the call: {error}")
-        raise AssertionError("unreachable")
-
-    def check_pin(self, tool: ToolSpec, connection: Connection, kept: Kept, until: float) -> None:
-        """The tool still matches its pin; otherwise it is switched off until a user approves it
-        again.
-        """
-        if not kept.listed_at or kept.session.tools_changed or monotonic() - kept.listed_at > LISTED_S:
-            offers = listed(kept, until)
-            if kept.hashes.get(tool.source["tool"]) != tool.source["pin"]:
-                take_offers(connection, offers, kind=Tool.Kind.MCP)
-        now = kept.hashes.get(tool.source["tool"])
-        if now is None:
-            raise failed("not_offered", f"The server no longer offers “{tool.source['tool']}”.")
-        if now != tool.source["pin"]:
-            raise failed(
-                "definition_changed",
-                f"The server has changed “{tool.source['tool']}”; a user must approve it again.",
-                offered=now,
-            )
-
-    def make(self, session: Session, tool: ToolSpec, call: ToolCall, until: float) -> dict[str, JSON]:
+        """The server's answer; a question of it to the person is asked, and the call continued later."""
+        rounds = questions.rounds_of(context)
+        making = Making(tool, call, connection, context, until, heard)
         try:
-            return session.call_tool(tool.source["tool"], call.arguments, until)
+            while True:
+                given = [questions.results_of(asked, connection, context) for asked in rounds]  # or CallPending
+                try:
+                    return making.go_on(rounds, given)
+                except InputRequired as error:
+                    rounds.append(questions.next_round(error, rounds))
+                    making.leave(rounds[-1])
+        except McpRefused as error:
+            raise failed("tool_refused", f"The server refused the call: {error}")
+        except headers.BadMark as error:
+            raise RetryTool(str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """One call at its server: started, or continued after a question."""
+
+    tool: ToolSpec
+    call: ToolCall
+    connection: Connection
+    context: ToolContext
+    until: float
+    heard: Heard
+
+    def go_on(self, rounds: list[Round], given: list[dict[str, JSON]]) -> dict[str, JSON]:
+        """Start the call, or continue it with the answers to the last round."""
+        state = rounds[-1].state if rounds else None
+        if state is None:
+            return self.start(questions.replay(rounds, given, self.context))
+        listen = questions.fresh(self.context)
+        if "session_id" in state:
+            return self.resume(state, given[-1], self.listener(listen))
+        return self.start(listen, {**({"inputResponses": given[-1]} if given[-1] else {}), **state["more"]})
+
+    def start(self, listen: questions.Answering, more: dict[str, JSON] | None = None) -> dict[str, JSON]:
+        """If the server has closed the session, it is opened again once; any other failure ends the
+        call.
+        """
+        listener = self.listener(listen)
+        user_id = self.context.user_id
+        return sessions.use(self.connection, user_id, self.until, lambda kept: self.make(kept, listener, more))
+
+    def listener(self, listen: questions.Answering) -> Listener:
+        return Listener(self.heard.progress, self.heard.log, listen, may_repeat=self.tool.is_repeatable)
+
+    def make(self, kept: Kept, listener: Listener, more: dict[str, JSON] | None) -> dict[str, JSON]:
+        """Raises SessionLost only where the server has refused the call itself for it."""
+        check_pin(self.tool, self.connection, kept, self.until)
+        with self.doubtful():
+            return kept.session.call_tool(
+                self.tool.source["tool"], self.call.arguments, self.until,
+                schema=self.tool.input_schema, listener=listener, more=more,
+            )  # fmt: skip
+
+    def resume(self, state: dict[str, JSON], answers: dict[str, JSON], listener: Listener) -> dict[str, JSON]:
+        """Read the rest of a stream that was left, in the session that it belongs to."""
+        try:
+            with sessions.resumed(self.connection, self.context.user_id) as session, self.doubtful():
+                return session.resume_call(state, answers, self.until, listener)
+        except McpFailed as error:
+            raise sessions.unusable(self.connection, error)
+
+    def leave(self, asked: Round) -> None:
+        """The session of a stream that was left must not be ended at the server."""
+        if asked.state is not None and "session_id" in asked.state:
+            sessions.leave(self.connection, asked.state["session_id"])
+
+    @contextmanager
+    def doubtful(self) -> Iterator[None]:
+        """A call that was sent and must not be repeated has an unknown outcome if its answer does not come."""
+        try:
+            yield
         except SessionLost:
             raise
         except McpFailed as error:
-            if error.was_sent and not tool.is_repeatable:
-                raise McpFailed("outcome_unknown", f"{error} It is unknown whether the call was carried out.")
+            error.is_in_doubt = error.was_sent and not self.tool.is_repeatable
             raise
+
+
+def check_pin(tool: ToolSpec, connection: Connection, kept: Kept, until: float) -> None:
+    """The tool still matches its pin; otherwise it is switched off until a user approves it again."""
+    name, pin = tool.source["tool"], tool.source["pin"]
+    if not is_fresh(kept):
+        offers = listed(kept, until)
+        if kept.hashes.get(name) != pin:
+            take_offers(connection, offers, kind=Tool.Kind.MCP)
+    now = kept.hashes.get(name)
+    if now is None:
+        raise failed("not_offered", f"The server no longer offers “{name}”.")
+    if now != pin:
+        raise failed(
+            "definition_changed", f"The server has changed “{name}”; a user must approve it again.", offered=now
+        )
+
+
+def is_fresh(kept: Kept) -> bool:
+    """May the last list still be used? A server's own limit counts if it is shorter than ours."""
+    if not kept.listed_at or kept.session.tools_changed:
+        return False
+    ttl = kept.session.list_ttl_s
+    return monotonic() - kept.listed_at <= (LISTED_S if ttl is None else max(LEAST_S, min(ttl, LISTED_S)))
 
 
 def source_of(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
@@ -206,129 +234,3 @@ def source_of(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:
 
 def may_use(connection: Connection, user_id: int) -> bool:
     return is_open(connection.owner_id, connection.team_id, user_id)
-
-
-def unusable(connection: Connection, error: McpFailed | McpRefused) -> ToolFailed | OutcomeUnknown:
-    """The error for the runner; it is also recorded in the connection's health."""
-    message = f"{connection.name}: {error}"
-    if isinstance(error, McpRefused):
-        return failed("tool_refused", message)
-    if isinstance(error, LoginWanted):
-        connection.want_login(error.scopes)
-        return ReconnectNeeded(connection, str(error))
-    connection.mark_broken(str(error))
-    if error.code == OutcomeUnknown.code:
-        return OutcomeUnknown(message)
-    return failed(error.code, message)
-
-
-def result_of(answer: dict[str, JSON]) -> ToolResult:
-    """The server's answer as untrusted content; long text is cut and marked."""
-    value = answer.get("structuredContent")
-    text = "\n".join(filter(None, map(text_of, answer.get("content") or [])))
-    shown = cut(text, TEXT_LIMIT)[0]
-    if answer.get("isError"):
-        return ToolResult(
-            ok=False, error={"code": "tool_error", "message": shown[:4000] or "the tool failed"}, untrusted=True
-        )
-    return ToolResult(ok=True, value=value if value is not None else shown, untrusted=True)
-
-
-def text_of(part: JSON) -> str:
-    """A content part as text; other parts are named but not included."""
-    if not isinstance(part, dict):
-        return ""
-    if part.get("type") == "text":
-        return clean(str(part.get("text", "")))
-    resource = part.get("resource")
-    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
-        return clean(resource["text"])
-    kind = part.get("mimeType") or (resource or part).get("mimeType") or part.get("type", "content")
-    return f"[left out: {kind}]"
-
-
-# -- sessions ------------------------------------------------------------------------------------------------------
-
-
-def opened(connection: Connection, user_id: int | None, until: float) -> tuple[Kept, tuple[int, int, str]]:
-    """The open session of this connection (for this user's secret), else a new one. Raises
-    ToolFailed.
-    """
-    headers = headers_of(connection, user_id)
-    identity = [connection.base_url, connection.config, headers, connection.token_version]
-    key = (os.getpid(), connection.pk, sha256_of(identity))
-    with _guard:
-        close_idle()
-        if kept := _kept.get(key):
-            kept.used_at = monotonic()
-            return kept, key
-    try:
-        made = Kept(Session(transport(connection, headers), until), is_shared=bool(connection.base_url))
-    except (McpFailed, McpRefused) as error:
-        raise unusable(connection, error)
-    with _guard:
-        kept = _kept.setdefault(key, made)
-    if kept is not made:
-        made.session.close()
-    return kept, key
-
-
-def headers_of(connection: Connection, user_id: int | None) -> dict[str, str]:
-    """The headers with the user's secret. A login uses a token instead. Raises ToolFailed."""
-    if connection.uses_oauth or connection.config.get("client_id"):
-        return {}
-    try:
-        return secret_header(connection, user_id, host_of(connection.base_url))
-    except Invalid as error:
-        raise failed(error.code, f"{error} {error.hint}".strip())
-
-
-def transport(connection: Connection, headers: dict[str, str]) -> Transport:
-    if connection.base_url:
-        bearer = partial(token_for, connection.pk) if connection.uses_oauth else None
-        return HttpTransport(connection.base_url, headers, settings.PRIVATE_HOSTS_ALLOWED, bearer)
-    command = connection.config.get("command")
-    if refusal := command_refusal(command, settings.MCP_COMMANDS):
-        raise McpFailed("command_refused", refusal, was_sent=False)
-    return ProgramTransport(command)
-
-
-def token_for(connection_id: int, refused: str) -> str:
-    """The current token of the login: a session outlives many tokens. Raises ReconnectNeeded,
-    ToolFailed.
-    """
-    connection = Connection.objects.filter(pk=connection_id).first()
-    if connection is None:
-        raise failed("connection_missing", "This connection was deleted.")
-    if not connection.is_linked:
-        raise ReconnectNeeded(connection, "The server requires a login.")
-    return tokens.access_token(connection, refused=refused)
-
-
-def drop(key: tuple[int, int, str]) -> None:
-    with _guard:
-        kept = _kept.pop(key, None)
-    if kept is not None:
-        kept.session.close()
-
-
-def drop_all(connection: Connection) -> None:
-    """Close this process's sessions of a connection that was changed or deleted."""
-    for key in [key for key in list(_kept) if key[1] == connection.pk]:
-        drop(key)
-
-
-def close_idle() -> None:
-    """Called under the lock. Sessions in use were touched recently."""
-    now = monotonic()
-    oldest = sorted(_kept, key=lambda key: _kept[key].used_at)
-    surplus = set(oldest[: max(0, len(_kept) - KEPT)])
-    for key in oldest:
-        if key in surplus or now - _kept[key].used_at > IDLE_S:
-            _kept.pop(key).session.close()
-
-
-@atexit.register
-def close_all() -> None:
-    for key in [key for key in list(_kept) if key[0] == os.getpid()]:
-        drop(key)

@@ -258,7 +258,8 @@ class Desk:
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
-            ask=lambda **question: inputs.ask(run, record, **question),
+            ask=None if record.parent_call_id else lambda **question: inputs.ask(run, record, **question),
+            asked=lambda: inputs.earlier(record) if record.details.get("reference") else [],
             call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None: children.spawn(
@@ -316,6 +317,8 @@ class Desk:
                 continue
             if record.waiting_for == "approval":
                 self.follow_approval(record)
+            elif record.waiting_for == "input" and not toolsets.is_durable(record.kind):
+                self.follow_answer(record)
             elif record.attempt and not record.waiting_for:
                 self.after_crash(record)
         self.perform(records)
@@ -331,11 +334,17 @@ class Desk:
         message = "the worker died during this call; it is unknown whether the call was carried out"
         self.settle(record, ToolResult.failed(OutcomeUnknown.code, message))
 
+    def follow_answer(self, record: ToolCallRecord) -> None:
+        """The call goes on with its answers. A crash from here on is a crash of a started call."""
+        if inputs.is_closed(record):
+            record.waiting_for = ""
+            self.start_again(record)
+
     @transaction.atomic
     def start_again(self, record: ToolCallRecord) -> None:
         self.tell()  # of two workers one may start it
         record.attempt += 1
-        record.save(update_fields=["attempt"])
+        record.save(update_fields=["attempt", "waiting_for"])
 
     def follow_approval(self, record: ToolCallRecord) -> None:
         """Start what was approved (with its edits), close what was denied; open ones keep waiting."""

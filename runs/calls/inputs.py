@@ -18,13 +18,15 @@ from runs.models import InputRequest, Run, ToolCallRecord
 Status = InputRequest.Status
 
 
-def ask(run: Run, record: ToolCallRecord, **question: Any) -> ToolResult:
+def ask(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> ToolResult:
     """The answer to this call's question. Asks once, and raises CallPending until it is answered.
 
-    `question`: kind, prompt, schema, arguments, is_trusted, timeout_s. Raises ToolFailed
-    (input_declined, input_expired, or the caller's own code).
+    `key` tells several questions of one call apart. `question`: kind, prompt, schema, arguments,
+    is_trusted, timeout_s, and `state`, which `earlier` returns. Raises ToolFailed (input_declined,
+    input_expired, or the caller's own code).
     """
-    request = InputRequest.objects.filter(call=record).first() or created(run, record, **question)
+    found = InputRequest.objects.filter(call=record, key=key).first()
+    request = found or created(run, record, key=key, **question)
     if request.status == Status.OPEN and request.expires_at <= timezone.now():
         expire(request)
     if request.status == Status.OPEN:
@@ -36,6 +38,17 @@ def ask(run: Run, record: ToolCallRecord, **question: Any) -> ToolResult:
     if request.error is not None:
         return ToolResult(ok=False, error=request.error, untrusted=not request.is_trusted)
     return ToolResult(ok=True, value=request.value, untrusted=not request.is_trusted)
+
+
+def earlier(record: ToolCallRecord) -> list[dict[str, Any]]:
+    """The `state` of each question that this call has asked, oldest first."""
+    rows = InputRequest.objects.filter(call=record).order_by("id")
+    return [state for state in rows.values_list("state", flat=True) if state is not None]
+
+
+def is_closed(record: ToolCallRecord) -> bool:
+    """Has every question of this call been answered, or has its time passed?"""
+    return not InputRequest.objects.open().filter(call=record, expires_at__gt=timezone.now()).exists()
 
 
 @transaction.atomic

@@ -18,6 +18,7 @@ from agents.mapping import MappingError, items_of
 from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
 from plumbing.statements import insert_each
+from runs.calls import inputs
 from runs.calls.rows import waits_for_time
 from runs.events import record as events
 from runs.lifecycle import endings, queue
@@ -105,13 +106,13 @@ def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
     """
     if not any(row.total and row.status == Status.RUNNING for row in rows):
         return []
-    due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for="timer")
+    due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for__in=["timer", "input"])
     soonest = StepRun.objects.filter(due, run=run, item__gte=0).aggregate(at=Min("wake_at"))["at"]
     return [soonest] if soonest else []
 
 
 def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
-    """Items whose child, approver or device has answered."""
+    """Items whose child, approver, person or device has answered."""
     for item in items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).select_related("child"):
         count(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
     for item in (
@@ -133,6 +134,8 @@ def is_answered(call: ToolCallRecord) -> bool:
         return has_settled(str(call.pk))
     if call.waiting_for == "timer":
         return not waits_for_time(call)
+    if call.waiting_for == "input":
+        return inputs.is_closed(call)
     return Run.objects.filter(parent_call=call, status__in=Run.DONE).exists()
 
 

@@ -43,7 +43,8 @@ FLUSH_S = 0.2
 MOMENT_S = 0.5  # target duration of a batch
 # maximum; smaller for calls that must not be repeated, so that a crash leaves fewer in doubt
 BATCH, UNSURE_BATCH = 64, 8
-MAY_WAIT = frozenset(["device", "agent", "builtin", "connector"])
+MAY_WAIT = frozenset(["device", "agent", "builtin", "connector", "mcp"])
+WAITS = ("device", "child", "timer", "input")  # what a call waits for that counts as active
 QUICK_S = 0.02  # a quicker call waits for almost nothing
 QUICK_SLOTS = 2  # slots that remain in one process while calls are quick
 CLAIMED = ("status", "lease_owner", "lease_expires_at", "wake_at", "attempt", "call")
@@ -228,14 +229,12 @@ class Slot:
         return taken
 
     def room(self) -> int:
-        """The number of items to take: those that wait for a device, a child or a time count as
+        """The number of items to take: those that wait for something other than an approval count as
         active.
         """
         if self.tool.kind not in MAY_WAIT:
             return self.crew.size
-        waiting = (
-            items(self.row).filter(status=Status.WAITING, call__waiting_for__in=["device", "child", "timer"]).count()
-        )
+        waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=WAITS).count()
         return min(self.crew.size, max(0, limit_of(self.spec, self.step) - waiting))
 
     def resume(self, desk: "BatchDesk", found: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
@@ -246,6 +245,8 @@ class Slot:
                 continue
             if record.waiting_for == "approval":
                 desk.follow_approval(record)
+            elif record.waiting_for == "input":
+                desk.follow_answer(record)
             elif record.attempt and not record.waiting_for:
                 desk.after_crash(record)
         return [(item, item.call) for item in found]
@@ -320,7 +321,7 @@ def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: To
     if record.outcome:
         count(run, step, row, item, partial(settle_call, run, step, item, record))
         return
-    until = record.details.get("until") if record.waiting_for == "timer" else None
+    until = record.details.get("until") if record.waiting_for in ("timer", "input") else None
     wake_at = parse_datetime(until) if until else None
     waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None, "wake_at": wake_at}
     items(row).filter(pk=item.pk, status=Status.RUNNING).update(**waiting)

@@ -37,13 +37,17 @@ class InputRequest(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="inputs")
-    call = models.OneToOneField(ToolCallRecord, on_delete=models.CASCADE, related_name="input_request")
+    call = models.ForeignKey(ToolCallRecord, on_delete=models.CASCADE, related_name="input_requests")
+    key = models.CharField(max_length=200, blank=True, help_text="Which of the call's questions it is.")
     kind = models.CharField(max_length=4, choices=Kind.choices)
     name = models.CharField(max_length=64, help_text="The name of the tool.")
     prompt = models.TextField(blank=True, help_text="The question to the person.")
     schema = models.JSONField(null=True, blank=True, help_text="JSON Schema of the answer; null: any JSON.")
     arguments = models.JSONField(default=dict, blank=True, help_text="Arguments of the call, for a tool.")
     is_trusted = models.BooleanField(default=False, help_text="The answer is the person's own text.")
+    state = models.JSONField(
+        null=True, blank=True, help_text="What the tool needs to go on once it is answered. It is never shown."
+    )
     expires_at = models.DateTimeField()
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.OPEN)
     value = models.JSONField(null=True, blank=True)
@@ -60,9 +64,10 @@ class InputRequest(models.Model):
         ordering = ["-id"]
         indexes = [models.Index(fields=["run", "status"])]
         constraints = [
+            models.UniqueConstraint(fields=["call", "key"], name="input_asked_once"),
             models.CheckConstraint(
                 condition=Q(status__in=["open", "answered", "declined", "expired", "void"]), name="input_status_known"
-            )
+            ),
         ]
 
     def __str__(self) -> str:

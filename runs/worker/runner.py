@@ -11,6 +11,7 @@ from devices.tools import has_settled
 from functions import sandbox
 from plumbing import apart
 from plumbing.threads import release_connection
+from runs.calls import inputs
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
 from runs.lifecycle import budgets, endings
@@ -103,12 +104,12 @@ def something_came(run: Run) -> bool:
     if run.waiting_for == "budget":
         return budgets.has_room_again(run)
     pending = ToolCallRecord.objects.filter(run=run, outcome="").exclude(waiting_for="")
-    for record in pending.select_related("approval", "input_request"):
+    for record in pending.select_related("approval"):
         if record.waiting_for == "approval" and record.approval.status != "open":
             return True
         if record.waiting_for == "device" and has_settled(str(record.pk)):
             return True
-        if record.waiting_for == "input" and record.input_request.status != "open":
+        if record.waiting_for == "input" and inputs.is_closed(record):
             return True
         if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
             return True

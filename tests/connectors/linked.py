@@ -13,7 +13,7 @@ from connectors.accounts import catalog
 from connectors.logins.providers import SERVICES
 from connectors.models import Connection
 from connectors.tools import ConnectorToolset, HttpToolset, McpToolset
-from connectors.toolsets import mcp
+from connectors.toolsets import sessions
 
 from .fake_gmail import FakeGmail
 from .fake_graph import FakeGraph
@@ -88,4 +88,4 @@ def spec_of(tool: Any, **more: Any) -> ToolSpec:
 @pytest.fixture
 def closed_sessions() -> Iterator[None]:
     yield
-    mcp.close_all()
+    sessions.close_all()

@@ -21,7 +21,7 @@ from agents.tools import ToolFailed
 from connectors.logins import server_login
 from connectors.logins.checking import check_logins
 from connectors.models import Authorization, Connection
-from connectors.toolsets import mcp
+from connectors.toolsets import sessions
 from connectors.toolsets.mcp import list_tools
 from tests.connectors.fake_mcp_login import FakeMcpLogin
 from tests.connectors.linked import call_tool, spec_of
@@ -310,7 +310,7 @@ def test_a_service_that_forgot_us_registers_us_again(alice, alice_api, linked, f
 
 
 def test_an_outage_of_the_server_does_not_end_its_login(alice, linked, fake):
-    mcp.drop_all(linked)
+    sessions.drop_all(linked)
     fake.faults += [Fault("/mcp", status=503)]
     with pytest.raises(ToolFailed):
         call(alice, text="hello")

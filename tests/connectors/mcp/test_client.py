@@ -14,9 +14,9 @@ import pytest
 from agents.models import Agent, Secret, Tool, ToolGrant
 from agents.tools import OutcomeUnknown, ToolFailed
 from connectors.models import Connection, RemoteTool
-from connectors.toolsets import mcp
+from connectors.toolsets import sessions
 from connectors.toolsets.mcp import list_tools
-from tests.connectors.fake_mcp import ECHO, FakeMcp
+from tests.connectors.fake_mcp import ECHO, FakeMcp, ModernMcp, stream
 from tests.connectors.linked import call_tool, spec_of
 from tests.connectors.loopback import Answer, Fault
 from tests.live import command_line
@@ -51,7 +51,7 @@ def call(user, name="fake_echo", *, seconds=30.0, **arguments):
 
 
 def forget_list():
-    for kept in mcp._kept.values():
+    for kept in sessions._kept.values():
         kept.listed_at = 0.0
 
 
@@ -187,7 +187,7 @@ def test_a_private_address_is_refused_when_saved_and_when_called(alice, alice_ap
     body = {"name": "inside", "provider": "mcp", "base_url": "http://127.0.0.1:1/mcp"}
     answer = alice_api.post(f"{API}/", body)
     assert answer.status_code == 422 and "MUSTER_PRIVATE_HOSTS" in str(answer.json()["error"]["details"])
-    mcp.close_all()
+    sessions.close_all()
     with pytest.raises(ToolFailed) as failure:
         call(alice, text="hello")
     assert failure.value.code == "private_address"
@@ -229,6 +229,96 @@ def test_a_session_is_opened_once_and_anew_when_the_server_forgot_it(alice, serv
     fake.open.clear()
     assert call(alice, text="hello").ok
     assert fake.sessions == 2
+
+
+def test_reading_the_tools_survives_a_forgotten_session_too(alice, server, fake):
+    fake.open.clear()
+    assert list_tools(server, alice.pk).gone == [] and fake.sessions == 2
+
+
+def test_a_session_lost_in_the_middle_of_a_call_does_not_repeat_it(alice, server, fake):
+    def pinged(message):
+        fake.open.clear()
+        return stream({"jsonrpc": "2.0", "id": "p", "method": "ping"}, fake.result(message, {"content": []}))
+
+    fake.reply = pinged
+    with pytest.raises(OutcomeUnknown):
+        call(alice, text="hello")
+    assert fake.called == 1
+
+
+def test_a_call_that_fails_does_not_end_another_one_in_the_same_session(alice, server, fake):
+    """The first waits at the server while the second gets nonsense, which drops the session."""
+    kept, key = next(iter(sessions._kept.values())), next(iter(sessions._kept))
+    with sessions.opened(server, alice.pk, monotonic() + 5) as (used, _):
+        assert used is kept
+        fake.reply = lambda message: Answer(200, b"<html>")
+        with pytest.raises(OutcomeUnknown):
+            call(alice, text="hello")
+        assert key not in sessions._kept
+        fake.reply = None
+        assert used.session.call_tool("echo", {"text": "still"}, monotonic() + 5)["content"][0]["text"] == "still"
+    assert [asked.method for asked in fake.asked].count("DELETE") == 1
+
+
+def test_a_server_that_was_updated_to_the_newest_version_is_asked_again(alice, server, fake):
+    sessions.drop_all(server)
+    with ModernMcp() as newer:
+        fake.routes[:] = newer.routes
+        assert call(alice, text="hello").value == "done"
+    assert [asked.json["method"] for asked in fake.asked[-4:]] == [
+        "initialize", "server/discover", "tools/list", "tools/call",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"structuredContent": {"n": 1}}, ""),
+        ({"content": [{"type": "text", "text": '{"n": 2}'}]}, ""),
+        ({"structuredContent": {"n": "1"}}, "output_invalid"),
+        ({"content": [{"type": "text", "text": "one"}]}, "output_invalid"),
+    ],
+)
+def test_a_result_must_match_the_output_schema_of_its_tool(alice, server, fake, answer, code):
+    rule = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    fake.tools = [{**ECHO, "name": "count", "outputSchema": rule}]
+    list_tools(server, alice.pk)
+    fake.reply = lambda message: fake.result(message, answer)
+    result = call(alice, "fake_count", text="hello")
+    assert (result.error or {}).get("code", "") == code and result.untrusted
+
+
+def test_every_kind_of_content_is_shown_or_named(alice, server, fake):
+    parts = [
+        {"type": "text", "text": "Look:"},
+        {"type": "image", "data": "QUJD", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "demo://1", "name": "one", "mimeType": "text/plain"},
+        {"type": "resource", "resource": {"uri": "demo://2", "text": "inside"}},
+        {"type": "resource", "resource": {"uri": "demo://3", "blob": "QUJDREVG", "mimeType": "application/zip"}},
+        "nonsense",
+    ]
+    fake.reply = lambda message: fake.result(message, {"content": parts})
+    assert call(alice, text="hello").value.split("\n") == [
+        "Look:",
+        "[left out: image/png, 3 bytes]",
+        "[resource: one · demo://1]",
+        "inside",
+        "[left out: application/zip, 6 bytes]",
+    ]
+
+
+def test_log_messages_are_printed_and_bounded(alice, server, fake):
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "x" * 900}}
+    fake.reply = lambda message: stream(*[log] * 300, fake.result(message, {"content": []}))
+    printed = call(alice, text="hello").printed
+    assert printed.startswith("warning: xxx") and len(printed) < 200 * 600
+
+
+def test_a_tool_whose_header_marks_break_the_rules_is_refused(alice, server, fake):
+    marked = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "a\r\nb"}}}
+    fake.tools = [dict(ECHO), {**ECHO, "name": "marked", "inputSchema": marked}]
+    assert [one["name"] for one in list_tools(server, alice.pk).refused] == ["marked"]
 
 
 def test_a_server_that_never_answers_costs_its_own_time_and_no_more(alice, server, fake):

@@ -1,0 +1,281 @@
+"""Streamable HTTP: each message is a POST; the answer is JSON or an event stream.
+
+A stream of an earlier version that breaks is continued with `Last-Event-ID`, if the server numbers
+its events. The request is never sent a second time.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import httpx
+
+from plumbing import outbound
+
+from . import headers as metadata
+from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
+from .messages import MODERN, Left, Message, parsed
+from .sse import ANSWER_LIMIT, Position, events
+
+SLICE_S = 10.0  # how long one connection that continues a stream is read before the next
+RECONNECTS = 20  # connections without any news, after which a broken stream is given up
+ERROR_LIMIT = 64 * 1024
+Bearer = Callable[[str], str]  # a token that may be sent; called with the one that was refused
+
+
+class HttpTransport:
+    """`headers` carry a secret, or `bearer` returns the token of a login."""
+
+    cancels_by_closing = True
+    is_open = True
+
+    def __init__(self, url: str, headers: dict[str, str], allowed: Iterable[str], bearer: Bearer | None = None) -> None:
+        self._url = url
+        self._headers = headers
+        self._bearer = bearer
+        self._token = ""
+        self._client = outbound.client(allowed, timeout=httpx.Timeout(None, connect=outbound.CONNECT_S))
+        self.session_id = ""
+        self.version = ""
+
+    def exchange(self, message: Message, until: float, headers: dict[str, str]) -> "HttpExchange":
+        return HttpExchange(self, message, until, headers)
+
+    def send(self, message: Message, until: float) -> None:
+        for _ in self.exchange(message, until, {}):
+            pass
+
+    def attach(self, left: Left) -> None:
+        """Go on with the session of another process."""
+        self.session_id, self.version = left.session_id, left.version
+
+    def resumed(self, left: Left, until: float) -> "HttpExchange":
+        """The rest of a stream that was left."""
+        return HttpExchange(self, None, until, {}, left.position)
+
+    def left(self, position: Position) -> Left | None:
+        if self.version == MODERN or not position.event_id:
+            return None
+        return Left(self.session_id, self.version, position)
+
+    def close(self) -> None:
+        """End the session, if there is one; errors are ignored."""
+        if self.session_id:
+            try:
+                with outbound.until(2.0):
+                    self._client.delete(self._url, headers=self._own_headers())
+            except httpx.HTTPError:
+                pass  # the connection is closed already, and so is the session
+        self.leave()
+
+    def leave(self) -> None:
+        """Close the connections and keep the session: another process goes on with it."""
+        self._client.close()
+
+    @contextmanager
+    def posted(self, message: Message, headers: dict[str, str]) -> Iterator[httpx.Response]:
+        more = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **headers}
+        if self.version == MODERN:
+            more |= metadata.of_message(message)
+        with self._accepted("POST", more, json.dumps(message)) as response:
+            yield response
+
+    @contextmanager
+    def continued(self, position: Position) -> Iterator[httpx.Response]:
+        more = {"Accept": "text/event-stream", "Last-Event-ID": position.event_id}
+        with self._accepted("GET", more) as response:
+            yield response
+
+    @contextmanager
+    def _accepted(self, method: str, headers: dict[str, str], content: str = "") -> Iterator[httpx.Response]:
+        """Open the answer. After a 401 the token is renewed and the request sent again, once."""
+        if self._bearer:
+            self._token = self._bearer("")
+        for is_last in (not self._bearer, True):
+            own = self._own_headers() | headers
+            with self._client.stream(method, self._url, content=content or None, headers=own) as response:
+                if is_last or response.status_code != 401:
+                    self._check(response)
+                    yield response
+                    return
+            assert self._bearer is not None
+            self._token = self._bearer(self._token)
+
+    def _own_headers(self) -> dict[str, str]:
+        own = {"Authorization": f"Bearer {self._token}"} if self._bearer else dict(self._headers)
+        if self.session_id:
+            own["Mcp-Session-Id"] = self.session_id
+        if self.version:
+            own["MCP-Protocol-Version"] = self.version
+        return own
+
+    def _check(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status in (401, 403):
+            raise self._login_refused(response)
+        if response.is_redirect:
+            raise McpFailed(
+                "redirected", "The server redirects to another address; enter that address instead.", was_sent=False
+            )
+        if status >= 400:
+            self._refuse(response)
+        identity = response.headers.get("mcp-session-id")
+        if identity and self.version != MODERN:
+            self.session_id = identity[:256]
+
+    def _refuse(self, response: httpx.Response) -> None:
+        """Raises SessionLost, McpRefused for a JSON-RPC error that rejects the request, else McpFailed."""
+        error = error_in(response)
+        if self.session_id and is_session_lost(response.status_code, error):
+            raise SessionLost
+        if error is not None and response.status_code < 500:
+            raise McpRefused(error)
+        raise McpFailed("server_refused", f"The server answered {response.status_code}.")
+
+    def _login_refused(self, response: httpx.Response) -> McpFailed:
+        challenge = response.headers.get("www-authenticate", "")[:4000]
+        if "insufficient_scope" in challenge:
+            return LoginWanted("The login does not grant this access.", parameter_of(challenge, "scope").split())
+        if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
+            return LoginWanted("The server requires a login.", [])
+        return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
+
+
+class HttpExchange:
+    """The messages that come back for one POST, or for the rest of a stream that was left."""
+
+    def __init__(
+        self,
+        transport: HttpTransport,
+        message: Message | None,
+        until: float,
+        headers: dict[str, str],
+        position: Position | None = None,
+    ) -> None:
+        self._transport = transport
+        self._message = message
+        self._until = until
+        self._headers = headers
+        self._position = position or Position()
+
+    def left(self) -> Left | None:
+        return self._transport.left(self._position)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Ends with the stream; the reader stops earlier, when the answer has come."""
+        if self._message is not None:
+            try:
+                yield from self._posted(self._message)
+            except Broken:
+                if not self.left():
+                    raise
+            if not self.left():
+                return
+        yield from self._continued()
+
+    def _posted(self, message: Message) -> Iterator[Message]:
+        opened = self._transport.posted(message, self._headers)
+        with errors(), outbound.until(max(0.0, self._until - monotonic())), opened as response:
+            if response.status_code == 202:
+                return
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                yield from map(parsed, events(response.iter_bytes(), self._position))
+            else:
+                yield parsed(outbound.read_body(response, ANSWER_LIMIT).decode("utf-8", "replace"))
+
+    def _continued(self) -> Iterator[Message]:
+        """Connect again and again, each time from the last event on."""
+        without_news = 0
+        while without_news < RECONNECTS:
+            before = self._position.event_id
+            pause(self._position.retry_s, self._until)
+            try:
+                yield from self._next_part()
+            except (Broken, SliceOver):
+                pass
+            without_news = 0 if self._position.event_id != before else without_news + 1
+        raise McpFailed("server_died", "The server's stream broke and did not continue.")
+
+    def _next_part(self) -> Iterator[Message]:
+        ends = min(self._until, monotonic() + SLICE_S)
+        try:
+            opened = self._transport.continued(self._position)
+            with errors(), outbound.until(max(0.0, ends - monotonic())), opened as response:
+                yield from map(parsed, events(response.iter_bytes(), self._position))
+        except SessionLost:
+            raise McpFailed("server_died", "The server closed the session before it answered.")
+        except McpRefused as error:
+            if "onflict" not in str(error):  # the old connection is not closed yet at the server
+                raise McpFailed("server_died", f"The server does not continue the stream: {error}")
+        except McpFailed as error:
+            if error.code == "timeout" and ends < self._until:
+                raise SliceOver
+            raise
+
+
+class Broken(McpFailed):
+    """The connection broke while the answer was being received."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("server_died", message)
+
+
+class SliceOver(Exception):
+    """Time to connect again."""
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """httpx's exceptions as ours."""
+    try:
+        yield
+    except outbound.AddressRefused as error:
+        raise McpFailed("private_address", str(error), was_sent=False)
+    except outbound.TooMuch as error:
+        raise McpFailed("too_large", str(error))
+    except outbound.Cancelled:
+        raise McpFailed("cancelled", "The run was cancelled during this call.")
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise McpFailed("server_unreachable", f"The server cannot be reached: {type(error).__name__}.", was_sent=False)
+    except httpx.TimeoutException:
+        raise McpFailed("timeout", "The server did not answer in time.")
+    except httpx.HTTPError as error:
+        raise Broken(f"The connection to the server broke: {type(error).__name__}.")
+
+
+def pause(seconds: float, until: float) -> None:
+    """Wait as long as the server asked. Raises McpFailed if that is longer than the call may take."""
+    if monotonic() + seconds >= until:
+        raise McpFailed("timeout", "The server did not answer in time.")
+    ends = monotonic() + seconds
+    while (left := ends - monotonic()) > 0:
+        with errors():
+            outbound.check_cancelled()
+        time.sleep(min(left, outbound.GLANCE_S))
+
+
+def error_in(response: httpx.Response) -> Any:
+    """The JSON-RPC error of a refusal, or None."""
+    try:
+        value = json.loads(outbound.read_body(response, ERROR_LIMIT))
+    except (ValueError, RecursionError, httpx.HTTPError):
+        return None
+    error = value.get("error") if isinstance(value, dict) and value.get("jsonrpc") == "2.0" else None
+    return error if isinstance(error, dict) else None
+
+
+def is_session_lost(status: int, error: Any) -> bool:
+    """404, or what servers in use answer instead: 400 with an error about the session."""
+    if status == 404:
+        return True
+    return status == 400 and error is not None and "session" in str(error.get("message", "")).lower()
+
+
+def parameter_of(challenge: str, name: str) -> str:
+    """One parameter of a WWW-Authenticate header, or ""."""
+    match = re.search(rf'\b{name}=(?:"([^"]*)"|([^\s,]+))', challenge)
+    return (match.group(1) or match.group(2) or "") if match else ""

@@ -1,0 +1,160 @@
+"""Questions of an MCP server to the person (elicitation), asked as input requests of the run.
+
+What the server asked and how its call goes on is kept with each input request, so any worker can go
+on after the person has answered.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from agents import schema
+from agents.schema import sha256_of
+from agents.tools import ToolContext, ToolFailed
+from connectors.content import clean
+from connectors.exceptions import failed
+from connectors.mcp.exceptions import InputRequired
+from connectors.mcp.messages import host_of
+from connectors.models import Connection
+
+ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
+MAX_ROUNDS = 10  # questions in a row that one call may ask
+MAX_QUESTIONS = 10
+LONGEST = 4000
+PRIMITIVE = frozenset(["string", "number", "integer", "boolean", "array"])
+NO_FIELDS = {"type": "object", "properties": {}, "additionalProperties": False}
+JSON = Any
+Answering = Callable[[dict[str, JSON]], dict[str, JSON] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The questions that a server asked at one time: `asked` by key, and the `state` that continues the call."""
+
+    number: int
+    asked: dict[str, JSON]
+    state: dict[str, JSON] | None
+
+    def as_json(self) -> dict[str, JSON]:
+        return {"number": self.number, "asked": self.asked, "state": self.state}
+
+
+def rounds_of(context: ToolContext) -> list[Round]:
+    """The earlier rounds of this call; none for a call that starts."""
+    rows = {row["number"]: Round(**row) for row in (context.asked() if context.asked else [])}
+    return [rows[number] for number in sorted(rows)]
+
+
+def next_round(error: InputRequired, before: list[Round]) -> Round:
+    """What the server asks now. Raises ToolFailed for what is not answered, and for endless questions."""
+    if len(before) >= MAX_ROUNDS or len(error.requests) > MAX_QUESTIONS:
+        raise failed("too_many_questions", f"The server asks more than {MAX_ROUNDS} times, or too much at once.")
+    asked = {}
+    for key, request in error.requests.items():
+        if not isinstance(request, dict):
+            raise failed("bad_answer", "The server's question cannot be read.")
+        asked[str(key)[:100]] = readable(request)
+    return Round(before[-1].number + 1 if before else 0, asked, error.state)
+
+
+def readable(request: dict[str, JSON]) -> dict[str, JSON]:
+    """A request that Muster answers, with what is needed of it. Raises ToolFailed."""
+    method, params = request.get("method"), request.get("params")
+    if method == "roots/list":
+        return {"method": method}
+    if method != "elicitation/create":
+        raise failed("input_refused", "The server asks for a model's answer (sampling), which Muster does not give it.")
+    if not isinstance(params, dict):
+        raise failed("bad_answer", "The server's question cannot be read.")
+    if why := refusal(params):
+        raise failed("input_refused", f"The server's question to the person was refused: {why}.")
+    kept = {name: params[name] for name in ("message", "requestedSchema", "url") if name in params}
+    return {"method": method, "params": kept}
+
+
+def refusal(params: dict[str, JSON]) -> str:
+    """Why a person cannot be asked this, or ""."""
+    if params.get("mode", "form") == "url":
+        url = params.get("url")
+        return "" if isinstance(url, str) and is_web_address(url) else "its address is not a web address"
+    form = params.get("requestedSchema")
+    rules = form.get("properties") if isinstance(form, dict) else None
+    if not isinstance(form, dict) or form.get("type") != "object" or not isinstance(rules, dict):
+        return "its form is not an object with fields"
+    if not all(isinstance(rule, dict) and rule.get("type") in PRIMITIVE for rule in rules.values()):
+        return "its fields are not simple values"
+    problems = schema.check_schema(form)
+    return f"its form cannot be used ({problems[0]['message']})" if problems else ""
+
+
+def is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= LONGEST
+
+
+def results_of(asked: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
+    """The result for each request of a round. Raises CallPending while the person has not answered."""
+    return {
+        key: {"roots": []} if request["method"] == "roots/list" else result_of(key, request, asked, connection, context)
+        for key, request in asked.asked.items()
+    }
+
+
+def result_of(
+    key: str, request: dict[str, JSON], asked: Round, connection: Connection, context: ToolContext
+) -> dict[str, JSON]:
+    params = request["params"]
+    if context.ask is None:
+        return {"action": "cancel"}
+    try:
+        answer = context.ask(
+            key=f"{asked.number}:{key}",
+            kind="form",
+            prompt=prompt_of(params, connection),
+            schema=params.get("requestedSchema", NO_FIELDS),
+            arguments={"url": params["url"]} if "url" in params else {},
+            timeout_s=ANSWER_S,
+            state=asked.as_json(),
+        )
+    except ToolFailed as error:
+        return {"action": "cancel" if error.code == "input_expired" else "decline"}
+    if not answer.ok:
+        return {"action": "decline"}
+    return {"action": "accept"} if "url" in params else {"action": "accept", "content": answer.value}
+
+
+def prompt_of(params: dict[str, JSON], connection: Connection) -> str:
+    """Who asks, then the server's own words, so that they cannot pass for ours."""
+    place = host_of(connection.base_url) or "a program on the server"
+    said = clean(str(params.get("message", "")))[:LONGEST]
+    start = f"The MCP server “{connection.name}” ({place}) asks, and gets your answer:\n\n{said}"
+    if "url" in params:
+        start += f"\n\nOpen this page of {host_of(params['url'])}, then confirm: {params['url']}"
+    return start
+
+
+def fresh(context: ToolContext) -> Answering:
+    """Every question is new: the person must be asked (None), unless that cannot be."""
+    return lambda params: {"action": "cancel"} if context.ask is None or refusal(params) else None
+
+
+def replay(rounds: list[Round], given: list[dict[str, JSON]], context: ToolContext) -> Answering:
+    """For a call that is made again from the start: each answer is used once, for the same question."""
+    known: dict[str, list[JSON]] = {}
+    for asked, results in zip(rounds, given, strict=True):
+        for key, result in results.items():
+            known.setdefault(identity_of(asked.asked[key].get("params", {})), []).append(result)
+
+    def answer(params: dict[str, JSON]) -> dict[str, JSON] | None:
+        left = known.get(identity_of(params))
+        return left.pop(0) if left else fresh(context)(params)
+
+    return answer
+
+
+def identity_of(params: dict[str, JSON]) -> str:
+    return sha256_of([params.get("message"), params.get("requestedSchema"), params.get("url")])

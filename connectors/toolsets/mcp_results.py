@@ -1,0 +1,111 @@
+"""The answer of an MCP server as the result of a tool call."""
+
+import json
+from typing import Any
+
+from agents import schema
+from agents.tools import ToolResult, ToolSpec
+from connectors.content import clean, cut
+
+TEXT_LIMIT = 200_000
+MESSAGE_LIMIT = 4000
+JSON = Any
+
+
+def result_of(answer: dict[str, JSON], tool: ToolSpec, printed: str = "") -> ToolResult:
+    """The answer as untrusted content; long text is cut and marked.
+
+    Structured content wins over text. If the tool has an output schema, the value must match it.
+    """
+    parts = answer.get("content")
+    texts = [text for part in (parts if isinstance(parts, list) else []) if (text := text_of(part))]
+    shown = cut("\n".join(texts), TEXT_LIMIT)[0]
+    if answer.get("isError"):
+        error = {"code": "tool_error", "message": shown[:MESSAGE_LIMIT] or "the tool failed"}
+        return ToolResult(ok=False, error=error, printed=printed, untrusted=True)
+    value = answer.get("structuredContent", shown)
+    if tool.output_schema is not None:
+        value = answer.get("structuredContent", json_of(shown))
+        if problems := schema.validate(tool.output_schema, value):
+            return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
+    return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
+
+
+def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
+    where, what = problems[0]["path"] or "/", problems[0]["message"]
+    return {
+        "code": "output_invalid",
+        "message": f"The call was made, but its result does not match the tool's output schema: {where}: {what}",
+    }
+
+
+def json_of(text: str) -> JSON:
+    """Servers may send structured content as text only."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def text_of(part: JSON) -> str:
+    """A content part as text. Links are written out; images and sounds are named with their size."""
+    if not isinstance(part, dict):
+        return ""
+    if part.get("type") == "text":
+        return clean(str(part.get("text", "")))
+    resource = part["resource"] if isinstance(part.get("resource"), dict) else {}
+    if isinstance(resource.get("text"), str):
+        return clean(resource["text"])
+    if part.get("type") == "resource_link":
+        named = [str(part.get(name)) for name in ("title", "name", "uri", "description") if part.get(name)]
+        return clean(f"[resource: {' · '.join(named)}]")[:MESSAGE_LIMIT]
+    kind = str(part.get("mimeType") or resource.get("mimeType") or part.get("type") or "content")[:100]
+    data = part.get("data") or resource.get("blob")
+    size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
+    return clean(f"[left out: {kind}{size}]")
+
+
+class Heard:
+    """What a server says during a call: progress as events, log messages as printed lines."""
+
+    LINES = 200
+    PAUSE_S = 1.0
+    LINE_LIMIT = 500
+
+    def __init__(self, emit: Any, clock: Any) -> None:
+        self._emit = emit
+        self._clock = clock
+        self._next = 0.0
+        self._told = 0
+        self._lines: list[str] = []
+
+    def progress(self, told: dict[str, JSON]) -> None:
+        """At most one event a second, and a bounded number a call."""
+        now = self._clock()
+        if self._emit is None or now < self._next or self._told >= self.LINES:
+            return
+        self._next, self._told = now + self.PAUSE_S, self._told + 1
+        message = clean(str(told.get("message") or ""))[: self.LINE_LIMIT]
+        self._emit("tool.progress", {"message": message, "fraction": fraction_of(told)})
+
+    def log(self, told: dict[str, JSON]) -> None:
+        if len(self._lines) >= self.LINES:
+            return
+        data = told.get("data")
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        self._lines.append(f"{str(told.get('level', 'info'))[:20]}: {clean(text)[: self.LINE_LIMIT]}")
+
+    @property
+    def printed(self) -> str:
+        return "\n".join(self._lines)
+
+
+def fraction_of(told: dict[str, JSON]) -> float | None:
+    done, total = told.get("progress"), told.get("total")
+    if not is_number(done) or not is_number(total) or total <= 0:
+        return None
+    return min(1.0, max(0.0, done / total))
+
+
+def is_number(value: JSON) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
