@@ -13,7 +13,8 @@ from ..retries import Retries
 from .agents import AsyncAgent, AsyncAgents, AsyncConversation, AsyncMessage
 from .collections import AsyncCollection, AsyncDeletable, AsyncReadable, AsyncReplaceable
 from .functions import AsyncChains, AsyncFunctions
-from .runs import AsyncApprovals, AsyncRuns
+from .questions import AsyncApprovals, AsyncInputRequests
+from .runs import AsyncRuns
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class AsyncMuster:
     @property
     def url(self) -> str:
         return self._transport.settings.url
+
+    @property
+    def api_key(self) -> str:
+        return self._transport.settings.api_key
 
     async def __aenter__(self) -> AsyncMuster:
         return self
@@ -95,6 +100,10 @@ class AsyncMuster:
     @property
     def approvals(self) -> AsyncApprovals:
         return AsyncApprovals(self._transport)
+
+    @property
+    def inputs(self) -> AsyncInputRequests:
+        return AsyncInputRequests(self._transport)
 
     @property
     def tools(self) -> AsyncReadable[types.Tool]:

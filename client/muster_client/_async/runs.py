@@ -1,9 +1,8 @@
-"""Runs and the approvals that they wait for."""
+"""Runs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,6 +11,7 @@ from ..errors import APITimeoutError
 from ..events import Event
 from ..requests import Request, given, new_key, segment
 from .pages import AsyncPages, as_it_is
+from .questions import AsyncApproval, AsyncApprovals, AsyncInputRequest, AsyncInputRequests
 from .stream import AsyncStream
 from .transport import AsyncTransport
 
@@ -126,6 +126,10 @@ class AsyncRun:
         """What it waits for a person to decide."""
         return AsyncApprovals(self._transport).list(run=self.id)
 
+    def inputs(self) -> AsyncPages[AsyncInputRequest]:
+        """What it asks: answers to questions, and results of tools that the caller executes."""
+        return AsyncInputRequests(self._transport).list(run=self.id)
+
     def _other(self, data: types.Run) -> AsyncRun:
         return AsyncRun(self._transport, data)
 
@@ -146,63 +150,3 @@ class AsyncRuns:
 
     def _made(self, data: types.Run) -> AsyncRun:
         return AsyncRun(self._transport, data)
-
-
-class AsyncApproval:
-    """A tool call that waits for a person. `data` has every field."""
-
-    def __init__(self, transport: AsyncTransport, data: types.Approval) -> None:
-        self._transport, self.data = transport, data
-
-    def __repr__(self) -> str:
-        return f"<approval {self.id} of {self.tool}: {self.status}>"
-
-    @property
-    def id(self) -> str:
-        return self.data["id"]
-
-    @property
-    def run(self) -> str:
-        return self.data["run"]
-
-    @property
-    def tool(self) -> str:
-        return self.data["tool"]
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return self.data.get("arguments") or {}
-
-    @property
-    def status(self) -> str:
-        return str(self.data.get("status"))
-
-    async def approve(self, *, arguments: Mapping[str, Any] | None = None, note: str = "") -> AsyncApproval:
-        """Let the call be made, with other arguments if they are given. The key needs the scope
-        `approvals:decide`. ConflictError if it was decided before.
-        """
-        return await self._decide("approve", arguments, note)
-
-    async def deny(self, *, note: str = "") -> AsyncApproval:
-        """Refuse the call; the agent continues without it."""
-        return await self._decide("deny", None, note)
-
-    async def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> AsyncApproval:
-        body = given(decision=decision, arguments=arguments, note=note or None)
-        self.data = await self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
-        return self
-
-
-class AsyncApprovals:
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
-
-    def list(self, **filters: Any) -> AsyncPages[AsyncApproval]:
-        """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
-        return AsyncPages(self._transport, "approvals/", filters, self._made)
-
-    async def get(self, id: str) -> AsyncApproval:
-        return self._made(await self._transport.json(Request("GET", f"approvals/{segment(id)}")))
-
-    def _made(self, data: types.Approval) -> AsyncApproval:
-        return AsyncApproval(self._transport, data)

@@ -14,7 +14,8 @@ from ..retries import Retries
 from .agents import Agent, Agents, Conversation, Message
 from .collections import Collection, Deletable, Readable, Replaceable
 from .functions import Chains, Functions
-from .runs import Approvals, Runs
+from .questions import Approvals, InputRequests
+from .runs import Runs
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class Muster:
     @property
     def url(self) -> str:
         return self._transport.settings.url
+
+    @property
+    def api_key(self) -> str:
+        return self._transport.settings.api_key
 
     def __enter__(self) -> Muster:
         return self
@@ -96,6 +101,10 @@ class Muster:
     @property
     def approvals(self) -> Approvals:
         return Approvals(self._transport)
+
+    @property
+    def inputs(self) -> InputRequests:
+        return InputRequests(self._transport)
 
     @property
     def tools(self) -> Readable[types.Tool]:

@@ -1,16 +1,16 @@
 # Generated from _async/runs.py by client/generate.py: change that file, then run `make reference`.
-"""Runs and the approvals that they wait for."""
+"""Runs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import APITimeoutError
 from ..events import Event
 from ..requests import Request, given, new_key, segment
 from .pages import Pages, as_it_is
+from .questions import Approval, Approvals, InputRequest, InputRequests
 from .stream import Stream
 from .transport import Transport
 
@@ -125,6 +125,10 @@ class Run:
         """What it waits for a person to decide."""
         return Approvals(self._transport).list(run=self.id)
 
+    def inputs(self) -> Pages[InputRequest]:
+        """What it asks: answers to questions, and results of tools that the caller executes."""
+        return InputRequests(self._transport).list(run=self.id)
+
     def _other(self, data: types.Run) -> Run:
         return Run(self._transport, data)
 
@@ -145,63 +149,3 @@ class Runs:
 
     def _made(self, data: types.Run) -> Run:
         return Run(self._transport, data)
-
-
-class Approval:
-    """A tool call that waits for a person. `data` has every field."""
-
-    def __init__(self, transport: Transport, data: types.Approval) -> None:
-        self._transport, self.data = transport, data
-
-    def __repr__(self) -> str:
-        return f"<approval {self.id} of {self.tool}: {self.status}>"
-
-    @property
-    def id(self) -> str:
-        return self.data["id"]
-
-    @property
-    def run(self) -> str:
-        return self.data["run"]
-
-    @property
-    def tool(self) -> str:
-        return self.data["tool"]
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return self.data.get("arguments") or {}
-
-    @property
-    def status(self) -> str:
-        return str(self.data.get("status"))
-
-    def approve(self, *, arguments: Mapping[str, Any] | None = None, note: str = "") -> Approval:
-        """Let the call be made, with other arguments if they are given. The key needs the scope
-        `approvals:decide`. ConflictError if it was decided before.
-        """
-        return self._decide("approve", arguments, note)
-
-    def deny(self, *, note: str = "") -> Approval:
-        """Refuse the call; the agent continues without it."""
-        return self._decide("deny", None, note)
-
-    def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> Approval:
-        body = given(decision=decision, arguments=arguments, note=note or None)
-        self.data = self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
-        return self
-
-
-class Approvals:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def list(self, **filters: Any) -> Pages[Approval]:
-        """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
-        return Pages(self._transport, "approvals/", filters, self._made)
-
-    def get(self, id: str) -> Approval:
-        return self._made(self._transport.json(Request("GET", f"approvals/{segment(id)}")))
-
-    def _made(self, data: types.Approval) -> Approval:
-        return Approval(self._transport, data)

@@ -1,0 +1,1 @@
+"""The command line. It uses the synchronous client and nothing else of the server."""

@@ -1,0 +1,240 @@
+"""Runs, approvals, and the log of live events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from .._sync.client import Muster
+from .._sync.questions import Approval
+from .._sync.runs import Run
+from ..events import Event
+from .app import OBJECT, App, json_option, pass_app, stop
+from .output import as_json, clean, compact, line, note, say, table
+from .watching import GOOD, Watcher, described
+
+COLUMNS = ("id", "status", "who", "started", "seconds", "cost")
+LIVE = "queued,running,waiting"
+
+
+@click.group()
+def runs() -> None:
+    """List, watch, cancel and retry runs."""
+
+
+@runs.command("list")
+@click.option("--status", help="For example running, waiting, failed; several with commas.")
+@click.option("--agent", help="An agent's name.")
+@click.option("--chain", help="A chain's name.")
+@click.option("--live", is_flag=True, help="Those that have not ended.")
+@click.option("-n", "--limit", default=20, show_default=True, help="At most so many.")
+@json_option
+@pass_app
+def list_runs(app: App, status: str | None, agent: str | None, chain: str | None, live: bool, limit: int) -> None:
+    """The newest runs."""
+    filters = {"status__in": LIVE if live else status, "agent": agent, "chain": chain}
+    found = app.muster.runs.list(**filters).take(limit)
+    if app.json:
+        as_json([run.data for run in found])
+    else:
+        table((as_row(run) for run in found), COLUMNS)
+
+
+def as_row(run: Run) -> dict[str, Any]:
+    data = run.data
+    return {
+        "id": run.id,
+        "status": run.status,
+        "who": data.get("agent") or data.get("chain") or "",
+        "started": (data.get("started_at") or data.get("created_at") or "")[:19].replace("T", " "),
+        "seconds": seconds_of(run),
+        "cost": data["usage"]["cost"],
+    }
+
+
+def seconds_of(run: Run) -> str:
+    """From its start to its end, or until now."""
+    from datetime import datetime, timezone
+
+    start = run.data.get("started_at")
+    if not start:
+        return ""
+    end = run.data.get("finished_at")
+    until = datetime.fromisoformat(end.replace("Z", "+00:00")) if end else datetime.now(timezone.utc)
+    return f"{max(0.0, (until - datetime.fromisoformat(start.replace('Z', '+00:00'))).total_seconds()):.1f}"
+
+
+@runs.command()
+@click.argument("run")
+@json_option
+@pass_app
+def show(app: App, run: str) -> None:
+    """One run: status, reply, error, tool calls."""
+    found = app.muster.runs.get(run)
+    calls = list(found.tool_calls())
+    if app.json:
+        as_json({**found.data, "tool_calls": calls})
+        return
+    for name, value in {**as_row(found), "input": found.data.get("input"), "output": found.output}.items():
+        if value not in (None, "", {}):
+            say(f"{name + ':':10}{compact(value)}")
+    for call in calls:
+        say(f"{'call:':10}{call['name']} {compact(call.get('arguments'))} {call.get('outcome') or 'at work'}")
+    if error := found.error:
+        say(f"{'error:':10}{error['message']} ({error['code']})", style="red")
+
+
+@runs.command()
+@click.argument("run")
+@click.option("--after", default=0, help="Begin after this event number.")
+@click.option("--cancel-on-interrupt", is_flag=True, help="Ctrl-C also stops the run.")
+@click.option("--no-ask", is_flag=True, help="Do not ask for approvals and answers.")
+@json_option
+@pass_app
+def watch(app: App, run: str, after: int, cancel_on_interrupt: bool, no_ask: bool) -> None:
+    """Follow a run to its end. Ctrl-C ends the watching, not the run."""
+    watcher = Watcher(app.muster, json=app.json, cancels=cancel_on_interrupt)
+    watcher.asks = watcher.asks and not no_ask
+    stop(watcher.watch(app.muster.runs.get(run).stream(after=after)))
+
+
+@runs.command()
+@click.argument("run", nargs=-1, required=True)
+@click.option("--reason", default="", help="Shown in the run.")
+@pass_app
+def cancel(app: App, run: tuple[str, ...], reason: str) -> None:
+    """Stop runs and their children."""
+    for one in run:
+        note(f"{app.muster.runs.get(one).cancel(reason).id}: cancelled")
+
+
+@runs.command()
+@click.argument("run")
+@click.option("--step", help="The step from which a chain continues; default: the one that failed.")
+@click.option("--input", type=OBJECT, help="Replaces the input; JSON, or @file.")
+@click.option("--live", is_flag=True, help="Use the agent's present version.")
+@click.option("--watch", "follow", is_flag=True, help="Follow the new run.")
+@json_option
+@pass_app
+def retry(app: App, run: str, step: str | None, input: Any, live: bool, follow: bool) -> None:
+    """Start a new run in place of one that has ended, and print its id."""
+    new = app.muster.runs.get(run).retry(step=step, input=input, live=live or None)
+    if follow:
+        stop(Watcher(app.muster, json=app.json).watch(new.stream()))
+    as_json(new.data) if app.json else say(new.id)
+
+
+@runs.command()
+@click.argument("run")
+@click.option("--timeout", type=float, help="Give up after so many seconds (exit code 4).")
+@json_option
+@pass_app
+def wait(app: App, run: str, timeout: float | None) -> None:
+    """Wait for the end of a run, silently. Exit code 0 if it succeeded, else 3."""
+    ended = app.muster.runs.get(run).wait(timeout)
+    as_json(ended.data) if app.json else say(ended.status)
+    stop(0 if ended.status in GOOD else 3)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--run", help="Of this run alone.")
+@click.option("--all", "every", is_flag=True, help="Decided ones too.")
+@json_option
+@click.pass_context
+def approvals(context: click.Context, run: str | None, every: bool) -> None:
+    """Tool calls that wait for a person's decision."""
+    if context.invoked_subcommand:
+        return
+    app = context.ensure_object(App)
+    states = ["open", "approved", "denied", "expired"] if every else [None]
+    found = [one for status in states for one in app.muster.approvals.list(run=run, status=status)]
+    if app.json:
+        as_json([one.data for one in found])
+    else:
+        columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
+        table(({**one.data, "arguments": compact(one.arguments, 60)} for one in found), columns)
+
+
+@approvals.command()
+@click.argument("approval", nargs=-1, required=True)
+@click.option("--arguments", type=OBJECT, help="Call with these arguments instead; JSON, or @file.")
+@click.option("--note", "words", default="", help="Kept with the decision.")
+@json_option
+@pass_app
+def approve(app: App, approval: tuple[str, ...], arguments: Any, words: str) -> None:
+    """Let tool calls be made. The key needs the scope approvals:decide."""
+    if arguments is not None and len(approval) > 1:
+        raise click.UsageError("--arguments belong to one approval.")
+    for one in approval:
+        decided(app, app.muster.approvals.get(one).approve(arguments=arguments, note=words))
+
+
+@approvals.command()
+@click.argument("approval", nargs=-1, required=True)
+@click.option("--note", "words", default="", help="The reason, which the agent is given.")
+@json_option
+@pass_app
+def deny(app: App, approval: tuple[str, ...], words: str) -> None:
+    """Refuse tool calls; the agents continue without them."""
+    for one in approval:
+        decided(app, app.muster.approvals.get(one).deny(note=words))
+
+
+def decided(app: App, approval: Approval) -> None:
+    as_json(approval.data, lines=True) if app.json else note(f"{approval.tool}: {approval.status}")
+
+
+@click.command()
+@click.option("--agent", help="Of this agent's runs alone.")
+@click.option("--run", help="Of this run alone.")
+@click.option("--once", is_flag=True, help="Print what there is and end.")
+@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks at the runs.")
+@json_option
+@pass_app
+def logs(app: App, agent: str | None, run: str | None, once: bool, every: float) -> None:
+    """The events of your live runs, as they happen, until Ctrl-C."""
+    seen: dict[str, int] = {}
+    while True:
+        for one, event in news(app.muster, seen, {"agent": agent}, run):
+            print_event(app, one, event)
+        if once or (run and run not in seen):
+            return
+        time.sleep(max(0.2, every))
+
+
+def news(muster: Muster, seen: dict[str, int], filters: dict[str, Any], run: str | None) -> Iterator[tuple[Run, Event]]:
+    """Events that were not read yet, of live runs and of those that ended since the last look."""
+    found = [muster.runs.get(run)] if run else muster.runs.list(status__in=LIVE, **filters).take(100)
+    live = {one.id: one for one in found}
+    gone = [muster.runs.get(id) for id in seen if id not in live]
+    for one in [*live.values(), *gone]:
+        after = seen.get(one.id, 0)
+        for event in one.events(after=after):
+            after = event.seq or after
+            yield one, event
+        seen[one.id] = after
+        if one.is_finished:
+            del seen[one.id]
+
+
+def print_event(app: App, run: Run, event: Event) -> None:
+    if app.json:
+        row = {"run": run.id, "seq": event.seq, "type": event.type, "at": event.at, "data": event.data}
+        as_json(row, lines=True)
+        return
+    who = run.data.get("agent") or run.data.get("chain") or ""
+    words = line(clean(described(event)).strip() or ending(event))
+    say(f"{(event.at or '')[11:19]} {run.id[:13]} {who:20.20} {event.type:18} {words}".rstrip())
+
+
+def ending(event: Event) -> str:
+    data = event.data
+    if event.is_last:
+        return str((data.get("error") or {}).get("message") or data.get("status"))
+    return compact(data.get("text") or "", 100) if event.type == "model.finished" else ""
+
+
+COMMANDS = (runs, approvals, logs)
