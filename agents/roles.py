@@ -27,7 +27,7 @@ VIEWER, OPERATOR, AUTHOR, ADMINISTRATOR = range(len(ROLES))
 # What each resource of the API takes to change it. A resource that is not listed takes an author.
 WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
-     "budgets", "keys", "workers"]
+     "budgets", "keys", "records", "workers"]
 )  # fmt: skip
 USES = frozenset(["functions:execute", "approvals:decide"])
 ACT = "runs:write"  # what every operator may do

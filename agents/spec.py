@@ -131,3 +131,8 @@ class ChainSpec(Frozen):
     max_parallel: int = Field(default=16, ge=1, le=256)
     steps: list[StepSpec] = []
     grants: list[GrantSpec] = []
+
+    @property
+    def takes_arguments(self) -> bool:
+        """Whether the arguments of a tool call can be the input as they are."""
+        return self.input_schema is None or self.input_schema.get("type") == "object"

@@ -89,7 +89,8 @@ class ToolContext:
     budgets.
 
     `call_tool(name, arguments)` makes a recorded call under the same policy and returns JSON or
-    raises ToolFailed. `spawn(agent, text, input)` starts a child run and raises CallPending.
+    raises ToolFailed. `spawn(agent, text, input)` and `start_chain(chain, input)` start a child run
+    and raise CallPending.
     `ask(kind=, …)` asks the person or the caller and raises CallPending until there is an answer;
     `asked()` returns the `state` of each question that this call has asked before. Both are None where
     a call cannot wait.
@@ -111,6 +112,7 @@ class ToolContext:
     call_tool: Callable[[str, dict[str, JSON]], JSON] | None = None
     tool_names: tuple[str, ...] = ()
     spawn: Callable[..., JSON] | None = None
+    start_chain: Callable[..., JSON] | None = None
     delegate: Callable[..., JSON] | None = None
     ask: Callable[..., ToolResult] | None = None
     asked: Callable[[], list[dict[str, JSON]]] | None = None

@@ -1,10 +1,10 @@
-"""A minion: an agent called as a tool by another agent. It becomes a child run, which the runner
-starts and waits for.
+"""Agents and chains called as tools. Each call becomes a child run, which the runner starts and waits
+for.
 """
 
 from typing import Any
 
-from agents.models import Agent
+from agents.models import Agent, Chain
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 
 JSON = Any
@@ -30,6 +30,20 @@ class MinionToolset:
         if agent is None or agent.published is None or not agent.enabled:
             raise ToolFailed(f"The agent behind “{tool.name}” was deleted or is not published.", code="agent_missing")
         return agent
+
+
+class ChainToolset:
+    """Implements Toolset. `source` names the chain: {"chain": id}."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Starts the chain's run; raises CallPending until it has ended, then returns its result."""
+        chain = Chain.objects.select_related("published").filter(pk=tool.source.get("chain") or 0).first()
+        if chain is None or chain.published is None or not chain.enabled:
+            raise ToolFailed(f"The chain behind “{tool.name}” was deleted or is not published.", code="chain_missing")
+        if context.start_chain is None:
+            raise ToolFailed("A chain cannot be started from here.", code="cannot_spawn")
+        is_plain = chain.published.read_spec().takes_arguments
+        return result_of(context.start_chain(chain, call.arguments if is_plain else call.arguments.get("input")))
 
 
 def result_of(value: JSON) -> ToolResult:

@@ -6,11 +6,12 @@ from devices.tools import DeviceToolset
 from functions.tools import FunctionToolset
 
 from .builtins import BuiltinToolset
-from .minion import MinionToolset
+from .minion import ChainToolset, MinionToolset
 from .questions import CallerToolset
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
+    "chain": ChainToolset(),
     "builtin": BuiltinToolset(),
     "caller": CallerToolset(),
     "device": DeviceToolset(),

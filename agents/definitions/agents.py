@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agents.exceptions import Invalid
-from agents.models import Agent, AuditEvent, Provider, Team, Tool, ToolGrant
+from agents.models import Agent, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.sharing import carry, check_share
 from agents.spec import AgentSpec, ModelParams
@@ -64,10 +64,10 @@ class ToolKind:
         "record_fields",
         "deadline_s",
     )
-    own = (Tool.Kind.AGENT, Tool.Kind.BUILTIN)
+    own = (Tool.Kind.AGENT, Tool.Kind.CHAIN, Tool.Kind.BUILTIN)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
-        return extra(definition, {"kind", "name", "agent", "builtin", *self.columns})
+        return extra(definition, {"kind", "name", "agent", "chain", "builtin", *self.columns})
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
@@ -83,26 +83,36 @@ class ToolKind:
         if row.kind == Tool.Kind.AGENT:
             agent = Agent.objects.filter(pk=row.source.get("agent")).first()
             return {"agent": agent.name if agent else None}
+        if row.kind == Tool.Kind.CHAIN:
+            chain = Chain.objects.filter(pk=row.source.get("chain")).first()
+            return {"chain": chain.name if chain else None}
         return {"builtin": row.source.get("builtin")}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Tool | None) -> Tool:
         check_schemas(definition, "input_schema", "output_schema")
         row = row or Tool(owner=owner, name=definition["name"])
         set_columns(row, definition, self.columns)
-        if name := definition.get("agent"):
-            agent = (
-                Agent.objects.filter(owner=owner, name=name).first()
-                or Agent.objects.filter(owner=None, name=name).first()
-            )
-            if agent is None:
-                raise Invalid(f"There is no agent “{name}”.")
-            row.kind, row.source = Tool.Kind.AGENT, {"agent": agent.pk}
+        kind = next((kind for kind in CALLED if definition.get(kind)), None)
+        if kind is not None:
+            row.kind, row.source = kind, {str(kind): called(kind, definition[kind], owner).pk}
         else:
             row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
         row.freeze_hash()
         row.save()
         tool_changed(row)
         return row
+
+
+CALLED: dict[Any, Any] = {Tool.Kind.AGENT: Agent, Tool.Kind.CHAIN: Chain}
+
+
+def called(kind: str, name: str, owner: Any) -> Any:
+    """The agent or chain behind a tool: the owner's, else the site's. Raises Invalid."""
+    rows = CALLED[kind].objects.filter(name=name)
+    found = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
+    if found is None:
+        raise Invalid(f"There is no {kind} “{name}”.")
+    return found
 
 
 AGENT_COLUMNS = (

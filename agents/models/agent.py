@@ -185,26 +185,29 @@ class AgentVersion(Version):
 
 
 def offer_as_tool(agent: Agent, spec: AgentSpec) -> "Tool | None":
-    """The catalogue row through which other agents call this one as a minion; it has the agent's
-    name.
+    """The catalogue row through which other agents call this one as a minion."""
+    return offer(agent, Tool.Kind.AGENT, spec.description, minion_schema(spec), agent.timeout)
 
-    None if another kind of tool has that name; a definition file can then offer the agent under
-    another name.
+
+def offer(row: Any, kind: str, description: str, schema: dict[str, Any], deadline_s: float) -> "Tool | None":
+    """The catalogue row through which agents call this agent or chain; it has the same name.
+
+    None if another tool has that name; a definition file can then offer the row under another name.
     """
-    row = Tool.objects.filter(owner=agent.owner_id, team=agent.team_id, name=agent.name).first()
-    if row is not None and (row.kind != Tool.Kind.AGENT or row.source.get("agent") != agent.pk):
+    tool = Tool.objects.filter(owner=row.owner_id, team=row.team_id, name=row.name).first()
+    if tool is not None and (tool.kind != kind or tool.source.get(str(kind)) != row.pk):
         return None
-    if row is None and agent.team_id and Tool.objects.filter(team=agent.team_id, name=agent.name).exists():
+    if tool is None and row.team_id and Tool.objects.filter(team=row.team_id, name=row.name).exists():
         return None
-    row = row or Tool(owner_id=agent.owner_id, team_id=agent.team_id, name=agent.name, deadline_s=agent.timeout)
-    before = row.definition_hash
-    row.kind, row.source, row.effect = Tool.Kind.AGENT, {"agent": agent.pk}, Tool.Effect.IDEMPOTENT
-    row.description, row.input_schema = spec.description, minion_schema(spec)
-    if row.freeze_hash() != before:
-        row.save()
+    tool = tool or Tool(owner_id=row.owner_id, team_id=row.team_id, name=row.name, deadline_s=deadline_s)
+    before = tool.definition_hash
+    tool.kind, tool.source, tool.effect = kind, {str(kind): row.pk}, Tool.Effect.IDEMPOTENT
+    tool.description, tool.input_schema = description, schema
+    if tool.freeze_hash() != before:
+        tool.save()
         if before:
-            tool_changed(row)
-    return row
+            tool_changed(tool)
+    return tool
 
 
 def minion_schema(spec: AgentSpec) -> dict[str, Any]:

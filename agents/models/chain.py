@@ -11,7 +11,7 @@ from agents.graph import Problem, problems
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 
-from .agent import Agent, grant_spec, next_number
+from .agent import Agent, grant_spec, next_number, offer
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from .tool import Tool
 from .version import Version
@@ -58,6 +58,9 @@ class Chain(Owned):
 
     def __str__(self) -> str:
         return self.name
+
+    def listed_as(self) -> dict[str, Any]:
+        return {"kind": Tool.Kind.CHAIN, "source__chain": self.pk}
 
     def draft_spec(self) -> ChainSpec:
         """The working rows as a spec, with targets found by name for the chain's owner. Raises
@@ -110,6 +113,7 @@ class Chain(Owned):
             note=note,
         )
         self.point_to(version)
+        offer_as_tool(self, spec)
         return version
 
     def rollback(self, number: int) -> "ChainVersion":
@@ -118,6 +122,7 @@ class Chain(Owned):
         if version is None:
             raise Invalid(f"“{self.name}” has no version {number}.", code="unknown_version")
         self.point_to(version)
+        offer_as_tool(self, version.read_spec())
         return version
 
     def point_to(self, version: "ChainVersion") -> None:
@@ -219,6 +224,23 @@ class ChainVersion(Version):
 
     def read_spec(self) -> ChainSpec:
         return ChainSpec.model_validate(self.spec)
+
+
+def offer_as_tool(chain: Chain, spec: ChainSpec) -> Tool | None:
+    """The catalogue row through which agents call this chain."""
+    return offer(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
+
+
+def tool_schema(spec: ChainSpec) -> dict[str, Any]:
+    """A model's arguments are an object: that of the chain's input, or one with it as `input`."""
+    if spec.takes_arguments:
+        return spec.input_schema or {"type": "object"}
+    return {
+        "type": "object",
+        "properties": {"input": spec.input_schema},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
 
 
 class Targets:

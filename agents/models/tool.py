@@ -14,6 +14,7 @@ class Tool(Owned):
         CONNECTOR = "connector", "Cloud connector"
         DEVICE = "device", "On the user's device"
         AGENT = "agent", "Another agent (minion)"
+        CHAIN = "chain", "A chain"
         MCP = "mcp", "MCP server"
         HTTP = "http", "HTTP operation"
         BUILTIN = "builtin", "Built in"

@@ -1777,7 +1777,7 @@ class TeamRequest(TypedDict):
 
 class Tool(TypedDict):
     name: str
-    kind: Literal["function", "connector", "device", "agent", "mcp", "http", "builtin"]
+    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
     description: NotRequired[str]
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None

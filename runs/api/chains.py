@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from agents.exceptions import Conflict
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
-from agents.models import ApiKey, Chain
+from agents.models import ApiKey, Chain, Tool
+from agents.sharing import let_go
 from runs.events import waiting
 from runs.intake import again as retries
 from runs.intake import messages as intake
@@ -75,6 +76,8 @@ class ChainViewSet(GrantedViewSet):
             raise Conflict("This chain has runs.", code="in_use", hint='Switch it off instead: {"enabled": false}.')
         with refusals("chain", self.request.user):
             self.audit("deleted", chain)
+            let_go(chain)
+            Tool.objects.filter(**chain.listed_as()).delete()
             Chain.objects.filter(pk=chain.pk).update(published=None)
             chain.versions.all().delete()
             chain.delete()

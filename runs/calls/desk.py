@@ -265,6 +265,9 @@ class Desk:
             spawn=lambda agent, text="", input=None: children.spawn(
                 run, agent, text=text, input=input, call=record, limit_s=tool.granted_s
             ),
+            start_chain=lambda chain, input=None: children.spawn_chain(
+                run, chain, input, call=record, limit_s=tool.granted_s
+            ),
             delegate=lambda capability, task, input=None: delegation.delegate(
                 run, record, capability, task, input, limit_s=tool.granted_s
             ),

@@ -126,7 +126,7 @@ def call_of(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
 
 
 def is_delegation(tool: ToolSpec) -> bool:
-    return tool.kind == "agent" or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
+    return tool.kind in ("agent", "chain") or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
 
 
 def matters(tool: ToolSpec, grant: Any) -> bool:

@@ -12,7 +12,7 @@ from agents.spec import ChainSpec
 from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.lifecycle import queue
-from runs.models import Run, RunEvent, StepRun
+from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 
 from . import checks
 
@@ -65,8 +65,12 @@ def create(**order: Any) -> Run:
     return run
 
 
-def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: float) -> Run:
-    """A sub-chain's run; the caller links it to its step in the same transaction."""
+def create_child(
+    parent: Run, version: ChainVersion, input: Any, *, timeout_s: float | None, call: ToolCallRecord | None = None
+) -> Run:
+    """The run of a chain that a chain or an agent starts; a chain links it to its step in the same
+    transaction.
+    """
     child = create(
         user=parent.principal,
         version=version,
@@ -75,6 +79,7 @@ def create_child(parent: Run, version: ChainVersion, input: Any, *, timeout_s: f
         timeout=timeout_s,
         parent=parent,
         root_id=parent.root_pk,
+        parent_call=call,
         depth=parent.depth,
         has_untrusted=parent.has_untrusted,
         metadata=parent.metadata,

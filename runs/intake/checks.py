@@ -123,10 +123,24 @@ def depth_limit(run: Run) -> int:
 
 
 def check_nesting(parent: Run, chain: Chain) -> None:
-    """Whether this run of a chain may start another chain. Raises Conflict."""
-    above = sum(1 for run in lineage(parent) if run.chain_version_id)
-    if above > parent.chain_version.read_spec().max_chain_depth:
-        raise Conflict(f"Chain “{chain.name}” would be nested deeper than this chain allows.", code="too_deep")
+    """Whether this run may start this chain: within `max_chain_depth` of every agent and chain above
+    it, and not below a run of the same chain. Raises Conflict.
+    """
+    below = 1  # chains below the run that is looked at, with the new one
+    for run in lineage(parent):
+        version = run.chain_version or run.version
+        spec = version.read_spec() if version else None
+        if spec is not None and below > spec.max_chain_depth:
+            raise Conflict(
+                f"Chain “{chain.name}” would be nested {below} deep below “{spec.name}”, which allows "
+                f"{spec.max_chain_depth}.",
+                code="too_deep",
+                hint="Raise its max_chain_depth (10 at most), or flatten.",
+            )
+        if run.chain_version_id:
+            if run.chain_version.chain_id == chain.pk:
+                raise Conflict(f"Chain “{chain.name}” is already working above this call.", code="cycle")
+            below += 1
 
 
 def lineage(run: Run | None) -> list[Run]:

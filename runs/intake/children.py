@@ -7,13 +7,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from agents.exceptions import MusterError
-from agents.models import Agent, AgentVersion
+from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.events import record as events
 from runs.lifecycle import queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
-from . import checks, context
+from . import chains, checks, context
 
 
 def spawn(
@@ -42,6 +42,35 @@ def spawn(
     if not child.is_done:
         raise CallPending("child", until=child.deadline, reference=str(child.pk))
     return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
+
+
+def spawn_chain(
+    parent: Run, chain: Chain, input: Any, *, call: ToolCallRecord, limit_s: float | None = None
+) -> ToolResult:
+    """The same for a chain; the result's value is {"output", "run", "chain", "status"}."""
+    child = Run.objects.filter(parent_call=call).select_related("chain_version__chain").first()
+    if child is None:
+        try:
+            child = start_chain(parent, chain, input, call=call, limit_s=limit_s)
+        except MusterError as error:
+            raise ToolFailed(str(error), code=error.code, details=error.details)
+    if not child.is_done:
+        raise CallPending("child", until=child.deadline, reference=str(child.pk))
+    return ToolResult(ok=True, value=result_of(child), untrusted=child.has_untrusted)
+
+
+def start_chain(parent: Run, chain: Chain, input: Any, *, call: ToolCallRecord, limit_s: float | None) -> Run:
+    """A queued run of the chain for the parent's person. Raises MusterError, ToolFailed."""
+    found = Chain.objects.select_related("published").usable_by(parent.principal).filter(pk=chain.pk).first()
+    if found is None:
+        raise ToolFailed(f"There is no chain “{chain.name}” that this run's user can use.", code="unknown_chain")
+    version = checks.version_of_chain(found)
+    checks.check_nesting(parent, found)
+    try:
+        with transaction.atomic():
+            return chains.create_child(parent, version, input, timeout_s=limit_s, call=call)
+    except IntegrityError:  # a second worker was first
+        return Run.objects.select_related("chain_version__chain").get(parent_call=call)
 
 
 def callable_agent(parent: Run, wanted: Agent | str) -> Agent:
@@ -151,12 +180,17 @@ def result_of(child: Run) -> dict[str, Any]:
     """A child's end as seen by its caller, with its origin."""
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
         error = child.error or {}
-        name = child.agent.name if child.agent else "the chain"
+        name = child.agent.name if child.agent else child.chain_version.chain.name
         raise ToolFailed(
             f"{name} ended with status {child.status}: {error.get('message', '')}",
             code=f"child_{child.status}",
             details={"run": str(child.pk), "error": error},
         )
+    if child.chain_version:
+        return {
+            "output": child.output, "run": str(child.pk), "chain": child.chain_version.chain.name,
+            "status": child.status,
+        }  # fmt: skip
     return {
         "reply": reply_text(child),
         "output": child.output,

@@ -100,7 +100,7 @@ class Step:
 
 
 def is_agent_call(record: Any) -> bool:
-    return record.kind == "agent" or (record.kind == "builtin" and record.name == "delegate")
+    return record.kind in ("agent", "chain") or (record.kind == "builtin" and record.name == "delegate")
 
 
 def without_numbers(text: str) -> str:
