@@ -33,7 +33,6 @@ from runs.models import Approval, RouteDecision, Run, RunEvent, Session, ToolCal
 
 from .filters import RunFilter, SessionFilter
 from .serializers import (
-    AcceptedSerializer,
     AnswerSerializer,
     ApprovalSerializer,
     CancelSerializer,
@@ -82,7 +81,7 @@ class MessagesView(APIView):
         parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
         responses={
             200: AnswerSerializer,
-            202: AcceptedSerializer,
+            202: AnswerSerializer,
             (200, "text/event-stream"): SSE,
         },
     )
@@ -123,10 +122,16 @@ class MessagesView(APIView):
         )
 
     def accepted(self, taken: intake.Accepted) -> Response:
+        """The same body as of 200, without a reply yet."""
         taken.run.refresh_from_db(from_queryset=Run.objects.select_related(*RUN_JOINS))
-        return Response(
-            {"run": kept(RunSerializer).to_representation(taken.run), "session": str(taken.session.pk)}, status=202
-        )
+        body = {
+            "run": kept(RunSerializer).to_representation(taken.run),
+            "session": str(taken.session.pk),
+            "reply": None,
+            "output": taken.run.output,
+            "usage": endings.usage_of(taken.run),
+        }
+        return Response(body, status=202, headers={"Location": body["run"]["urls"]["self"]})
 
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
         body = {
@@ -157,7 +162,7 @@ class RoutedMessagesView(MessagesView):
         operation_id="messages_create",
         request=SendSerializer,
         parameters=[IDEMPOTENCY, PREFER, LAST_EVENT],
-        responses={200: AnswerSerializer, 202: AcceptedSerializer, (200, "text/event-stream"): SSE},
+        responses={200: AnswerSerializer, 202: AnswerSerializer, (200, "text/event-stream"): SSE},
     )
     def post(self, request: Any) -> Any:  # type: ignore[override]
         return self.process(request, None)

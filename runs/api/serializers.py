@@ -192,21 +192,14 @@ class RouteSerializer(serializers.Serializer):
 
 
 class AnswerSerializer(serializers.Serializer):
-    """200: the run has ended."""
+    """200: the run has ended. 202: it is queued, in progress or waiting; `reply` is null."""
 
     run = RunSerializer()
     session = serializers.UUIDField()
     reply = ReplySerializer(allow_null=True)
-    output = serializers.JSONField(required=False, allow_null=True)
+    output = serializers.JSONField(allow_null=True)
     usage = UsageSerializer()
     route = RouteSerializer(required=False)
-
-
-class AcceptedSerializer(serializers.Serializer):
-    """202: the run is queued, in progress or waiting."""
-
-    run = RunSerializer()
-    session = serializers.UUIDField()
 
 
 class EventSerializer(serializers.ModelSerializer):
