@@ -167,11 +167,17 @@ class RoutedMessagesView(MessagesView):
     def post(self, request: Any) -> Any:  # type: ignore[override]
         return self.process(request, None)
 
+    def accepted(self, taken: intake.Accepted) -> Response:
+        return with_route(super().accepted(taken), taken.run)
+
     def answered(self, taken: intake.Accepted, ended: dict[str, Any]) -> Response:
-        response = super().answered(taken, ended)
-        if route := RouteDecision.objects.select_related("agent").filter(run=taken.run).first():
-            response.data["route"] = route.as_json()
-        return response
+        return with_route(super().answered(taken, ended), taken.run)
+
+
+def with_route(response: Response, run: Run) -> Response:
+    if route := RouteDecision.objects.select_related("agent").filter(run=run).first():
+        response.data["route"] = route.as_json()
+    return response
 
 
 class RouteView(APIView):
