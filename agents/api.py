@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -78,6 +78,7 @@ class AgentViewSet(GrantedViewSet):
     queryset = Agent.objects.none()
     serializer_class = AgentSerializer
     filterset_class = AgentFilter
+    search_fields = ("name", "description")
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("provider", "published").prefetch_related("grants__tool")
@@ -98,22 +99,15 @@ class ToolViewSet(viewsets.ReadOnlyModelViewSet):
     serializer_class = ToolSerializer
     lookup_field = "name"
     filterset_fields = ["name", "kind", "effect", "enabled"]
-    parameters = {"list": ("search",)}
+    search_fields = ("name", "description")
+    orderings = ("name",)
     page_ordering: tuple[str, ...] = ("name", "pk")
 
     def get_queryset(self) -> QuerySet:
-        tools = Tool.objects.visible_to(self.request.user).select_related("owner", "team")
-        words = self.request.query_params.get("search", "").replace("\0", " ").split()[:10]
-        for word in words:
-            tools = tools.filter(Q(name__icontains=word) | Q(description__icontains=word))
-        return tools
+        return Tool.objects.visible_to(self.request.user).select_related("owner", "team")
 
     def get_object(self) -> Tool:
         return self.get_queryset().named(self.request.user, readable_name(self.kwargs["name"]))
-
-    @extend_schema(parameters=[OpenApiParameter("search", str, description="Words in the name or the description.")])
-    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        return super().list(request, *args, **kwargs)
 
 
 class SecretViewSet(NamedViewSet):
@@ -136,6 +130,7 @@ class TeamViewSet(NamedViewSet):
     serializer_class = TeamSerializer
     bodiless = ("leave",)
     filterset_fields = ["name"]
+    orderings = ("name", "created_at")
 
     def get_queryset(self) -> QuerySet:
         return Team.objects.visible_to(self.request.user).prefetch_related("memberships__user")
@@ -223,6 +218,8 @@ class KeyViewSet(
     queryset = ApiKey.objects.none()
     serializer_class = KeySerializer
     filterset_fields: list[str] = []
+    search_fields = ("name",)
+    orderings = ("name", "created_at")
 
     def get_queryset(self) -> QuerySet:
         return ApiKey.objects.visible_to(self.request.user)
@@ -251,7 +248,14 @@ class AuditViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "audit"
     queryset = AuditEvent.objects.none()
     serializer_class = AuditSerializer
-    filterset_fields = ["action", "subject_kind", "subject_name"]
+    filterset_fields = {
+        "action": ["exact"],
+        "subject_kind": ["exact"],
+        "subject_name": ["exact"],
+        "at": ["gte", "lt"],
+    }
+    search_fields = ("action", "subject_name")
+    orderings = ("at",)
 
     def get_queryset(self) -> QuerySet:
         return AuditEvent.objects.visible_to(self.request.user)

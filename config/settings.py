@@ -252,7 +252,7 @@ REST_FRAMEWORK = {
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "agents.http.negotiation.Negotiation",
     "DEFAULT_THROTTLE_CLASSES": ["agents.http.throttles.Rate"],
     "DEFAULT_PAGINATION_CLASS": "agents.http.pagination.Cursor",
-    "DEFAULT_FILTER_BACKENDS": ["agents.http.filters.Filters"],
+    "DEFAULT_FILTER_BACKENDS": ["agents.http.filters.Filters", "agents.http.filters.Search"],
     "DEFAULT_SCHEMA_CLASS": "agents.http.openapi.Schema",
     "EXCEPTION_HANDLER": "config.errors.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

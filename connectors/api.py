@@ -41,7 +41,7 @@ from .serializers import (
     PendingSerializer,
     RemoteToolSerializer,
     RevokedSerializer,
-    ServiceSerializer,
+    ServicesSerializer,
 )
 from .tools import open_api
 from .toolsets import openapi
@@ -66,6 +66,8 @@ class ConnectionViewSet(
     queryset = Connection.objects.none()
     serializer_class = ConnectionSerializer
     filterset_fields = ["provider", "health", "enabled", "name"]
+    search_fields = ("name", "account")
+    orderings = ("name", "created_at", "updated_at")
 
     def get_queryset(self) -> QuerySet:
         return Connection.objects.visible_to(self.request.user).select_related("owner", "team")
@@ -236,13 +238,13 @@ class ServicesView(APIView):
 
     scope = "connections"
 
-    @extend_schema(responses=ServiceSerializer(many=True))
+    @extend_schema(operation_id="connections_providers_list", responses=ServicesSerializer)
     def get(self, request: Any) -> Response:
         rows = [
             {**service.described(), "tools": [f"{name}_{one.method}" for one in CONNECTORS[name].operations()]}
             for name, service in SERVICES.items()
         ]
-        return Response(ServiceSerializer(rows, many=True).data)
+        return Response(ServicesSerializer({"results": rows, "next": None}).data)
 
 
 class AuthorizeView(APIView):

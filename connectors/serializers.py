@@ -111,6 +111,11 @@ class ServiceSerializer(serializers.Serializer):
     tools = serializers.ListField(child=serializers.CharField())
 
 
+class ServicesSerializer(serializers.Serializer):
+    results = ServiceSerializer(many=True)
+    next = serializers.URLField(allow_null=True)
+
+
 class AuthorizeSerializer(StrictSerializer):
     access = Words(required=False, each=10, max_length=3, help_text="Any of read, write, send; read by default.")
     name = Text(required=False, max_length=64, help_text="A name for the connection.")

@@ -86,6 +86,8 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     queryset = Device.objects.none()
     serializer_class = DeviceSerializer
     filterset_fields = ["name", "platform"]
+    search_fields = ("name", "platform")
+    orderings = ("name", "created_at")
     parameters = {"calls": ("state", "run")}
     bodiless = ("revoke", "approve", "reject")
     page_ordering: Any = ("-created_at", "-pk")

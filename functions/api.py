@@ -78,23 +78,19 @@ class FunctionViewSet(VersionedViewSet):
     queryset = StoredFunction.objects.none()
     serializer_class = FunctionSerializer
     filterset_fields = ["name", "is_deprecated", "effect", "is_pure"]
-    parameters = {**VersionedViewSet.parameters, "list": ("search",), "executions": ("status",)}
+    search_fields = ("name", "description")
+    parameters = {**VersionedViewSet.parameters, "executions": ("status",)}
 
     def get_queryset(self) -> Any:
         rows = super().get_queryset().select_related("published")
         if self.action == "list":
             rows = rows.defer("source", "input_schema", "output_schema", "published__source", "published__spec")
-            for word in self.request.query_params.get("search", "").replace("\0", " ").split()[:10]:
-                rows = rows.filter(name__icontains=word) | rows.filter(description__icontains=word)
         return rows
 
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "address": address_of(self.request)}
 
-    @extend_schema(
-        responses=FunctionSummarySerializer(many=True),
-        parameters=[OpenApiParameter("search", str, description="Words in the name or the description.")],
-    )
+    @extend_schema(responses=FunctionSummarySerializer(many=True))
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(FunctionSummarySerializer(page, many=True).data)
@@ -175,7 +171,7 @@ class FunctionViewSet(VersionedViewSet):
         """Agents and chains with a grant for the function, and steps that name it."""
         function = self.visible()
         function.require_edit(request.user)
-        return Response(UsedBySerializer({"results": catalogue.used_by(function, request.user)}).data)
+        return Response(UsedBySerializer({"results": catalogue.used_by(function, request.user), "next": None}).data)
 
     # Running
 

@@ -309,6 +309,7 @@ class UserSerializer(serializers.Serializer):
 
 class UsedBySerializer(serializers.Serializer):
     results = UserSerializer(many=True)
+    next = serializers.URLField(allow_null=True)
 
 
 def executed(execution: Execution) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""List filters: an invalid value is refused, an unknown id matches nothing."""
+"""List filters and search: an invalid value is refused, an unknown id matches nothing."""
 
 from typing import Any
 
@@ -6,6 +6,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
 from django_filters import rest_framework as filters
+from rest_framework.filters import SearchFilter
+
+WORDS = 10  # of a search; each is a condition of the query
 
 
 class FlagField(forms.Field):
@@ -51,3 +54,24 @@ class FilterSet(filters.FilterSet):
 
 class Filters(filters.DjangoFilterBackend):
     filterset_base = FilterSet
+
+
+class Search(SearchFilter):
+    """`?search=`: each word must be in one of the view's `search_fields`, in any case of its letters."""
+
+    def get_search_fields(self, view: Any, request: Any) -> Any:
+        return getattr(view, "search_fields", None) if view.action == "list" else None
+
+    def get_search_terms(self, request: Any) -> list[str]:
+        return request.query_params.get("search", "").replace("\0", " ").split()[:WORDS]
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        if not (names := self.get_search_fields(view, None)):
+            return []
+        description = f"Words, each in one of {', '.join(names)}."
+        return [{"name": "search", "in": "query", "schema": {"type": "string"}, "description": description}]
+
+
+def orderings_of(view: Any) -> tuple[str, ...]:
+    """The columns that a client may order this list by."""
+    return getattr(view, "orderings", ()) if getattr(view, "action", "") == "list" else ()

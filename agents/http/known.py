@@ -9,15 +9,16 @@ from rest_framework.permissions import BasePermission
 
 from agents.unknown import extra, refuse, unknown_names
 
-from .filters import Filters
+from .filters import Filters, Search, orderings_of
 
 PAGING = frozenset(["limit", "cursor"])
 ANYTHING = None  # another service sends the request and adds parameters of its own
 
 
 class KnownParameters(BasePermission):
-    """A view lists the parameters that it reads by action or method, `parameters = {"list": ("search",)}`, in
-    addition to the filters of its list; and in `bodiless` the actions or methods that read no body.
+    """A view lists the parameters that it reads by action or method, `parameters = {"calls": ("state",)}`, in
+    addition to the filters, search and orderings of its list; and in `bodiless` the actions or methods
+    that read no body.
 
     It is a permission because REST framework asks those before each handler, with the request and the view.
     """
@@ -47,6 +48,8 @@ def known_parameters(request: Any, view: Any) -> set[str] | None:
     if action == "list":
         filters = Filters().get_filterset_class(view, view.queryset)
         known |= set(filters.base_filters) if filters else set()
+        known |= {"search"} if Search().get_search_fields(view, request) else set()
+        known |= {"ordering"} if orderings_of(view) else set()
     return known
 
 

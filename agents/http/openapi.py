@@ -74,6 +74,10 @@ class Schema(AutoSchema):
         """Filters apply to the list itself, not to lists within its rows."""
         return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
 
+    def _get_pagination_parameters(self) -> list[dict[str, Any]]:
+        """A PUT that answers with a list shows its first page."""
+        return super()._get_pagination_parameters() if self.method == "GET" else []
+
     def error_statuses(self) -> list[int]:
         statuses = [400, 401, 403, 404, 406, 422, 429]
         if self.method in ("POST", "PUT", "PATCH", "DELETE"):

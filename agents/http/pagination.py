@@ -1,4 +1,4 @@
-"""Lists: ?limit&cursor → {"results": […], "next": url or null}."""
+"""Lists: ?limit&cursor&ordering → {"results": […], "next": url or null}."""
 
 from typing import Any
 
@@ -10,10 +10,13 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid
 
+from .filters import orderings_of
+
 
 class Cursor(CursorPagination):
     """Keyset pagination: the ten-thousandth row costs as much as the first. Views may set
-    `page_ordering`.
+    `page_ordering`, and what a client may order their list by, `orderings = ("name", "created_at")`:
+    columns that are never null.
     """
 
     page_size = 50
@@ -22,6 +25,9 @@ class Cursor(CursorPagination):
     ordering = "-pk"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> tuple[str, ...]:
+        asked = request.query_params.get("ordering")
+        if asked is not None:
+            return ordered_by(asked, orderings_of(view))
         ordering = getattr(view, "page_ordering", self.ordering)
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
 
@@ -60,6 +66,7 @@ class Cursor(CursorPagination):
                 "schema": {"type": "string"},
                 "description": "From `next`.",
             },
+            *([ordering_parameter(orderings)] if (orderings := orderings_of(view)) else []),
         ]
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -71,3 +78,21 @@ class Cursor(CursorPagination):
             "required": ["results", "next"],
             "properties": {"results": schema, "next": {"type": ["string", "null"], "format": "uri"}},
         }
+
+
+def ordered_by(asked: str, orderings: tuple[str, ...]) -> tuple[str, str]:
+    """The column and, for rows that are equal in it, their key. Raises Invalid."""
+    if asked.removeprefix("-") not in orderings:
+        hint = f"Send one of {', '.join(orderings)}, with - before it for descending." if orderings else ""
+        raise Invalid("This list cannot be ordered by that.", code="invalid_ordering", hint=hint)
+    return asked, "-pk" if asked.startswith("-") else "pk"
+
+
+def ordering_parameter(orderings: tuple[str, ...]) -> dict[str, Any]:
+    names = [sign + name for name in orderings for sign in ("", "-")]
+    return {
+        "name": "ordering",
+        "in": "query",
+        "schema": {"type": "string", "enum": names},
+        "description": "`-` before the name: descending.",
+    }

@@ -120,17 +120,23 @@ class GrantedViewSet(VersionedViewSet):
 
     @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
     @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
-    @action(detail=True, methods=["get", "put"], **WITHOUT_LISTS)
+    @action(detail=True, methods=["get", "put"], **WITHOUT_FILTERS)
     def grants(self, request: Any, name: str) -> Response:
-        """The granted tools; PUT replaces the whole list (of the draft: publish to make it live)."""
+        """The granted tools; PUT replaces the whole list (of the draft: publish to make it live).
+
+        PUT accepts a list of grants, or the object in which GET returns them.
+        """
         row = self.get_object()
         if request.method == "PUT":
-            serializer = GrantSerializer(data=request.data, many=True, context=self.get_serializer_context())
+            data = request.data.get("results") if isinstance(request.data, dict) else request.data
+            serializer = GrantSerializer(data=data, many=True, context=self.get_serializer_context())
             serializer.is_valid(raise_exception=True)
             with refusals("grant"):
                 replace_grants(row, read_grants(request.user, serializer.validated_data))
                 self.audit("changed", row, fields=["grants"])
-        return Response(GrantSerializer(row.grants.select_related("tool"), many=True).data)
+        self.page_ordering = ("pk",)
+        page = self.paginate_queryset(row.grants.select_related("tool"))
+        return self.get_paginated_response(GrantSerializer(page, many=True).data)
 
 
 def published(version: Any) -> Response:

@@ -48,6 +48,8 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
     lookup_field = "name"
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "options"]
     page_ordering: tuple[str, ...] = ("name", "pk")
+    orderings: tuple[str, ...] = ("name", "created_at", "updated_at")
+    search_fields: tuple[str, ...] = ("name",)
     filterset_fields: Any = None
     filterset_class: Any = None
 

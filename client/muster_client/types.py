@@ -748,6 +748,11 @@ class Service(TypedDict):
     tools: list[str]
 
 
+class Services(TypedDict):
+    results: list[Service]
+    next: str | None
+
+
 class SpentRequest(TypedDict):
     input_tokens: NotRequired[int]
     output_tokens: NotRequired[int]
@@ -826,6 +831,7 @@ class UsageRow(TypedDict):
 
 class UsageTable(TypedDict):
     results: list[UsageRow]
+    next: str | None
 
 
 class User(TypedDict):
@@ -1437,6 +1443,11 @@ class PaginatedFiringList(TypedDict):
     next: str | None
 
 
+class PaginatedGrantList(TypedDict):
+    results: list[Grant]
+    next: str | None
+
+
 class PaginatedInputRequestList(TypedDict):
     results: list[InputRequest]
     next: str | None
@@ -1838,11 +1849,7 @@ class Trigger(TypedDict):
 
 class UsedBy(TypedDict):
     results: list[User]
-
-
-class Accepted(TypedDict):
-    run: Run
-    session: str
+    next: str | None
 
 
 class Agent(TypedDict):
@@ -1903,7 +1910,7 @@ class Answer(TypedDict):
     run: Run
     session: str
     reply: Reply | None
-    output: NotRequired[Any]
+    output: Any
     usage: Usage
     route: NotRequired[Route]
 

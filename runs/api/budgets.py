@@ -73,6 +73,7 @@ class BudgetViewSet(viewsets.ModelViewSet):
     serializer_class = BudgetSerializer
     http_method_names = ["get", "post", "patch", "delete", "head", "options"]
     queryset = Budget.objects.none()
+    orderings = ("created_at",)
 
     def get_queryset(self) -> QuerySet[Budget]:
         return Budget.objects.visible_to(self.request.user).select_related("agent", "team", "user").distinct()
@@ -120,6 +121,10 @@ UsageRow = inline_serializer(
 )
 
 
+UsageTable = inline_serializer(
+    "UsageTable",
+    {"results": serializers.ListField(child=UsageRow), "next": serializers.URLField(allow_null=True)},
+)
 DAYS = {"type": "integer", "minimum": 1, "maximum": 366}
 
 
@@ -135,7 +140,7 @@ class UsageView(APIView):
             OpenApiParameter("by", str, enum=sorted(usage.GROUPS), default="agent"),
             OpenApiParameter("days", DAYS, default=30, description="Number of days."),
         ],
-        responses=inline_serializer("UsageTable", {"results": serializers.ListField(child=UsageRow)}),
+        responses=UsageTable,
     )
     def get(self, request: Any) -> Response:
         by, days = request.query_params.get("by", "agent"), request.query_params.get("days", "30")
@@ -145,4 +150,5 @@ class UsageView(APIView):
             raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
         now = timezone.now()
         runs = Run.objects.visible_to(request.user)
-        return Response({"results": usage.table(runs, by=by, since=now - timedelta(days=int(days)), until=now)})
+        rows = usage.table(runs, by=by, since=now - timedelta(days=int(days)), until=now)
+        return Response({"results": rows, "next": None})

@@ -60,6 +60,7 @@ class ChainViewSet(GrantedViewSet):
     queryset = Chain.objects.none()
     serializer_class = ChainSerializer
     filterset_fields = ["name", "enabled", "strategy"]
+    search_fields = ("name", "description")
 
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().select_related("published").prefetch_related("grants__tool", "steps")

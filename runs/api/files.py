@@ -65,6 +65,8 @@ class FileViewSet(
     scope = "messages"
     serializer_class = FileSerializer
     queryset = RunFile.objects.none()
+    search_fields = ("name",)
+    orderings = ("name", "created_at")
 
     def get_queryset(self) -> QuerySet[RunFile]:
         rows = RunFile.objects.visible_to(self.request.user)

@@ -28,7 +28,7 @@ class SessionFilter(FilterSet):
 
     class Meta(FilterSet.Meta):
         model = Session
-        fields = ["status", "parent"]
+        fields = {"status": ["exact"], "parent": ["exact"], "created_at": ["gte", "lt"], "updated_at": ["gte", "lt"]}
 
 
 class ScheduleFilter(FilterSet):

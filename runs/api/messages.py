@@ -274,6 +274,8 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter
+    search_fields = ("session__title", "agent__name", "chain_version__chain__name")
+    orderings = ("created_at", "cost")
     parameters = {"events": ("after", "limit"), "stream": ("after",)}
     queryset = Run.objects.none()
 
@@ -345,6 +347,8 @@ class SessionViewSet(
     serializer_class = SessionSerializer
     http_method_names = ["get", "patch", "delete", "head", "options"]
     filterset_class = SessionFilter
+    search_fields = ("title", "agent__name")
+    orderings = ("created_at", "updated_at")
     queryset = Session.objects.none()
 
     def get_queryset(self) -> QuerySet[Session]:
@@ -374,6 +378,8 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
     scopes = {"decide": DECIDE}
     serializer_class = ApprovalSerializer
     filterset_fields = {"status": ["exact"], "run": ["exact"], "tool": ["exact"]}
+    search_fields = ("tool", "reason")
+    orderings = ("created_at", "expires_at")
     queryset = Approval.objects.none()
 
     def get_queryset(self) -> QuerySet[Approval]:

@@ -63,6 +63,7 @@ class ScheduleViewSet(NamedViewSet):
     queryset = Schedule.objects.none()
     serializer_class = ScheduleSerializer
     filterset_class = ScheduleFilter
+    search_fields = ("name", "text")
     parameters = {"preview": ("count",)}
     bodiless = ("run_now", "pause", "resume")
 
@@ -202,6 +203,8 @@ class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
     new_serializer = NewWebhookSerializer
     http_method_names = ["get", "post", "patch", "delete", "head", "options"]
     filterset_fields = ["enabled"]
+    search_fields = ("url",)
+    orderings = ("created_at", "updated_at")
     parameters = {"deliveries": ("state",)}
     bodiless = ("renew_secret", "send_again")
 

@@ -119,7 +119,8 @@ def test_grants_are_listed_and_replaced(alice_api, offline, lookup, alice):
     )
     assert answer.status_code == 200
     listed = alice_api.get(f"{V1}/agents/librarian/grants/").json()
-    assert [(grant["tool"], grant["mode"], grant["version"]) for grant in listed] == [("other", "deny", 3)]
+    assert [(grant["tool"], grant["mode"], grant["version"]) for grant in listed["results"]] == [("other", "deny", 3)]
+    assert alice_api.put(f"{V1}/agents/librarian/grants/", listed, "application/json").json() == listed
 
 
 @pytest.mark.parametrize(

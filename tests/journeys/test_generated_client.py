@@ -63,17 +63,23 @@ def test_the_generated_client_makes_an_agent_and_processes_a_message(live, call)
     assert call("functions", "functions_publish", "generated_add", body=new.PublishRequest()).version == 1
 
     grant = new.GrantRequest(tool="generated_add", mode=models.ModeEnum.ASK)
-    agent = new.AgentRequest(name="generated", description="Adds.", provider="offline", model_name="offline", grants=[grant])
+    agent = new.AgentRequest(
+        name="generated", description="Adds.", provider="offline", model_name="offline", grants=[grant]
+    )
     assert call("agents", "agents_create", body=agent).published_version is None
     assert call("agents", "agents_publish", "generated", body=new.PublishRequest()).version == 1
 
-    sent = call("agents", "agents_messages_create", "generated", body=new.SendRequest(message="generated add a 2 b 3", wait=5))
+    sent = call(
+        "agents", "agents_messages_create", "generated", body=new.SendRequest(message="generated add a 2 b 3", wait=5)
+    )
     assert sent.run.status == models.RunStatusEnum.WAITING and sent.reply is None
 
     asked = call("approvals", "approvals_list", run=sent.run.id).results
     assert [one.tool for one in asked] == ["generated_add"]
     decision = new.DecisionRequest(decision=models.DecisionEnum.APPROVE)
-    assert call("approvals", "approvals_decide", asked[0].id, body=decision).status == models.ApprovalStatusEnum.APPROVED
+    assert (
+        call("approvals", "approvals_decide", asked[0].id, body=decision).status == models.ApprovalStatusEnum.APPROVED
+    )
 
     until = time.monotonic() + 60
     while (run := call("runs", "runs_retrieve", sent.run.id)).finished_at is None and time.monotonic() < until:

@@ -4,7 +4,7 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.models import Agent
-from runs.models import Session
+from runs.models import Run, Session
 
 V1 = "/api/v1"
 
@@ -23,7 +23,7 @@ def test_an_unknown_filter_is_refused_with_the_one_that_was_meant_or_with_all(al
     assert faults(alice_api.get(f"{V1}/agents/?enable=false&limit=1")) == {
         "enable": "There is no parameter with this name; did you mean “enabled”?"
     }
-    names = "The names are cursor, enabled, limit, name, provider."
+    names = "The names are cursor, enabled, limit, name, ordering, provider, search."
     assert faults(alice_api.get(f"{V1}/agents/?page=2")) == {"page": f"There is no parameter with this name. {names}"}
     assert [row["name"] for row in alice_api.get(f"{V1}/agents/?name=two").json()["results"]] == ["two"]
 
@@ -37,6 +37,80 @@ def test_many_misspelt_names_have_a_short_answer(alice_api, two):
     query = "&".join(f"enabled{chr(97 + number)}=1" for number in range(26))
     answer = alice_api.get(f"{V1}/agents/?{query}&{'x' * 3000}=1")
     assert len(faults(answer)) == 20 and len(answer.content) < 20_000
+
+
+def test_every_list_has_the_same_envelope_in_the_document():
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    bare, odd = [], []
+    for path, verbs in document["paths"].items():
+        schema = verbs.get("get", {}).get("responses", {}).get("200", {}).get("content", {}).get("application/json", {})
+        schema = schema.get("schema", {})
+        schema = document["components"]["schemas"].get(schema.get("$ref", "").split("/")[-1], schema)
+        if schema.get("type") == "array":
+            bare.append(path)
+        if "results" in schema.get("properties", {}) and set(schema["required"]) != {"results", "next"}:
+            odd.append(path)
+    assert (bare, odd) == ([], [])
+
+
+def test_one_end_of_a_range_is_enough(alice_api, alice, two):
+    run = Run.objects.create(principal=alice, agent=two[0])
+    for query, found in (
+        ("gte=2000-01-01T00:00:00Z", 1),
+        ("gte=2999-01-01T00:00:00Z", 0),
+        ("lt=2999-01-01T00:00:00Z", 1),
+    ):
+        answer = alice_api.get(f"{V1}/runs/?created_at__{query}")
+        assert answer.status_code == 200 and len(answer.json()["results"]) == found, (query, run)
+    assert len(alice_api.get(f"{V1}/runs/?created_at__gte=2000-01-01T00:00:00Z&status=queued").json()["results"]) == 1
+
+
+def test_a_list_is_ordered_and_its_pages_continue_in_that_order(alice_api, alice, offline):
+    for name, description in (("b", "second"), ("a", "first"), ("c", "third")):
+        Agent.objects.create(owner=alice, name=name, provider=offline, description=description)
+    seen, url = [], f"{V1}/agents/?ordering=-name&limit=1"
+    while url:
+        page = alice_api.get(url).json()
+        seen += [row["name"] for row in page["results"]]
+        url = page["next"]
+    assert seen == ["c", "b", "a"]
+    created = alice_api.get(f"{V1}/agents/?ordering=created_at").json()["results"]
+    assert [row["name"] for row in created] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("ordering", ["", "-", "password", "owner__password", "--name", "name,created_at", "pk"])
+def test_only_named_columns_order_a_list(alice_api, two, ordering):
+    answer = alice_api.get(f"{V1}/agents/?ordering={ordering}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_ordering")
+
+
+def test_a_cursor_of_another_order_does_no_harm(alice_api, two):
+    page = alice_api.get(f"{V1}/agents/?ordering=name&limit=1").json()["next"]
+    assert alice_api.get(page.replace("ordering=name", "ordering=created_at")).status_code == 422
+
+
+def test_a_search_finds_rows_with_every_word(alice_api, bob, alice, offline):
+    Agent.objects.create(owner=alice, name="one", provider=offline, description="Sorts Invoices by date")
+    Agent.objects.create(owner=alice, name="two", provider=offline, description="Sorts mail")
+    Agent.objects.create(owner=bob, name="three", provider=offline, description="Sorts invoices of Bob")
+    found = lambda words: [row["name"] for row in alice_api.get(f"{V1}/agents/", {"search": words}).json()["results"]]  # noqa: E731
+    assert found("sorts") == ["one", "two"]
+    assert found("invoices ONE") == ["one"]
+    assert found("invoices two") == []
+    assert found("x" * 5000) == [] and alice_api.get(f"{V1}/agents/?search={'a+' * 3000}").status_code == 200
+
+
+def test_runs_and_sessions_are_searched_and_ordered_too(alice_api, alice, bob, two):
+    session = Session.objects.create(owner=alice, title="Travel to Rome", agent=two[0])
+    dear = Run.objects.create(principal=alice, agent=two[0], session=session, cost=2)
+    cheap = Run.objects.create(principal=alice, agent=two[1], cost=1)
+    Run.objects.create(principal=bob, agent=two[0], cost=9)
+    ids = lambda path: [row["id"] for row in alice_api.get(f"{V1}/{path}").json()["results"]]  # noqa: E731
+    assert ids("runs/?search=rome") == [str(dear.pk)]
+    assert ids("runs/?ordering=cost") == [str(cheap.pk), str(dear.pk)]
+    assert ids("runs/?ordering=-cost&limit=1") == [str(dear.pk)]
+    assert ids("sessions/?search=rome+one") == [str(session.pk)]
+    assert ids("sessions/?search=rome+two") == []
 
 
 @pytest.mark.parametrize("value", ["yes", "", "null", "fasle"])
@@ -91,7 +165,8 @@ def test_grants_are_a_list_in_the_document_too():
     paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
     for kind in ("agents", "chains"):
         told = paths[f"{V1}/{kind}/{{name}}/grants/"]["get"]
-        assert told["responses"]["200"]["content"]["application/json"]["schema"]["type"] == "array", kind
+        schema = told["responses"]["200"]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": "#/components/schemas/PaginatedGrantList"}, kind
 
 
 def test_every_id_is_told_as_a_text():

@@ -30,7 +30,7 @@ def test_a_function_that_others_were_granted_is_deleted_once_unshared(alice, ali
     alice_api.patch(f"{V1}/functions/add", {"team": None}, JSON)
     assert alice_api.delete(f"{V1}/functions/add").status_code == 204
     assert not StoredFunction.objects.exists() and not Tool.objects.filter(name="add").exists()
-    assert bob_api.get(f"{V1}/agents/mine/grants/").json() == []
+    assert bob_api.get(f"{V1}/agents/mine/grants/").json()["results"] == []
 
 
 def test_one_s_own_grants_still_keep_it(alice, alice_api, agent, team):

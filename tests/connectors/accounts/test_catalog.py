@@ -30,4 +30,4 @@ def test_it_asks_before_sending_mail_unless_the_grant_says_otherwise(alice_api, 
     path = "/api/v1/agents/librarian/grants/"
     granted = [{"tool": "gmail_send"}, {"tool": "gmail_read"}, {"tool": "outlook_send", "mode": "allow"}]
     answer = alice_api.put(path, granted, content_type="application/json")
-    assert [one["mode"] for one in answer.json()] == ["ask", "allow", "allow"]
+    assert [one["mode"] for one in answer.json()["results"]] == ["ask", "allow", "allow"]
