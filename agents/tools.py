@@ -94,7 +94,8 @@ class ToolContext:
     `ask(kind=, …)` asks the person or the caller and raises CallPending until there is an answer;
     `asked()` returns the `state` of each question that this call has asked before. Both are None where
     a call cannot wait.
-    `emit(type, data)` adds a run event.
+    `emit(type, data)` adds a run event. `save_file(name, content, media_type)` stores bytes as a
+    file of the run and returns {"file", "name", "media_type", "size"} or raises ToolFailed.
     """
 
     user_id: int
@@ -118,6 +119,7 @@ class ToolContext:
     asked: Callable[[], list[dict[str, JSON]]] | None = None
     emit: Callable[[str, dict[str, JSON]], None] | None = None
     values: Any = None  # per-run key-value store: get(key), set(key, value)
+    save_file: Callable[..., dict[str, JSON]] | None = None
 
     def seconds_left(self, most: float) -> float:
         """The smaller of `most` and the time until the deadline; zero or negative once that has

@@ -239,6 +239,20 @@ STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 
+# Directory of the files that people upload and runs make.
+FILES_DIR = Path(env.str("MUSTER_FILES_DIR", default=str(DATA_DIR / "files")))
+FILE_BYTES = env.int("MUSTER_FILE_BYTES", default=10 << 20)  # bytes of one file
+FILES_PER_PERSON = env.int("MUSTER_FILES_PER_PERSON", default=10_000)  # files of one person
+FILE_BYTES_PER_PERSON = env.int("MUSTER_FILE_BYTES_PER_PERSON", default=1 << 30)  # bytes of all files of one person
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "files": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": FILES_DIR, "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
+    },
+}
+
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("MUSTER_MAX_BODY", default=1_048_576)  # bytes; larger bodies answer 413
 
 REST_FRAMEWORK = {

@@ -11,6 +11,7 @@ from devices import statements
 from devices.calls import Wanted, call_device
 from devices.client.tools import TOOLS
 from devices.exceptions import DeviceFailed, DeviceOffline
+from devices.files import with_files
 from devices.models import DeviceCall, OfferedTool
 from devices.protocol import DEADLINE
 from devices.records.tools import run_tool
@@ -51,7 +52,7 @@ class DeviceToolset:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
         result = counted(wanted, result) if result.ok else result
-        return untrusted(result) if tool.untrusted else marked(wanted, result)
+        return with_files(call, context, untrusted(result) if tool.untrusted else marked(wanted, result))
 
 
 AGAIN = "the device did not answer before the deadline; this tool can safely be called again"

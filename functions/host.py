@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
+from agents import storage
 from agents.models import Secret
 from agents.models.secret import valueless
 from agents.models.team import is_open
@@ -37,6 +38,7 @@ class Host:
     secret_names: tuple[str, ...] = ()
     emit: Callable[[str, dict[str, Any]], None] | None = None
     values: Any = None
+    files: Callable[[str, bytes, str], dict[str, Any]] | None = None  # stores a file of the run
     call_id: str = ""
     used: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -79,6 +81,20 @@ class Host:
         others = [size for name, kept in self.own_values.items() if (size := len(kept)) and name != key]
         check_room(len(others), sum(others), len(data), "call")
         self.own_values[key] = data
+
+    def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
+        """ctx.save_file. Without a run nothing is stored, and the answer has no id."""
+        if not name.strip():
+            raise ValueError("a file needs a name")
+        name = str(self.clean(name))
+        for secret_name, secret in self.used.items():
+            content = content.replace(secret.encode(), f"[secret {secret_name}]".encode())
+        if self.files is not None:
+            return self.files(name, content, media_type)
+        if len(content) > settings.FILE_BYTES:
+            raise ValueError(f"a file can have at most {settings.FILE_BYTES >> 20} MB")
+        shown = {"name": storage.clean_name(name), "media_type": storage.type_of(content, media_type)}
+        return {"file": None, **shown, "size": len(content)}
 
     def http(self, request: dict[str, Any]) -> dict[str, Any]:
         """ctx.http: https requests to the function's hosts, if the site allows them. Secrets in the

@@ -69,6 +69,7 @@ def caller_for(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCont
         secret_names=tuple(spec.secrets),
         emit=context.emit,
         values=context.values,
+        files=context.save_file,
         call_id=call.id,
     )
     grants = {name: callback(context, name) for name in context.tool_names if name != tool.name}

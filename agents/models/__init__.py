@@ -1,6 +1,7 @@
 from .agent import Agent, AgentVersion
 from .audit import AuditEvent
 from .chain import Chain, ChainStep, ChainVersion
+from .file import StoredFile
 from .invitation import Invitation
 from .key import ApiKey
 from .provider import Provider
@@ -22,6 +23,7 @@ __all__ = [
     "Provider",
     "Secret",
     "Starter",
+    "StoredFile",
     "Team",
     "Tool",
     "ToolGrant",

@@ -9,6 +9,19 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from typing_extensions import NotRequired
 
 
+class Artifact(TypedDict):
+    id: str
+    file: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    untrusted: bool
+    run: str
+    call: str | None
+    created_at: str
+
+
 class Audit(TypedDict):
     id: str
     at: str
@@ -198,15 +211,6 @@ class EventPage(TypedDict):
 class ExecuteRequest(TypedDict):
     arguments: NotRequired[dict[str, Any]]
     version: NotRequired[int]
-
-
-class File(TypedDict):
-    id: str
-    name: str
-    media_type: NotRequired[str]
-    untrusted: NotRequired[bool]
-    size: int
-    created_at: str
 
 
 class FileRequest(TypedDict):
@@ -404,6 +408,11 @@ class Outcome(TypedDict):
     error: FunctionError | None
 
 
+class PaginatedArtifactList(TypedDict):
+    results: list[Artifact]
+    next: str | None
+
+
 class PaginatedAuditList(TypedDict):
     results: list[Audit]
     next: str | None
@@ -421,11 +430,6 @@ class PaginatedChangeList(TypedDict):
 
 class PaginatedDeviceList(TypedDict):
     results: list[Device]
-    next: str | None
-
-
-class PaginatedFileList(TypedDict):
-    results: list[File]
     next: str | None
 
 
@@ -1157,6 +1161,17 @@ class Execution(TypedDict):
     started_at: str
 
 
+class File(TypedDict):
+    id: str
+    name: str
+    media_type: NotRequired[str]
+    untrusted: NotRequired[bool]
+    size: int
+    sha256: str
+    source: Literal["upload", "run"]
+    created_at: str
+
+
 class FinishRequest(TypedDict):
     claim: str
     status: Literal["succeeded", "partial", "failed", "cancelled"]
@@ -1435,6 +1450,11 @@ class PaginatedDeviceCallList(TypedDict):
 
 class PaginatedExecutionList(TypedDict):
     results: list[Execution]
+    next: str | None
+
+
+class PaginatedFileList(TypedDict):
+    results: list[File]
     next: str | None
 
 

@@ -10,6 +10,7 @@ from agents.models import Tool
 from agents.models.team import is_open
 from agents.schema import sha256_of
 from agents.tools import CallPending, RetryTool, ToolCall, ToolContext, ToolResult, ToolSpec
+from connectors.attachments import with_files_stored
 from connectors.content import clean
 from connectors.exceptions import failed
 from connectors.mcp import headers
@@ -109,7 +110,7 @@ class McpToolset:
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
-        return result_of(answer, tool, heard.printed)
+        return result_of(with_files_stored(answer, tool, context), tool, heard.printed)
 
     def answer(
         self, tool: ToolSpec, call: ToolCall, connection: Connection, context: ToolContext, until: float, heard: Heard

@@ -101,7 +101,24 @@ class Bridge:
         texts = [part.text for part in answer.content if getattr(part, "type", "") == "text"]
         if answer.isError:
             raise ToolRefused("tool_failed", "\n".join(texts)[:2000] or "the MCP server reported an error")
-        return answer.structuredContent if answer.structuredContent is not None else {"text": "\n".join(texts)}
+        if answer.structuredContent is not None:
+            return answer.structuredContent
+        images = [part for part in answer.content if getattr(part, "type", "") == "image"]
+        return {"text": "\n".join(texts), **({"files": fitting_files(call.name, images)} if images else {})}
+
+
+def fitting_files(tool: str, images: Iterable[Any]) -> list[JSON]:
+    """The images of an answer as files of the run, as far as they fit into one frame."""
+    files: list[JSON] = []
+    room = ROOM
+    for number, image in enumerate(images, start=1):
+        name = f"{tool}-{number}.{image.mimeType.rpartition('/')[2]}"[:200]
+        room -= len(image.data)
+        fits = room >= 0
+        files.append(
+            {"name": name, "media_type": image.mimeType, **({"data": image.data} if fits else {"error": "too large"})}
+        )
+    return files
 
 
 def is_cancelled() -> bool:

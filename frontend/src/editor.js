@@ -20,6 +20,7 @@ const CONTEXT = {
   http: ["(url, method=\"GET\", *, headers, params, json, body, auth, timeout)", "Fetch an address on the function's list."],
   kv_get: ["(key, default=None)", "A value that an earlier function of this run left."],
   kv_set: ["(key, value)", "Leave a JSON value for later functions of this run."],
+  save_file: ['(name, data, media_type="")', "Store text or bytes as a file of this run."],
   log: ["(message, level=\"info\", **fields)", "Write a line into the run's record."],
   progress: ["(done, total=None, message=\"\")", "Say how far the work is."],
   get: ["(key, default=None)", "A value of the run's data."],

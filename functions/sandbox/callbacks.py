@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import threading
+from binascii import a2b_base64
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,8 @@ class Callbacks:
 
     # Values that most calls never change are class attributes.
     _notices = 0
+    _parts_taken = 0
+    _parts: dict[int, list[str]] | None = None
     _wake: int | None = None
     _queue: deque[Request] | None = None
     _done: queue.SimpleQueue[list[Any]]
@@ -127,13 +130,16 @@ class Callbacks:
         return _encoded(rows, self._limits)
 
     def notice(self, message: Any) -> None:
-        """Handle log and progress, which have no answer. Raises HostileFrame."""
-        self._notices += 1
-        if self._notices > self._limits.max_notices:  # the child drops those above the limit
-            raise wire.HostileFrame("too many log lines")
+        """Handle log, progress and pieces of files, which have no answer. Raises HostileFrame."""
         if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], dict)):
             raise wire.HostileFrame("not a valid notice")
         operation, payload = message
+        if operation == "file_part":
+            self._take_part(payload)
+            return
+        self._notices += 1
+        if self._notices > self._limits.max_notices:  # the child drops those above the limit
+            raise wire.HostileFrame("too many log lines")
         action = getattr(self._host, operation, None) if operation in ("log", "progress") else None
         if action is None:
             return
@@ -141,6 +147,16 @@ class Callbacks:
             action(**_notice_arguments(operation, payload))
         except Exception:  # noqa: BLE001 - a host that cannot take a log line must not end the function
             return
+
+    def _take_part(self, payload: dict[str, Any]) -> None:
+        """The limit on all bytes of a call bounds the pieces; the limit on notices, their number."""
+        number, data = payload.get("number"), payload.get("data")
+        self._parts_taken += 1
+        if type(number) is not int or not isinstance(data, str) or self._parts_taken > self._limits.max_notices:
+            raise wire.HostileFrame("not a valid piece of a file")
+        if self._parts is None:
+            self._parts = {}
+        self._parts.setdefault(number, []).append(data)
 
     # Threads
 
@@ -186,6 +202,8 @@ class Callbacks:
 
     def _perform(self, number: int, operation: str, payload: dict[str, Any]) -> list[Any]:
         try:
+            if operation == "save_file":
+                return [number, True, self._save_file(number, payload)]
             return [number, True, self._dispatch(operation, payload)]
         except Exception as error:  # noqa: BLE001 - whatever the host raises becomes the function's CallFailed
             return [number, False, str(error) or type(error).__name__]
@@ -201,6 +219,16 @@ class Callbacks:
         if not isinstance(payload.get("key"), str):
             raise TypeError("the key must be a string")
         return action(payload["key"]) if operation == "kv_get" else action(payload["key"], payload.get("value"))
+
+    def _save_file(self, number: int, payload: dict[str, Any]) -> Any:
+        pieces = [*(self._parts or {}).pop(number, ()), payload.get("data")]
+        save = getattr(self._host, "save_file", None)
+        if save is None:
+            raise LookupError("ctx.save_file is not available to this function")
+        name, media_type = payload.get("name"), payload.get("media_type")
+        if not all(isinstance(one, str) for one in (name, media_type, *pieces)):
+            raise TypeError("the name and the data of a file must be text")
+        return save(name, b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces), media_type)
 
     def _call(self, payload: dict[str, Any]) -> Any:
         name, arguments = payload.get("name"), payload.get("arguments")

@@ -1,41 +1,55 @@
-"""Files for messages: {"type": "file", "file": id}. Only their owner can use them."""
+"""Files for messages, {"type": "file", "file": id}, and files that runs made. Only their owner can use them."""
 
 import base64
 import binascii
 from typing import Any
 
 from django.db.models import QuerySet
-from django.db.models.functions import Length
 from django.http import HttpResponse
+from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 
-from agents.exceptions import Conflict
+from agents import storage
+from agents.exceptions import Invalid, NotFound
 from agents.http.strict import KnownFields, Text
-from runs.models import RunFile
+from agents.http.viewsets import Audited
+from agents.models import StoredFile
+from runs.models import Artifact
 
-MOST = 1000  # files per user
 MEDIA_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$"
 REPORT = OpenApiExample(
     "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All systems normal."}
 )
+# Even a browser that ignores the other headers runs nothing of a file in the name of this site.
+SANDBOX = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 class FileSerializer(KnownFields, serializers.ModelSerializer):
     """Send the content as `text`, or as `data` (base64)."""
 
     name = Text(max_length=200)
-    media_type = serializers.RegexField(MEDIA_TYPE, max_length=100, default="text/plain")
+    media_type = serializers.RegexField(
+        MEDIA_TYPE,
+        max_length=100,
+        default="text/plain",
+        help_text="Which kind of text a text is. The type of other content is determined from its first bytes.",
+    )
     text = Text(write_only=True, required=False, allow_blank=True, trim_whitespace=False)
     data = Text(write_only=True, required=False, help_text="Base64.")  # type: ignore[assignment]
     size = serializers.IntegerField(read_only=True, help_text="Bytes.")
+    source = serializers.ChoiceField(StoredFile.Source.choices, read_only=True)  # type: ignore[assignment]
 
     class Meta:
-        model = RunFile
-        fields = ["id", "name", "media_type", "untrusted", "size", "created_at", "text", "data"]
-        read_only_fields = ["id", "created_at"]
+        model = StoredFile
+        fields = ["id", "name", "media_type", "untrusted", "size", "sha256", "source", "created_at", "text", "data"]
+        read_only_fields = ["id", "sha256", "created_at"]
 
     def validate_data(self, data: str) -> bytes:
         try:
@@ -49,39 +63,76 @@ class FileSerializer(KnownFields, serializers.ModelSerializer):
             raise serializers.ValidationError("Send either “text” or “data”.")
         return {**fields, "content": data if text is None else text.encode()}
 
+    def create(self, fields: dict[str, Any]) -> StoredFile:
+        declared = fields.pop("media_type")
+        return storage.save(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+
+
+class ArtifactSerializer(serializers.ModelSerializer):
+    """A file that a run made. Its content: `GET /api/v1/files/{file}/content`."""
+
+    name = serializers.CharField(source="file.name", read_only=True)
+    media_type = serializers.CharField(source="file.media_type", read_only=True)
+    size = serializers.IntegerField(source="file.size", read_only=True, help_text="Bytes.")
+    sha256 = serializers.CharField(source="file.sha256", read_only=True)
+    untrusted = serializers.BooleanField(source="file.untrusted", read_only=True)
+
+    class Meta:
+        model = Artifact
+        fields = ["id", "file", "name", "media_type", "size", "sha256", "untrusted", "run", "call", "created_at"]
+        read_only_fields = fields
+
 
 @extend_schema(examples=[REPORT])
 class FileViewSet(
+    Audited,
     mixins.CreateModelMixin,
     mixins.RetrieveModelMixin,
     mixins.ListModelMixin,
     mixins.DestroyModelMixin,
     viewsets.GenericViewSet,
 ):
-    """Files for messages: upload, list, read, delete. A deleted file is no longer shown to models
-    either.
+    """Files of messages and runs: upload, list, read, delete. A deleted file is no longer shown to
+    models either.
     """
 
     scope = "messages"
     serializer_class = FileSerializer
-    queryset = RunFile.objects.none()
+    filterset_fields = {"source": ["exact"]}
+    queryset = StoredFile.objects.none()
     search_fields = ("name",)
     orderings = ("name", "created_at")
 
-    def get_queryset(self) -> QuerySet[RunFile]:
-        rows = RunFile.objects.visible_to(self.request.user)
-        return rows if self.action == "content" else rows.defer("content").annotate(size=Length("content"))
+    def get_queryset(self) -> QuerySet[StoredFile]:
+        return StoredFile.objects.visible_to(self.request.user)
 
     def perform_create(self, serializer: Any) -> None:
-        if RunFile.objects.visible_to(self.request.user).count() >= MOST:
-            raise Conflict(f"You already have {MOST} files.", code="too_many_files", hint="Delete some.")
-        row = serializer.save(owner=self.request.user)
-        row.size = len(row.content)
+        self.audit("created", serializer.save(owner=self.request.user))
+
+    def perform_destroy(self, row: StoredFile) -> None:
+        self.audit("deleted", row)
+        storage.delete(self.get_queryset().filter(pk=row.pk))
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     @action(detail=True, pagination_class=None)
     def content(self, request: Any, pk: Any = None) -> HttpResponse:
-        """The content as a download: uploaded content is never displayed as a page of this site."""
+        """The content as a download: it is never displayed as a page of this site."""
         row = self.get_object()
-        headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
-        return HttpResponse(bytes(row.content), content_type="application/octet-stream", headers=headers)
+        return answer(row, "application/octet-stream", as_attachment=True)
+
+    @extend_schema(responses={(200, "image/*"): OpenApiTypes.BINARY})
+    @action(detail=True, pagination_class=None)
+    def preview(self, request: Any, pk: Any = None) -> HttpResponse:
+        """A PNG, JPEG, GIF or WebP image for display in a page. 422 for files of other types."""
+        row = self.get_object()
+        if not row.is_image:
+            raise Invalid("Only images have a preview.", code="no_preview", hint="Download the content.")
+        return answer(row, row.media_type, as_attachment=False)
+
+
+def answer(row: StoredFile, content_type: str, *, as_attachment: bool) -> HttpResponse:
+    content = storage.read(row)
+    if content is None:
+        raise NotFound("The content of this file was deleted.")
+    disposition = content_disposition_header(as_attachment, row.name) or "attachment"
+    return HttpResponse(content, content_type=content_type, headers={**SANDBOX, "Content-Disposition": disposition})

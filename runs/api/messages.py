@@ -29,8 +29,9 @@ from runs.events import stream, waiting
 from runs.events.places import STREAMS, Places
 from runs.intake import messages as intake
 from runs.lifecycle import endings
-from runs.models import Approval, RouteDecision, Run, RunEvent, Session, ToolCallRecord
+from runs.models import Approval, Artifact, RouteDecision, Run, RunEvent, Session, ToolCallRecord
 
+from .files import ArtifactSerializer
 from .filters import RunFilter, SessionFilter
 from .serializers import (
     AnswerSerializer,
@@ -323,6 +324,11 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     def tool_calls(self, request: Any, pk: Any = None) -> Response:
         """Tool calls, in the order in which they were made."""
         return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
+
+    @extend_schema(responses=ArtifactSerializer(many=True), filters=False)
+    def artifacts(self, request: Any, pk: Any = None) -> Response:
+        """Files that this run made, and for the first run of a tree those of all runs below it, in order."""
+        return self.listed(Artifact.objects.shown(self.get_object(), request.user), ArtifactSerializer)
 
     @extend_schema(responses=RunSerializer(many=True), filters=False)
     def children(self, request: Any, pk: Any = None) -> Response:

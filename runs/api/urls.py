@@ -39,6 +39,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/stream", run(get="stream"), name="run-stream"),
     path("runs/<uuid:pk>/cancel", run(post="cancel"), name="run-cancel"),
     path("runs/<uuid:pk>/tool-calls/", run(get="tool_calls"), name="run-tool-calls"),
+    path("runs/<uuid:pk>/artifacts/", run(get="artifacts"), name="run-artifacts"),
     path("runs/<uuid:pk>/children/", run(get="children"), name="run-children"),
     path("runs/<uuid:pk>/retry", chain_run(post="retry"), name="run-retry"),
     path("runs/<uuid:pk>/steps/", chain_run(get="steps"), name="run-steps"),
@@ -89,6 +90,7 @@ urlpatterns = [
     path("files/", file(get="list", post="create"), name="file-list"),
     path("files/<uuid:pk>", file(get="retrieve", delete="destroy"), name="file-detail"),
     path("files/<uuid:pk>/content", file(get="content"), name="file-content"),
+    path("files/<uuid:pk>/preview", file(get="preview"), name="file-preview"),
     path("budgets/", budget(get="list", post="create"), name="budget-list"),
     path(
         "budgets/<int:pk>",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +37,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import callbacks, deciders, delegation, grants, inputs, results, told
+from . import artifacts, callbacks, deciders, delegation, grants, inputs, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -273,6 +274,7 @@ class Desk:
             ),
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),
+            save_file=partial(artifacts.save, self, tool, record),
         )
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from agents import storage
 from agents.tools import ToolSpec
 from runs.intake import parts
 from runs.intake.checks import lineage
@@ -91,7 +92,7 @@ def tell_files(told: Told, root: Run) -> None:
     if any(part.get("type") == "image" for message in messages for part in message.content):
         told.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():
-        text = bytes(row.content).decode("utf-8", "replace")
+        text = (storage.read(row) or b"").decode("utf-8", "replace")
         told.mark(text, f"the file “{row.name}”") if row.untrusted else told.say(text)
 
 

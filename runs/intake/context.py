@@ -3,8 +3,10 @@
 from typing import Any
 from uuid import UUID
 
+from agents import storage
+from agents.models import StoredFile
 from agents.tools import ToolFailed
-from runs.models import Message, Run, RunFile, Session
+from runs.models import Message, Run, Session
 
 LIMIT = 20_000  # characters of one source
 COMPACT = 600
@@ -13,7 +15,7 @@ COMPACT = 600
 def is_untrusted(parent: Run, sources: Any) -> bool:
     """Whether a source may contain untrusted content. They were gathered before, so each exists."""
     return any(
-        RunFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
+        StoredFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
         if source.get("source") == "file"
         else own_session(parent, source).has_untrusted
         for source in sources
@@ -59,10 +61,11 @@ def transcript(parent: Run, source: dict[str, Any]) -> str:
 
 
 def file(parent: Run, source: dict[str, Any]) -> str:
-    row = RunFile.objects.filter(pk=checked_id(source), owner_id=parent.principal_id).first()
-    if row is None:
+    row = StoredFile.objects.filter(pk=checked_id(source), owner_id=parent.principal_id).first()
+    content = storage.read(row) if row else None
+    if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
-    return f"File {row.name}:\n{bytes(row.content).decode('utf-8', 'replace')}"
+    return f"File {row.name}:\n{content.decode('utf-8', 'replace')}"
 
 
 def own_session(parent: Run, source: dict[str, Any]) -> Session:

@@ -12,8 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from agents import storage
+from agents.models import StoredFile
+from agents.models.file import IMAGES
 from agents.unknown import extra
-from runs.models import Message, RunFile
+from runs.models import Message
+from runs.models.session import files_in, parsed_id
 from runs.rules.marks import marked
 
 FIELDS = {
@@ -22,12 +26,11 @@ FIELDS = {
     "file": ("type", "file"),
 }
 TYPES = tuple(FIELDS)
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 IMAGE_SIZE = 4_000  # characters that an image counts in a budget: models charge about a thousand tokens
 FILE_LIMIT = 40_000  # characters of one file shown to a model
 
 Part = dict[str, Any]
-Files = dict[UUID, RunFile]
+Files = dict[UUID, StoredFile]
 
 
 def problem_of(user: Any, part: Any) -> str:
@@ -42,7 +45,7 @@ def problem_of(user: Any, part: Any) -> str:
     if part["type"] == "image":
         return image_problem(part)
     file_id = parsed_id(part.get("file"))
-    if file_id is None or not RunFile.objects.visible_to(user).filter(pk=file_id).exists():
+    if file_id is None or not StoredFile.objects.visible_to(user).filter(pk=file_id).exists():
         return "there is no such file"
     return ""
 
@@ -51,8 +54,7 @@ def are_untrusted(content: list[Part]) -> bool:
     """Pictures, and files except those that their owner marked as their own."""
     if any(part.get("type") == "image" for part in content):
         return True
-    ids = [parsed_id(part.get("file")) for part in content if part.get("type") == "file"]
-    return RunFile.objects.filter(pk__in=ids, untrusted=True).exists()
+    return StoredFile.objects.filter(pk__in=files_in(content), untrusted=True).exists()
 
 
 def image_problem(part: Part) -> str:
@@ -81,21 +83,13 @@ def is_base64(data: Any) -> bool:
         return False
 
 
-def parsed_id(value: Any) -> UUID | None:
-    try:
-        return UUID(str(value).removeprefix("file:"))
-    except ValueError:
-        return None
-
-
 # -- what a model reads -----------------------------------------------------------------------------------------------
 
 
 def files_of(rows: Iterable[Message], owner_id: Any) -> Files:
     """The existing files of this user that these messages refer to."""
-    named = {parsed_id(part.get("file")) for row in rows for part in row.content if part.get("type") == "file"}
-    wanted = [one for one in named if one]
-    return RunFile.objects.filter(owner_id=owner_id).in_bulk(wanted) if wanted else {}
+    wanted = {file_id for row in rows for file_id in files_in(row.content)}
+    return StoredFile.objects.filter(owner_id=owner_id).in_bulk(wanted) if wanted else {}
 
 
 def shown(row: Message, files: Files) -> str | list[Part]:
@@ -108,9 +102,9 @@ def shown(row: Message, files: Files) -> str | list[Part]:
 def shown_file(part: Part, files: Files) -> Part:
     file_id = parsed_id(part.get("file"))
     row = files.get(file_id) if file_id else None
-    if row is None:
+    content = storage.read(row) if row else None
+    if row is None or content is None:
         return {"type": "text", "text": f"[file {file_id}: deleted]"}
-    content = bytes(row.content)
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
     try:

@@ -2,15 +2,18 @@ from .approval import Approval
 from .budget import Budget, Hold, Tally
 from .call import ModelCall, StepRun, ToolCallRecord
 from .event import EventPayload, RunEvent
+from .file import Artifact
 from .input import InputRequest
 from .route import RouteDecision, Worker
-from .run import Run, RunFile, RunValue
+from .run import Run, RunValue
 from .schedule import Schedule, ScheduleOccurrence
-from .session import Message, Session
+from .session import Attachment, Message, Session
 from .trigger import Trigger, TriggerFiring, Webhook, WebhookDelivery
 
 __all__ = [
     "Approval",
+    "Artifact",
+    "Attachment",
     "Budget",
     "EventPayload",
     "Hold",
@@ -20,7 +23,6 @@ __all__ = [
     "RouteDecision",
     "Run",
     "RunEvent",
-    "RunFile",
     "RunValue",
     "Schedule",
     "ScheduleOccurrence",

@@ -257,26 +257,3 @@ class RunValue(models.Model):
 
     def __str__(self) -> str:
         return self.key
-
-
-class RunFileQuerySet(models.QuerySet):
-    def visible_to(self, user: Any) -> Self:
-        return self.filter(owner_id=user.pk)
-
-
-class RunFile(models.Model):
-    """A file given to or made by a run, referred to as `file:<id>`, never by a server path."""
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="files")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=200)
-    media_type = models.CharField(max_length=100, default="text/plain")
-    content = models.BinaryField()
-    untrusted = models.BooleanField(default=True, help_text="It may contain text written by others.")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    objects = RunFileQuerySet.as_manager()
-
-    def __str__(self) -> str:
-        return self.name

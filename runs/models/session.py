@@ -1,12 +1,14 @@
 """Session: one conversation. Message: one entry in it, one row each."""
 
+from collections.abc import Iterable
 from typing import Any, Self
+from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
 from uuid_utils.compat import uuid7
 
-from agents.models import Agent
+from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
 
 
@@ -67,6 +69,7 @@ class Session(models.Model):
             self.take_number()
         message = Message(session=self, seq=self.last_seq, role=role, content=content, **fields)
         insert(message)
+        attach([message])
         return message
 
     def take_number(self) -> None:
@@ -88,6 +91,7 @@ class Session(models.Model):
         for message in copied:
             message.pk, message.session, message.run_id = uuid7(), fork, None
         Message.objects.bulk_create(copied)
+        attach(copied)
         return fork
 
 
@@ -134,3 +138,40 @@ class Message(models.Model):
 
 def text_of(parts: list[dict[str, Any]]) -> str:
     return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
+
+
+class Attachment(models.Model):
+    """A file that a message contains. The message's content names it; this row keeps it from being pruned."""
+
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="attachments")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["message", "file"], name="attachment_once")]
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+
+def attach(messages: Iterable[Message]) -> None:
+    """Note which files these messages contain. Costs nothing for messages without files."""
+    named = [(message, file_id) for message in messages for file_id in set(files_in(message.content))]
+    if named:
+        kept = set(StoredFile.objects.filter(pk__in=[file_id for _, file_id in named]).values_list("pk", flat=True))
+        Attachment.objects.bulk_create(
+            [Attachment(message=message, file_id=file_id) for message, file_id in named if file_id in kept]
+        )
+
+
+def files_in(parts: list[dict[str, Any]]) -> list[UUID]:
+    """The ids of the files in a message's content."""
+    named = [parsed_id(part.get("file")) for part in parts if part.get("type") == "file"]
+    return [one for one in named if one]
+
+
+def parsed_id(value: Any) -> UUID | None:
+    """The id in “<id>” or “file:<id>”; None if it is not one."""
+    try:
+        return UUID(str(value).removeprefix("file:"))
+    except ValueError:
+        return None

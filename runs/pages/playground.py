@@ -10,6 +10,7 @@ from agents.http import parsers
 from agents.models import Agent
 from runs.models import Session
 
+from . import artifacts
 from .base import page, signed_in, uuid_in
 
 OFFERED = 200  # names in the agent field's list; others can be typed
@@ -27,6 +28,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     if not name and not session and len(offered) == 1:
         name = offered[0].name
     said = list(session.messages.order_by("-seq")[:SHOWN])[::-1] if session else []
+    artifacts.place(said)
     return page(
         request, "playground.html", "Playground", agents=offered, agent=name, session=session, said=said,
         compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),

@@ -14,9 +14,9 @@ from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake.again import ids_in
 from runs.lifecycle import endings
-from runs.models import Message, ModelCall, Run
+from runs.models import Artifact, Message, ModelCall, Run
 
-from . import pictures
+from . import artifacts, pictures
 from .base import keyset, page, seen_runs, sees_everyone, signed_in, tell
 from .waterfall import waterfall
 
@@ -60,6 +60,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
         "usage": totals.of(run),
         "fall": waterfall(run),
+        "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,

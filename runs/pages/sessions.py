@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 
 from runs.models import Message, Session
 
+from . import artifacts
 from .base import keyset, page, signed_in
 
 SHOWN = 400  # messages on one page
@@ -31,9 +32,10 @@ def session_list(request: HttpRequest) -> HttpResponse:
 @signed_in
 def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     session = find_session(request, pk)
-    said = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])
+    said = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
+    artifacts.place(said)
     return page(
-        request, "session.html", session.title or "Session", session=session, said=said[::-1], is_cut=len(said) == SHOWN
+        request, "session.html", session.title or "Session", session=session, said=said, is_cut=len(said) == SHOWN
     )
 
 

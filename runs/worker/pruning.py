@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.models import AuditEvent
+from agents import storage
+from agents.models import AuditEvent, StoredFile
 from functions.models import Execution
-from runs.models import EventPayload, ModelCall, Run, RunEvent, RunFile, Session, Tally
+from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally
 
 BATCH = 1000
 
@@ -28,7 +29,6 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
-    yield "files", RunFile.objects.filter(created_at__lt=before("sessions"), run=None)
     over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
@@ -42,7 +42,23 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in due(now):
         counts[kind] = rows.count() if dry_run else delete_in_batches(rows)
+    counts["files"] = forget_files(now, dry_run=dry_run)
     return counts
+
+
+def forget_files(now: datetime, *, dry_run: bool) -> int:
+    """Files that nothing refers to any more: those of deleted runs at once, uploads when they are as old as a
+    session may be. Also deletes bytes without a row.
+    """
+    is_old = Q(created_at__lt=now - timedelta(days=settings.KEEP_DAYS["sessions"]))
+    rows = StoredFile.objects.filter(is_old | Q(source=StoredFile.Source.RUN)).unreferenced()
+    if dry_run:
+        return rows.count()
+    total = 0
+    while deleted := storage.delete(rows.order_by()[:BATCH]):
+        total += deleted
+    storage.sweep(now)
+    return total
 
 
 def forget_raw(now: datetime, *, dry_run: bool) -> int:

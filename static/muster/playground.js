@@ -28,6 +28,8 @@ class Column {
     this.stream.append(bubble);
     this.turns = new Map();
     this.calls = new Map();
+    this.files = new Set();
+    this.hasChildren = false;
     const name = this.agent.value.trim();
     const body = { message };
     if (this.session) body.session = this.session;
@@ -125,6 +127,26 @@ class Column {
     else this.stream.append(make("p", { className: "note warning", textContent: `${name} was refused: ${reason}` }));
   }
 
+  artifact_created({ file, ...about }) {
+    this.showFile({ file, ...about });
+  }
+
+  showFile({ file, name, media_type: type, size, untrusted }) {
+    if (this.files.has(file)) return;
+    this.files.add(file);
+    const address = `/api/v1/files/${file}/content`;
+    const facts = [type, sizeOf(size), untrusted ? "may contain text written by strangers" : ""];
+    const line = make("span", {}, make("a", { href: address, download: name, textContent: name }), " ", make("small", { className: "soft", textContent: facts.filter(Boolean).join(", ") }));
+    const picture = IMAGES.includes(type) ? [make("img", { src: `/api/v1/files/${file}/preview`, alt: "", loading: "lazy" })] : [];
+    this.stream.append(make("ul", { className: "files", ariaLabel: "Files" }, make("li", {}, ...picture, line)));
+  }
+
+  // Runs below this one have events of their own.
+  async showFilesBelow(run) {
+    const made = await api(`runs/${run}/artifacts/?limit=200`).catch(() => null);
+    for (const artifact of made?.results ?? []) this.showFile(artifact);
+  }
+
   approval_requested({ id, tool, arguments: given, expires_at: until, effect, reason, findings = [] }) {
     const field = make("textarea", { className: "code", rows: 4, value: JSON.stringify(given, null, 2), spellcheck: false, id: `ask-${id}` });
     const wrong = make("p", { className: "wrong small", role: "alert" });
@@ -171,12 +193,14 @@ class Column {
   }
 
   child_started({ run, agent, chain }) {
+    this.hasChildren = true;
     this.stream.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} is working on it. `, make("a", { href: `/runs/${run}/`, textContent: "Open its run" })));
   }
 
   run_finished({ status, error, reply, usage }) {
     this.status?.remove();
     this.lastRun = this.run;
+    if (this.hasChildren) this.showFilesBelow(this.run);
     for (const bubble of this.turns.values()) bubble.classList.remove("live");
     if (reply?.text && ![...this.turns.values()].some((bubble) => bubble.textContent === reply.text)) this.stream.append(make("div", { className: "say assistant", textContent: reply.text }));
     if (reply?.untrusted) this.stream.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
@@ -217,6 +241,8 @@ class Column {
   }
 }
 
+const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const sizeOf = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / (1 << 20)).toFixed(1)} MB`);
 const label = (words) => make("p", { className: "small label", textContent: words });
 const json = (value) => make("pre", { className: "json", textContent: typeof value === "string" ? value : JSON.stringify(value, null, 2), tabIndex: 0 });
 const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);

@@ -25,7 +25,7 @@ function follow() {
   let waiting = null;
   const soon = () => { waiting ??= setTimeout(async () => { waiting = null; await refresh(); }, 250); };
   const types = ["run.started", "run.waiting", "run.resumed", "run.recovered", "run.routed", "model.finished", "model.failed",
-    "tool.called", "tool.denied", "tool.finished", "approval.requested", "approval.decided", "child.started",
+    "tool.called", "tool.denied", "tool.finished", "artifact.created", "approval.requested", "approval.decided", "child.started",
     "child.finished", "step.started", "step.finished", "step.waiting", "chain.progress"];
   for (const type of types) source.addEventListener(type, soon);
   source.addEventListener("run.finished", () => { source.close(); soon(); });

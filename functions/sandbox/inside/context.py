@@ -8,12 +8,15 @@ read.
 from __future__ import annotations
 
 import json as _json
+from binascii import b2a_base64
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from .channel import CALLS, NOTICE, Channel
 from .quota import CallFailed, Quota
+
+_PIECE = 128 << 10  # bytes of a file that are sent at once
 
 
 class HttpResponse:
@@ -64,8 +67,8 @@ class Requester:
 
 
 class Context:
-    """The context of a function. In an `async def`, call, http, kv_get and kv_set must be awaited;
-    in a plain `def` they return directly.
+    """The context of a function. In an `async def`, call, http, kv_get, kv_set and save_file must
+    be awaited; in a plain `def` they return directly.
     """
 
     __slots__ = ("__data__", "__requester__")
@@ -97,6 +100,16 @@ class Context:
     def kv_set(self, key: str, value: Any) -> Any:
         """Store a JSON value for later functions of this run."""
         return self.__requester__.__ask__("kv_set", {"key": key, "value": value}, _as_it_is)
+
+    def save_file(self, name: str, data: str | bytes, media_type: str = "") -> Any:
+        """Store text or bytes as a file of this run. Returns {"file": id, "name", "media_type", "size"}."""
+        if isinstance(data, str):
+            data = data.encode()
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError("the data of a file must be str or bytes")
+        last = _send_ahead(self.__requester__, bytes(data))
+        payload = {"name": str(name), "media_type": str(media_type), "data": last}
+        return self.__requester__.__ask__("save_file", payload, _as_it_is)
 
     def log(self, message: object, level: str = "info", **fields: Any) -> None:
         """Add a line to the run's log."""
@@ -130,6 +143,19 @@ class Context:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("the context is read-only")
+
+
+def _send_ahead(requester: Any, content: bytes) -> str:
+    """Send all but the last piece of a file before the request to store it, and return the last one."""
+    while len(content) > _PIECE:
+        number, piece = requester.__count__ + 1, _base64(content[:_PIECE])
+        requester.__channel__.send(NOTICE, requester.__quota__.part(number, piece))
+        content = content[_PIECE:]
+    return _base64(content)
+
+
+def _base64(piece: bytes) -> str:
+    return b2a_base64(piece, newline=False).decode()
 
 
 def _as_it_is(value: Any) -> Any:

@@ -64,6 +64,14 @@ class Quota:
         self._bytes += len(data)
         return data
 
+    def part(self, number: int, data: str) -> bytes:
+        """A piece of the content of the request with this number, as JSON. Raises CallFailed."""
+        part = write_json(["file_part", {"number": number, "data": data}])
+        if self._bytes + len(part) > self._max_bytes:
+            raise CallFailed(f"all calls of a function can have at most {self._max_bytes >> 20} MB of JSON in total")
+        self._bytes += len(part)
+        return part
+
     def batches(self, rows: list[bytes]) -> list[bytes]:
         """Concurrent requests, in as few frames as possible."""
         frames: list[list[bytes]] = [[]]

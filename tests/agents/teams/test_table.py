@@ -17,9 +17,10 @@ from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
-from runs.models import Approval, Budget, Run, RunFile, Schedule, Session, Trigger, Webhook
+from runs.models import Approval, Budget, Run, Schedule, Session, Trigger, Webhook
 from runs.schedules import tick as schedules
 from tests.agents.teams.table import MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
+from tests.files import stored
 from tests.people import make_person
 
 V1 = "/api/v1"
@@ -246,7 +247,7 @@ def record(world):
 
 
 def file(world):
-    made = RunFile.objects.create(owner=world.owner, name="a.txt", content=b"words")
+    made = stored(world.owner, "a.txt", content=b"words")
     part = {"type": "file", "file": str(made.pk)}
     use = ("post", f"{V1}/agents/mine/messages", {"message": [{"type": "text", "text": "read"}, part]})
     return row(f"{V1}/files/{made.pk}", use=use)

@@ -14,7 +14,8 @@ from agents.models import ApiKey
 from config.asgi import application
 from runs.intake import messages as intake
 from runs.lifecycle import endings
-from runs.models import Approval, Message, Run, RunFile, Session
+from runs.models import Approval, Message, Run, Session
+from tests.files import stored
 from tests.loops import in_a_loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -162,14 +163,14 @@ def test_a_field_that_a_frame_does_not_have_is_refused(of_helper, secret, frame,
 
 
 def test_parts_are_taken_and_kept_as_they_were_sent(of_helper, alice, secret):
-    file = RunFile.objects.create(owner=alice, name="a.txt", content=b"a")
+    file = stored(alice, "a.txt", content=b"a")
     content = [{"type": "text", "text": "Read this"}, {"type": "file", "file": str(file.pk)}]
     (said,) = talking(of_helper, secret, {"type": "message", "content": content})
     assert said["type"] == "accepted" and Message.objects.get().content == content
 
 
 def test_a_strangers_file_is_not_there_either(of_helper, charlie, secret):
-    file = RunFile.objects.create(owner=charlie, name="a.txt", content=b"a")
+    file = stored(charlie, "a.txt", content=b"a")
     part = {"type": "file", "file": str(file.pk)}
     (said,) = talking(of_helper, secret, {"type": "message", "content": [part]})
     assert said["error"]["details"][0]["message"] == "there is no such file"

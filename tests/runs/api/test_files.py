@@ -1,16 +1,25 @@
-"""Files for messages over HTTP."""
+"""Files over HTTP: uploads, types, downloads, previews, quotas, and what is left of a deleted file."""
 
 import base64
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
-from runs.models import RunFile
+from agents import storage
+from agents.models import AuditEvent, StoredFile
 from runs.worker import pruning
+from tests.files import stored
 
 pytestmark = pytest.mark.django_db
 FILES = "/api/v1/files/"
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010100000000376ef924")
+
+
+def in_storage(settings, words):
+    """The stored files that contain these bytes."""
+    return [one for one in Path(settings.FILES_DIR).rglob("*") if one.is_file() and words in one.read_bytes()]
 
 
 def test_a_file_is_uploaded_listed_read_and_deleted(alice_api):
@@ -21,16 +30,41 @@ def test_a_file_is_uploaded_listed_read_and_deleted(alice_api):
     assert alice_api.get(FILES).json()["results"] == [file]
     assert alice_api.get(f"{FILES}{file['id']}").json() == file
     content = alice_api.get(f"{FILES}{file['id']}/content")
-    assert content.content == b"All is well." and content["Content-Disposition"] == "attachment"
+    assert content.content == b"All is well." and content["Content-Disposition"] == 'attachment; filename="report.txt"'
     assert content["X-Content-Type-Options"] == "nosniff" and content["Content-Type"] == "application/octet-stream"
+    assert content["Content-Security-Policy"] == "default-src 'none'; sandbox"
     assert alice_api.delete(f"{FILES}{file['id']}").status_code == 204
     assert alice_api.get(f"{FILES}{file['id']}").status_code == 404
+    assert list(AuditEvent.objects.order_by("id").values_list("action", flat=True)) == [
+        "storedfile.created",
+        "storedfile.deleted",
+    ]
 
 
-def test_bytes_come_as_base64(alice_api):
-    data = base64.b64encode(b"\x89PNG\xff").decode()
-    file = alice_api.post(FILES, {"name": "a.png", "media_type": "image/png", "data": data}).json()
-    assert file["size"] == 5 and bytes(RunFile.objects.get().content) == b"\x89PNG\xff"
+def test_bytes_come_as_base64_and_their_first_bytes_decide_the_type(alice_api):
+    data = base64.b64encode(PNG).decode()
+    file = alice_api.post(FILES, {"name": "a.txt", "media_type": "text/html", "data": data}).json()
+    assert (file["size"], file["media_type"]) == (len(PNG), "image/png")
+    assert storage.read(StoredFile.objects.get()) == PNG
+
+
+@pytest.mark.parametrize(
+    ("content", "declared", "media_type"),
+    [
+        (b"a,b\n1,2\n", "text/csv", "text/csv"),
+        (b"a,b\n1,2\n", "image/png", "text/plain"),
+        (b"a,b\n1,2\n", "application/x-msdownload", "text/plain"),
+        (b"<script>alert(1)</script>", "image/png", "text/plain"),
+        (b"%PDF-1.4 only letters", "application/pdf", "application/pdf"),
+        (b"GIF89a/*only letters*/", "text/javascript", "text/javascript"),
+        (PNG, "text/html", "image/png"),
+        (b"PK\x03\x04" + b"\0" * 60, "image/png", "application/zip"),
+        (b"\x00\x01\x02", "image/svg+xml", "application/octet-stream"),
+        (b"", "", "text/plain"),
+    ],
+)
+def test_the_type_follows_the_content(content, declared, media_type):
+    assert storage.type_of(content, declared) == media_type
 
 
 @pytest.mark.parametrize(
@@ -44,29 +78,101 @@ def test_bytes_come_as_base64(alice_api):
         {"name": "a", "text": 7},
         {"name": "a", "text": "a", "media_type": "text/html\r\nX: y"},
         {"name": "a" * 201, "text": "a"},
+        {"name": "a", "text": "a", "owner": 1},
     ],
 )
 def test_a_malformed_file_is_refused(alice_api, body):
-    assert alice_api.post(FILES, body).status_code == 422 and not RunFile.objects.exists()
+    assert alice_api.post(FILES, body).status_code == 422 and not StoredFile.objects.exists()
 
 
-def test_there_are_only_so_many(alice_api, monkeypatch):
-    monkeypatch.setattr("runs.api.files.MOST", 1)
+def test_only_an_image_has_a_preview_whatever_its_owner_calls_it(alice_api):
+    picture = alice_api.post(FILES, {"name": "a.html", "data": base64.b64encode(PNG).decode()}).json()
+    shown = alice_api.get(f"{FILES}{picture['id']}/preview")
+    assert (shown.content, shown["Content-Type"]) == (PNG, "image/png")
+    assert shown["Content-Disposition"].startswith("inline") and shown["X-Content-Type-Options"] == "nosniff"
+    assert shown["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    page = alice_api.post(FILES, {"name": "a.png", "media_type": "image/svg+xml", "text": "<svg onload='x()'/>"}).json()
+    refused = alice_api.get(f"{FILES}{page['id']}/preview")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "no_preview")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a\u202egnp.exe", 'a"\r\nX-Evil: 1', "/"])
+def test_a_name_is_only_a_name(alice_api, settings, name):
+    file = StoredFile.objects.get(pk=stored(alice_api.user, name).pk)
+    assert not set(file.name) & set("/\\\r\n\u202e") and file.name
+    assert file.stored.startswith(f"{alice_api.user.pk}/{file.sha256}.")
+    content = alice_api.get(f"{FILES}{file.pk}/content")
+    assert content.status_code == 200 and "X-Evil" not in content
+
+
+def test_there_are_only_so_many(alice_api, settings):
+    settings.FILES_PER_PERSON = 1
     assert alice_api.post(FILES, {"name": "a", "text": "a"}).status_code == 201
     assert alice_api.post(FILES, {"name": "b", "text": "b"}).json()["error"]["code"] == "too_many_files"
 
 
-def test_charlie_sees_no_file_of_alices(alice_api, charlie_api):
-    file = alice_api.post(FILES, {"name": "a", "text": "a"}).json()["id"]
-    assert charlie_api.get(FILES).json()["results"] == []
-    for path in (f"{FILES}{file}", f"{FILES}{file}/content"):
-        assert charlie_api.get(path).status_code == 404
-    assert charlie_api.delete(f"{FILES}{file}").status_code == 404 and RunFile.objects.exists()
+def test_all_files_of_a_person_have_a_limit_of_bytes_which_is_nobody_elses(alice_api, charlie_api, settings):
+    settings.FILE_BYTES_PER_PERSON, settings.FILE_BYTES = 10, 8
+    assert alice_api.post(FILES, {"name": "a", "text": "x" * 8}).status_code == 201
+    refused = alice_api.post(FILES, {"name": "b", "text": "x" * 8})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "quota_exceeded")
+    assert alice_api.post(FILES, {"name": "b", "text": "x" * 9}).status_code == 413
+    assert charlie_api.post(FILES, {"name": "b", "text": "y" * 8}).status_code == 201
+    assert StoredFile.objects.count() == 2
 
 
-def test_old_files_are_pruned(alice_api):
-    alice_api.post(FILES, {"name": "old", "text": "a"})
-    RunFile.objects.update(created_at=timezone.now() - timedelta(days=1000))
-    alice_api.post(FILES, {"name": "new", "text": "a"})
+def test_equal_files_of_a_person_share_their_bytes_and_those_of_two_people_do_not(alice, charlie, settings):
+    first, second, other = stored(alice, "a", b"unique"), stored(alice, "b", b"unique"), stored(charlie, "c", b"unique")
+    assert first.stored == second.stored != other.stored
+
+
+def test_bytes_stay_until_the_last_file_that_shares_them_is_deleted(
+    alice, alice_api, charlie, settings, django_capture_on_commit_callbacks
+):
+    words = b"shared by two rows of alice"
+    with django_capture_on_commit_callbacks(execute=True):
+        first, second, _ = stored(alice, "a", words), stored(alice, "b", words), stored(charlie, "c", words)
+    assert len(in_storage(settings, words)) == 2
+    for file, left in ((first, 2), (second, 1)):
+        with django_capture_on_commit_callbacks(execute=True):
+            assert alice_api.delete(f"{FILES}{file.pk}").status_code == 204
+        assert len(in_storage(settings, words)) == left
+    assert in_storage(settings, words)[0].parent.name == str(charlie.pk)
+
+
+def test_nothing_of_a_deleted_person_stays_on_the_disk(charlie, settings):
+    stored(charlie, "diary.txt", b"what charlie wrote")
+    charlie.delete()
     pruning.prune()
-    assert RunFile.objects.get().name == "new"
+    assert in_storage(settings, b"what charlie wrote"), "the bytes are kept for an hour: their row may come yet"
+    pruning.prune(timezone.now() + timedelta(hours=2))
+    assert not in_storage(settings, b"what charlie wrote")
+
+
+def test_charlie_sees_no_file_of_alices(alice_api, charlie_api):
+    file = alice_api.post(FILES, {"name": "a", "data": base64.b64encode(PNG).decode()}).json()["id"]
+    assert charlie_api.get(FILES).json()["results"] == []
+    for path in (f"{FILES}{file}", f"{FILES}{file}/content", f"{FILES}{file}/preview"):
+        assert charlie_api.get(path).status_code == 404
+    assert charlie_api.delete(f"{FILES}{file}").status_code == 404 and StoredFile.objects.exists()
+
+
+def test_a_team_mate_sees_no_file_of_alices(alice_api, bob_api):
+    file = alice_api.post(FILES, {"name": "a", "text": "a"}).json()["id"]
+    assert bob_api.get(FILES).json()["results"] == []
+    assert bob_api.get(f"{FILES}{file}/content").status_code == 404
+
+
+def test_old_files_are_pruned_unless_a_message_contains_them(alice, alice_api, make_agent):
+    make_agent("helper")
+    old = alice_api.post(FILES, {"name": "old", "text": "an old one"}).json()["id"]
+    attached = alice_api.post(FILES, {"name": "attached", "text": "an attached one"}).json()["id"]
+    part = {"type": "file", "file": attached}
+    sent = alice_api.post("/api/v1/agents/helper/messages", {"message": [part]}, headers={"Prefer": "respond-async"})
+    assert sent.status_code == 202, sent.json()
+    StoredFile.objects.update(created_at=timezone.now() - timedelta(days=1000))
+    alice_api.post(FILES, {"name": "new", "text": "a"})
+    assert pruning.prune(dry_run=True)["files"] == 1
+    assert pruning.prune()["files"] == 1
+    assert set(StoredFile.objects.values_list("name", flat=True)) == {"attached", "new"}
+    assert not StoredFile.objects.filter(pk=old).exists()

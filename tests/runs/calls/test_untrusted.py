@@ -9,10 +9,11 @@ from agents.models import Agent, Tool, ToolGrant
 from agents.tools import ToolFailed, ToolResult
 from devices import catalog
 from runs.intake import again, context, messages
-from runs.models import Run, RunFile, RunValue, Session, ToolCallRecord, Trigger
+from runs.models import Run, RunValue, Session, ToolCallRecord, Trigger
 from runs.rules import signing
 from runs.schedules import triggers
 from tests.fakes import calls, says
+from tests.files import stored
 
 pytestmark = pytest.mark.django_db
 OPEN = {"type": "object", "properties": {name: {} for name in ("to", "body", "query", "text", "a", "b", "c", "again")}}
@@ -359,7 +360,7 @@ def test_a_file_or_a_session_as_context_brings_its_mark(say, functions, alice, h
     functions.answers.append(a_mail())
     first = say("what is new?", READ)
     plain = say("hi")
-    file = RunFile.objects.create(owner=alice, name="a", content=b"x")
+    file = stored(alice, "a", content=b"x")
     assert context.is_untrusted(plain, [{"source": "session", "id": str(first.session_id)}])
     assert context.is_untrusted(plain, [{"source": "file", "id": f"file:{file.pk}"}])
     assert not context.is_untrusted(plain, [{"source": "session"}])

@@ -4,8 +4,9 @@ import pytest
 
 from agents.tools import ToolFailed
 from runs.intake import context
-from runs.models import Message, Run, RunFile, Session
+from runs.models import Message, Run, Session
 from tests.fakes import says
+from tests.files import stored
 
 pytestmark = pytest.mark.django_db
 NOWHERE = "00000000-0000-7000-8000-000000000000"
@@ -29,7 +30,7 @@ def told(parent, **source):
 
 def test_each_source_is_told(parent, alice):
     other = session_of(alice, "three", "four")
-    file = RunFile.objects.create(owner=alice, name="a.txt", content="ä".encode())
+    file = stored(alice, "a.txt", content="ä".encode())
     assert told(parent, source="summary") == "They counted. " * 60
     assert told(parent, source="compact_summary").startswith("…") and len(told(parent, source="compact_summary")) == 601
     assert told(parent, source="transcript", last=1) == "user: two"
@@ -44,7 +45,7 @@ def test_several_are_told_one_after_the_other(parent):
 
 
 def test_a_long_source_is_cut_and_says_so(parent, alice):
-    file = RunFile.objects.create(owner=alice, name="a", content=b"x" * 30_000)
+    file = stored(alice, "a", content=b"x" * 30_000)
     assert told(parent, source="file", id=str(file.pk)).endswith("more characters]")
 
 
@@ -72,7 +73,7 @@ def test_what_is_missing_or_makes_no_sense_refuses(parent, source, code):
 
 def test_a_strangers_session_and_file_are_not_there(parent, charlie):
     theirs = session_of(charlie, "secret")
-    file = RunFile.objects.create(owner=charlie, name="a", content=b"secret")
+    file = stored(charlie, "a", content=b"secret")
     for source in ({"source": "session", "id": str(theirs.pk)}, {"source": "file", "id": str(file.pk)}):
         with pytest.raises(ToolFailed, match="there is no such"):
             context.gather(parent, [source])
@@ -93,7 +94,7 @@ def test_a_step_with_malformed_sources_fails_with_a_reason_before_a_session_exis
 
 def test_what_a_step_is_told_stands_in_the_instructions(make_agent, make_chain, run_chain, stub_provider, stub, alice):
     make_agent(provider=stub_provider)
-    file = RunFile.objects.create(owner=alice, name="a.txt", content=b"Mind the gap.")
+    file = stored(alice, "a.txt", content=b"Mind the gap.")
     stub.script(says("ok"))
     step = {"key": "ask", "agent": "helper", "input": {"message": "input.text", "sources": "input.sources"}}
     run = run_chain(make_chain(step), {"text": "Hi", "sources": [{"source": "file", "id": str(file.pk)}]})

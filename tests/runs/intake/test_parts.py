@@ -4,8 +4,9 @@ import base64
 
 import pytest
 
-from runs.models import Message, Run, RunFile
+from runs.models import Message, Run
 from tests.fakes import says
+from tests.files import stored
 
 pytestmark = pytest.mark.django_db
 ASYNC = {"Prefer": "respond-async"}
@@ -21,7 +22,7 @@ def agent(make_agent, stub_provider):
 
 @pytest.fixture
 def report(alice):
-    return RunFile.objects.create(owner=alice, name="report.txt", content=b"Sales fell.", untrusted=False)
+    return stored(alice, "report.txt", content=b"Sales fell.", untrusted=False)
 
 
 @pytest.fixture
@@ -88,21 +89,19 @@ def test_a_file_reaches_the_model_as_its_text_and_stays_a_reference_in_the_histo
 
 
 def test_a_file_that_is_a_picture_reaches_the_model_as_one(send, alice):
-    picture = RunFile.objects.create(
-        owner=alice, name="dot.png", media_type="image/png", content=base64.b64decode(PIXEL)
-    )
+    picture = stored(alice, "dot.png", media_type="image/png", content=base64.b64decode(PIXEL))
     shown, _ = send(TEXT, {"type": "file", "file": str(picture.pk)})
     assert shown[1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
 
 
 def test_of_a_file_that_is_neither_the_model_is_told_what_it_is(send, alice):
-    binary = RunFile.objects.create(owner=alice, name="a.zip", media_type="application/zip", content=b"PK\x03\xff")
+    binary = stored(alice, "a.zip", media_type="application/zip", content=b"PK\x03\x04\xff\0")
     shown, _ = send(TEXT, {"type": "file", "file": str(binary.pk)})
-    assert shown == "What is this?\n[file a.zip, application/zip, 4 bytes: cannot be read as text]"
+    assert shown == "What is this?\n[file a.zip, application/zip, 6 bytes: cannot be read as text]"
 
 
 def test_a_long_file_is_cut_and_says_so(send, alice):
-    long = RunFile.objects.create(owner=alice, name="long.txt", content=b"x" * 50_000, untrusted=False)
+    long = stored(alice, "long.txt", content=b"x" * 50_000, untrusted=False)
     shown, _ = send(TEXT, {"type": "file", "file": str(long.pk)})
     assert shown.endswith("[cut: 10000 more characters]")
 

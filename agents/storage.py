@@ -1,0 +1,169 @@
+"""Stores the content of files: checks the owner's quota, determines the type, shares equal content,
+deletes bytes that no row refers to.
+"""
+
+import hashlib
+import logging
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import filetype
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.files.base import ContentFile
+from django.core.files.storage import Storage, storages
+from django.db import transaction
+from django.db.models import Count, QuerySet, Sum
+from django.utils import timezone
+
+from agents.exceptions import Conflict, TooLarge
+from agents.models import StoredFile
+
+log = logging.getLogger(__name__)
+GRACE = timedelta(hours=1)  # bytes are written before their row
+BATCH = 500
+UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")  # bytes that no text contains
+TEXTS = (
+    "text/plain", "text/csv", "text/tab-separated-values", "text/markdown", "text/html", "text/css", "text/xml",
+    "text/calendar", "text/vcard", "text/x-python", "text/javascript", "application/json", "application/x-ndjson",
+    "application/xml", "application/yaml", "application/toml", "application/sql", "image/svg+xml",
+)  # fmt: skip
+
+
+def store() -> Storage:
+    return storages["files"]
+
+
+def save(
+    owner_id: Any, name: str, content: bytes, *, declared: str = "", untrusted: bool = True, source: str = "upload"
+) -> StoredFile:
+    """Store a file of this person. `declared`: the type the caller names; see `type_of`.
+
+    Raises TooLarge for one file that is too large, Conflict (too_many_files, quota_exceeded) for all.
+    """
+    file = prepared(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
+    with transaction.atomic():
+        keep(file)
+    return file
+
+
+def prepared(
+    owner_id: Any, name: str, content: bytes, *, declared: str = "", untrusted: bool = True, source: str = "upload"
+) -> StoredFile:
+    """The row of a file whose bytes are stored. `keep` stores the row; without it the bytes are swept later."""
+    if len(content) > settings.FILE_BYTES:
+        raise TooLarge(
+            f"The file has {len(content)} bytes; the maximum is {settings.FILE_BYTES}.", hint="Split it or compress it."
+        )
+    check_quota(owner_id, len(content))
+    digest = hashlib.sha256(content).hexdigest()
+    file = StoredFile(
+        owner_id=owner_id, name=clean_name(name), media_type=type_of(content, declared), size=len(content),
+        sha256=digest, untrusted=untrusted, source=source,
+    )  # fmt: skip
+    # The name contains the hash; the rest is random, so that two writers of the same content do not share a name.
+    file.stored = store().save(f"{owner_id}/{digest}.{uuid4().hex[:12]}", ContentFile(content))
+    return file
+
+
+def clean_name(name: str) -> str:
+    """The name without path separators and without control and direction characters, at most 200 characters."""
+    shown = "".join("_" if char in "/\\" or unicodedata.category(char).startswith("C") else char for char in name)
+    return shown.strip()[:200] or "file"
+
+
+def keep(file: StoredFile) -> None:
+    """Insert the row of a prepared file. Must be called in a transaction.
+
+    The owner's row is locked, so that concurrent files cannot exceed the quota together, and a row with equal
+    content is locked, so that the bytes are not deleted while this row begins to share them.
+    """
+    users: Any = get_user_model()
+    list(users.objects.select_for_update(no_key=True).filter(pk=file.owner_id).values_list("pk"))
+    check_quota(file.owner_id, file.size)
+    twins = StoredFile.objects.select_for_update().filter(owner_id=file.owner_id, sha256=file.sha256)
+    if twin := twins.order_by("pk").first():
+        own, file.stored = file.stored, twin.stored
+        transaction.on_commit(lambda: remove([own]))
+    file.save(force_insert=True)
+
+
+def check_quota(owner_id: Any, more: int) -> None:
+    """Raises Conflict if this person has no room for one more file of `more` bytes."""
+    used = StoredFile.objects.filter(owner_id=owner_id).aggregate(files=Count("pk"), bytes=Sum("size"))
+    if used["files"] >= settings.FILES_PER_PERSON:
+        raise Conflict(f"You already have {used['files']} files.", code="too_many_files", hint="Delete some.")
+    if (used["bytes"] or 0) + more > settings.FILE_BYTES_PER_PERSON:
+        raise Conflict(
+            f"Your files may have {settings.FILE_BYTES_PER_PERSON >> 20} MB in total.",
+            code="quota_exceeded",
+            hint="Delete some files.",
+        )
+
+
+def type_of(content: bytes, declared: str = "") -> str:
+    """The media type by the content. A declared type only decides which kind of text a text is."""
+    signature: str = filetype.guess_mime(content[:8192]) or ""
+    if is_text(content):
+        return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
+    return signature or "application/octet-stream"
+
+
+def is_text(content: bytes) -> bool:
+    if not UNPRINTED.isdisjoint(content[:8192]):
+        return False
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read(file: StoredFile) -> bytes | None:
+    """The content; None if it was deleted meanwhile."""
+    try:
+        with store().open(file.stored) as opened:
+            return opened.read()
+    except FileNotFoundError:
+        return None
+
+
+@transaction.atomic
+def delete(files: QuerySet[StoredFile]) -> int:
+    """Delete these rows and, after the commit, the bytes that no other row shares. Returns the number of rows."""
+    rows = list(files.values_list("pk", "stored"))
+    StoredFile.objects.filter(pk__in=[pk for pk, _ in rows]).delete()
+    names = {stored for _, stored in rows}
+    names -= set(StoredFile.objects.filter(stored__in=names).values_list("stored", flat=True))
+    transaction.on_commit(lambda: remove(names))
+    return len(rows)
+
+
+def remove(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            store().delete(name)
+        except OSError:
+            log.exception("The stored file %s could not be deleted; the next sweep tries again", name)
+
+
+def sweep(now: datetime | None = None) -> int:
+    """Delete stored bytes without a row, such as those of a person who was deleted. Returns how many."""
+    before = (now or timezone.now()) - GRACE
+    unknown = [name for name in without_row() if store().get_modified_time(name) < before]
+    remove(unknown)
+    return len(unknown)
+
+
+def without_row() -> Iterable[str]:
+    if not store().exists(""):
+        return
+    for owner in store().listdir("")[0]:
+        names = [f"{owner}/{name}" for name in store().listdir(owner)[1]]
+        for start in range(0, len(names), BATCH):
+            batch = names[start : start + BATCH]
+            known = set(StoredFile.objects.filter(stored__in=batch).values_list("stored", flat=True))
+            yield from (name for name in batch if name not in known)
