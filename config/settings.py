@@ -206,6 +206,7 @@ CELERY_BEAT_SCHEDULE = {
     "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
     # so that they do not pile up without a worker
     "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},
+    "notice": {"task": "runs.notice", "schedule": 600.0},
     "prune": {"task": "runs.prune", "schedule": 86_400.0},
     "check-logins": {"task": "connectors.check_logins", "schedule": 3600.0},
 }

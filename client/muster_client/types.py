@@ -324,6 +324,12 @@ class Listing(TypedDict):
     refused: list[dict[str, str]]
 
 
+class LiveRuns(TypedDict):
+    queued: int
+    running: int
+    waiting: int
+
+
 class Loaded(TypedDict):
     agent: str
     version: int
@@ -370,6 +376,7 @@ class NewWebhook(TypedDict):
     events: NotRequired[
         list[
             Literal[
+                "agent.anomaly",
                 "approval.decided",
                 "approval.requested",
                 "input.answered",
@@ -533,6 +540,7 @@ class PatchedWebhookRequest(TypedDict):
     events: NotRequired[
         list[
             Literal[
+                "agent.anomaly",
                 "approval.decided",
                 "approval.requested",
                 "input.answered",
@@ -889,6 +897,7 @@ class Webhook(TypedDict):
     events: NotRequired[
         list[
             Literal[
+                "agent.anomaly",
                 "approval.decided",
                 "approval.requested",
                 "input.answered",
@@ -912,6 +921,7 @@ class WebhookRequest(TypedDict):
     events: NotRequired[
         list[
             Literal[
+                "agent.anomaly",
                 "approval.decided",
                 "approval.requested",
                 "input.answered",
@@ -966,6 +976,21 @@ class Worker(TypedDict):
     runs: NotRequired[int]
     loaded: list[Loaded]
     others: int
+
+
+class Anomaly(TypedDict):
+    agent: str
+    measure: Literal["failures", "cost", "latency"]
+    value: float
+    usual: float
+    limit: float
+    runs: int
+    message: str
+
+
+class AnomalyTable(TypedDict):
+    results: list[Anomaly]
+    next: str | None
 
 
 class Approval(TypedDict):

@@ -36,7 +36,7 @@ def for_capability(
 
 
 def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure]) -> list[tuple[Profile, float, str]]:
-    """(profile, score, reason): half for matching words, half for the success rate; an unknown rate
+    """(profile, score, reason): half for matching words, half for the success score; an unknown score
     counts as average.
     """
     found = {one.profile.id: one for one in matching.ranked(profiles, task)}
@@ -45,9 +45,9 @@ def weighed(profiles: Sequence[Profile], task: str, figures: Mapping[int, Figure
     for profile in profiles:
         fit = found[profile.id].score / top if profile.id in found else 0.0
         figure = figures.get(profile.id)
-        rate = figure.success_rate if figure else 0.5
+        scored = figure.success_score if figure else 0.5
         reason = f"has the capability; words {fit:.2f}; " + (
-            f"success rate {rate:.0%}, typically {figure.p50_s:.1f} s" if figure else "no runs yet"
+            f"success score {scored:.2f}, typically {figure.p50_s:.1f} s" if figure else "no runs yet"
         )
-        weights.append((profile, round((fit + rate) / 2, 4), reason))
+        weights.append((profile, round((fit + scored) / 2, 4), reason))
     return weights

@@ -55,7 +55,7 @@ class Figure(Protocol):
     """Recent track records of agents; supplied by `runs`."""
 
     @property
-    def success_rate(self) -> float: ...
+    def success_score(self) -> float: ...
     @property
     def p50_s(self) -> float: ...
 
@@ -223,7 +223,7 @@ def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[
 
     def rank(profile: Profile) -> tuple[float, float, str]:
         figure = figures.get(profile.id)
-        return (-(figure.success_rate if figure else 0.5), figure.p50_s if figure else 0.0, profile.name)
+        return (-(figure.success_score if figure else 0.5), figure.p50_s if figure else 0.0, profile.name)
 
     return sorted(winners, key=rank)
 

@@ -5,7 +5,7 @@ from django.urls import path
 
 from agents.http.viewsets import routed
 
-from . import budgets, chains, consumers, external, files, inputs, messages, schedules
+from . import budgets, chains, consumers, external, figures, files, inputs, messages, schedules
 
 run = partial(routed, messages.RunViewSet)
 prepared = partial(routed, external.PreparedRunViewSet)
@@ -97,6 +97,8 @@ urlpatterns = [
         budget(get="retrieve", patch="partial_update", delete="destroy"),
         name="budget-detail",
     ),
+    path("anomalies/", figures.AnomaliesView.as_view(), name="anomalies"),
+    path("runs/live", figures.LiveRunsView.as_view(), name="runs-live"),
     path("usage/", budgets.UsageView.as_view(), name="usage"),
     path("inputs/", input_request(get="list"), name="input-list"),
     path("inputs/<uuid:pk>", input_request(get="retrieve", post="answer"), name="input-detail"),

@@ -22,7 +22,7 @@ TOLD = frozenset(
         "approval.requested", "approval.decided", "input.requested", "input.answered",
     ]
 )  # fmt: skip
-NOTICES = frozenset(["schedule.paused"])
+NOTICES = frozenset(["schedule.paused", "agent.anomaly"])
 
 
 def tells(entries: Sequence[tuple[str, dict[str, Any]]]) -> bool:

@@ -48,10 +48,15 @@ class Figure:
             self.errors[row["error__code"] or row["status"]] += row["runs"]
 
     @property
-    def success_rate(self) -> float:
-        """Of the runs that were not cancelled, with one success and one failure added (Laplace)."""
+    def success_rate(self) -> float | None:
+        """The share of the runs that were not cancelled; None without such runs."""
         counted = self.runs - self.cancelled
-        return (self.succeeded + 1) / (counted + 2)
+        return self.succeeded / counted if counted else None
+
+    @property
+    def success_score(self) -> float:
+        """The rate with one success and one failure added (Laplace), so that few runs say little."""
+        return (self.succeeded + 1) / (self.runs - self.cancelled + 2)
 
     @property
     def p50_s(self) -> float:
@@ -128,7 +133,8 @@ def as_json(figure: Figure) -> dict[str, Any]:
         "runs": figure.runs,
         "succeeded": figure.succeeded,
         "cancelled": figure.cancelled,
-        "success_rate": round(figure.success_rate, 4) if figure.runs else None,
+        "success_rate": round(figure.success_rate, 4) if figure.success_rate is not None else None,
+        "success_score": round(figure.success_score, 4),
         "p50_s": figure.p50_s,
         "p95_s": figure.p95_s,
         "cost": str(figure.cost.normalize()) if figure.cost else "0",

@@ -10,6 +10,7 @@ from django.utils import timezone
 from agents.models import Agent
 from devices.models import Device
 from functions.models import Execution
+from runs.figures import anomalies
 from runs.figures import dashboard as figures
 from runs.figures.dashboard import Day
 from runs.models import Run, Schedule, ScheduleOccurrence
@@ -40,7 +41,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         bars=bars(history.days),
         latency=figures.latency(runs),
         live=figures.live_counts(runs),
-        anomalies=figures.anomalies(history.days),
+        anomalies=[*figures.anomalies(history.days), *(one.message for one in anomalies.today(runs))],
         failing=figures.failing_tools(runs, everyone, request.user),
         violations=violations(request, everyone),
         recent=recent(runs),

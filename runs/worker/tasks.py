@@ -7,7 +7,7 @@ from runs.lifecycle import queue
 from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 
-from . import pruning, recovery, runner
+from . import notices, pruning, recovery, runner
 
 
 @shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
@@ -40,6 +40,12 @@ def deliver(delivery_id: str) -> None:
 def recover() -> None:
     """The recovery tick."""
     recovery.tick()
+
+
+@shared_task(name="runs.notice", ignore_result=True)
+def notice() -> None:
+    """Every ten minutes: report agents that behave unusually."""
+    notices.tick()
 
 
 @shared_task(name="runs.prune", ignore_result=True)

@@ -29,7 +29,7 @@ def crew(make_agent):
 
 @dataclass
 class Did:
-    success_rate: float
+    success_score: float
     p50_s: float = 1.0
 
 
@@ -223,7 +223,7 @@ def test_a_task_is_delegated_by_capability_words_and_record(alice, make_agent):
     assert found.agent == cakes and "words" in found.reason and len(found.candidates) == 2
     records = {agent.pk: Did(0.9 if agent.name == "soups" else 0.1) for agent in Agent.objects.all()}
     found = delegation.for_capability(alice, "recipes", "Anything", track_record=lambda ids: records)
-    assert found.agent.name == "soups" and "success rate 90%" in found.reason
+    assert found.agent.name == "soups" and "success score 0.90" in found.reason
 
 
 def test_a_capability_nobody_has_is_said(alice, crew):

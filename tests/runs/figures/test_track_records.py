@@ -35,7 +35,10 @@ def test_figures_come_in_one_query(make_agent, ended, django_assert_num_queries)
     with django_assert_num_queries(1):
         total, parts = track_records.over_time(Run.objects.all(), "day")
     assert (total.runs, total.succeeded, total.cancelled, total.cost) == (10, 8, 1, Decimal("2.5"))
-    assert total.errors == {"model_unavailable": 1} and total.success_rate == pytest.approx(9 / 11)
+    assert total.errors == {"model_unavailable": 1} and (total.success_rate, total.success_score) == (
+        pytest.approx(8 / 9),
+        pytest.approx(9 / 11),
+    )
     assert 1 < total.p50_s <= 2 and 30 < total.p95_s <= 60
     assert sum(part.runs for _, part in parts) == 10
 
@@ -46,13 +49,14 @@ def test_the_record_of_several_agents_comes_in_one_query(make_agent, ended, djan
     ended(bad, "failed")
     with django_assert_num_queries(1):
         found = track_records.lately([good.pk, bad.pk, new.pk])
-    assert found[good.pk].success_rate > 0.5 > found[bad.pk].success_rate and new.pk not in found
+    assert found[good.pk].success_score > 0.5 > found[bad.pk].success_score and new.pk not in found
 
 
 def test_figures_over_http_are_ones_own(alice, alice_api, make_agent, ended):
     ended(make_agent("helper"))
     told = alice_api.get("/api/v1/agents/helper/figures?window=week").json()
-    assert (told["runs"], told["success_rate"], len(told["series"])) == (1, pytest.approx(0.6667, abs=0.001), 1)
+    assert (told["runs"], told["success_rate"], told["success_score"]) == (1, 1.0, 0.6667)
+    assert len(told["series"]) == 1
     assert alice_api.get("/api/v1/agents/helper/figures?window=era").status_code == 422
 
 

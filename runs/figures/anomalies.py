@@ -1,0 +1,103 @@
+"""Agents that behave unusually today: more failures, dearer or slower runs than on the days before.
+
+Each measure is an average over runs, so that a day that is not over can be compared. It is unusual
+if it is more than three standard deviations above the average of the earlier days, and by more than
+chance would explain (LEAST).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import mean, pstdev
+from typing import Any
+
+from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from runs.models import Run
+
+from .dashboard import first_id_at
+
+DAYS = 14  # today and the days before
+FEWEST_RUNS, FEWEST_DAYS = 5, 3  # ended runs of a day that counts, and earlier days that count
+DEVIATIONS = 3
+FAILED = (Run.Status.FAILED, Run.Status.EXPIRED)
+MEASURES = ("failures", "cost", "latency")
+LEAST = {  # smallest distance from the average: (absolute, as a factor)
+    "failures": (0.1, 1.0),
+    "cost": (0.001, 2.0),
+    "latency": (1.0, 2.0),
+}
+WORDS = {
+    "failures": "{value:.0%} of today's runs of “{agent}” failed; usually {usual:.0%} do.",
+    "cost": "A run of “{agent}” costs ${value:.4f} today; usually ${usual:.4f}.",
+    "latency": "A run of “{agent}” takes {value:.1f} s today; usually {usual:.1f} s.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """`value`, `usual` and `limit`: a share of the runs, US dollars a run, or seconds a run."""
+
+    agent: str
+    measure: str
+    value: float
+    usual: float
+    limit: float
+    runs: int
+
+    @property
+    def message(self) -> str:
+        return WORDS[self.measure].format(agent=self.agent, value=self.value, usual=self.usual)
+
+    def as_json(self) -> dict[str, Any]:
+        numbers = {name: round(getattr(self, name), 6) for name in ("value", "usual", "limit")}
+        return {"agent": self.agent, "measure": self.measure, **numbers, "runs": self.runs, "message": self.message}
+
+
+def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
+    """What is unusual about these runs since midnight UTC. One query."""
+    now = (now or timezone.now()).astimezone(UTC)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    of_agents: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
+    for row in by_day(runs.filter(pk__gte=first_id_at(midnight - timedelta(days=DAYS - 1)))):
+        of_agents[row["agent_id"]][row["day"]] = row
+    found = (unusual(days, midnight.date()) for days in of_agents.values())
+    return sorted((one for each in found for one in each), key=lambda one: (one.agent, one.measure))
+
+
+def by_day(runs: QuerySet[Run]) -> Any:
+    took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
+    ended = runs.order_by().filter(status__in=Run.DONE, agent__isnull=False).exclude(status=Run.Status.CANCELLED)
+    return (
+        ended.values("agent_id", "agent__name", day=TruncDate("created_at", tzinfo=UTC))
+        .annotate(
+            runs=Count("pk"), failed=Count("pk", filter=Q(status__in=FAILED)), cost=Avg("cost"), latency=Avg(took)
+        )
+        .filter(runs__gte=FEWEST_RUNS)
+    )
+
+
+def unusual(days: dict[Any, dict[str, Any]], day: Any) -> Iterator[Anomaly]:
+    now = days.get(day)
+    earlier = [row for at, row in days.items() if at < day]
+    if now is None or len(earlier) < FEWEST_DAYS:
+        return
+    for measure in MEASURES:
+        value, before = figure(now, measure), [figure(row, measure) for row in earlier]
+        limit = limit_of(measure, before)
+        if value > limit:
+            yield Anomaly(now["agent__name"], measure, value, mean(before), limit, now["runs"])
+
+
+def limit_of(measure: str, before: Sequence[float]) -> float:
+    usual, (least, factor) = mean(before), LEAST[measure]
+    return max(usual + DEVIATIONS * pstdev(before), usual + least, usual * factor)
+
+
+def figure(row: dict[str, Any], measure: str) -> float:
+    if measure == "failures":
+        return row["failed"] / row["runs"]
+    return row["latency"].total_seconds() if measure == "latency" else float(row["cost"])
