@@ -19,5 +19,6 @@ urlpatterns = [
     path("api/v1/", include("devices.urls")),
     path("api/v1/", include("runs.api.urls")),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
+    path("v1/", include("gateway.openai.urls")),
     path("", include("runs.pages.urls")),
 ]

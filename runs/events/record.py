@@ -57,6 +57,7 @@ TYPES = {
     "session.summarised": "Older messages were summarised; data: to.",
 }
 LARGE = 16_000  # bytes of JSON; larger data is stored in a row of its own and cut in the broadcast
+FOR_SOMEBODY = ("input", "approval")  # waits that are announced to those who wait for the run's end
 TEXT_KEPT_S = 600
 EXPECTED_S = 10  # a promised watcher has subscribed by then
 
@@ -155,6 +156,8 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         ended = next((row.data for row in rows if row.type == "run.finished"), None)
         if ended is not None:
             messages.append((ENDS.channel, line_of(run.pk, None if ended.get("is_cut") else ended)))
+        elif any(row.type == "run.waiting" and row.data.get("waiting_for") in FOR_SOMEBODY for row in rows):
+            messages.append((ENDS.channel, line_of(run.pk, None)))
         transaction.on_commit(lambda: broadcast.publish_many(messages))
 
 

@@ -3,6 +3,7 @@ announcement.
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from plumbing.announcements import Announcements
@@ -15,11 +16,18 @@ LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are no
 ENDS = Announcements("ends", remembered=4096)
 
 
-def wait_for_end(run_id: Any, timeout: float, place: Place | None = None) -> dict[str, Any] | None:
+def never() -> bool:
+    return False
+
+
+def wait_for_end(
+    run_id: Any, timeout: float, place: Place | None = None, *, or_else: Callable[[], bool] = never
+) -> dict[str, Any] | None:
     """Data of run.finished, or None if the run has not ended within `timeout` seconds or the place
     is given up.
 
-    The row is only read if the announcement may have been missed: no listener yet, or it takes
+    A run that waits for a person or its caller is announced too: `or_else` then says whether to stop
+    waiting. The row is only read if the announcement may have been missed: no listener yet, or it takes
     long.
     """
     deadline = time.monotonic() + timeout
@@ -33,7 +41,7 @@ def wait_for_end(run_id: Any, timeout: float, place: Place | None = None) -> dic
                 return waiter.news
             if ended := read_end(run_id):
                 return ended
-            if place.is_dismissed or time.monotonic() >= deadline:
+            if or_else() or place.is_dismissed or time.monotonic() >= deadline:
                 return None
             is_heard = True
 

@@ -1,0 +1,238 @@
+"""Chat completions: the caller keeps the conversation and sends all of it each time.
+
+The agent's own tools are executed here and do not appear: this API has no place for them. A call of
+a tool that the caller sent ends the completion, and its result continues the same run.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from time import time
+from typing import Any
+
+import orjson
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+
+from agents.models import ApiKey
+from gateway import turns
+from gateway.turns import Pause, Said, Turn
+from runs.events.frames import Frame
+
+from .requests import (
+    CALL,
+    Asked,
+    call_id,
+    check_fields,
+    flag_in,
+    json_or_text,
+    metadata_in,
+    parts_in,
+    refused,
+    schema_in,
+    split,
+    text_in,
+    tools_in,
+)
+from .views import DONE, HEARTBEAT, LONGEST_WAIT_S, WAITS, OpenAIView, error_json, sse, streamed
+
+JSON = Any
+FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
+
+
+@extend_schema(exclude=True)
+class ChatView(OpenAIView):
+    """POST /v1/chat/completions"""
+
+    def post(self, request: Any) -> Any:
+        body = request.data if isinstance(request.data, dict) else {}
+        asked = read(body)
+        is_streamed = flag_in(body, "stream")
+        turn = started(request, asked, metadata_in(body), is_watched=is_streamed)
+        if is_streamed:
+            options = body.get("stream_options") or {}
+            with_usage = isinstance(options, dict) and options.get("include_usage") is True
+            return streamed(request, chunks(turn, asked.model, with_usage))
+        with WAITS.take(request.user.pk) as place:
+            turns.wait(turn, LONGEST_WAIT_S, place)
+        return completed(turn, asked.model)
+
+
+def started(request: Any, asked: Asked, metadata: dict[str, str], *, is_watched: bool) -> Turn:
+    if asked.results:
+        return turns.answer(request.user, asked.results)
+    key = request.auth if isinstance(request.auth, ApiKey) else None
+    return turns.begin(
+        user=request.user, key=key, agent=asked.model, parts=asked.parts, earlier=asked.earlier,
+        is_watched=is_watched, metadata=metadata, **asked.more(),
+    )  # fmt: skip
+
+
+# -- the request ----------------------------------------------------------------------------------------------------
+
+
+def read(body: dict[str, JSON]) -> Asked:
+    """Raises Invalid."""
+    check_fields(body, FIELDS)
+    asked = Asked(text_in(body, "model"))
+    asked.tools = tools_in(body, lambda entry: entry.get("function"))
+    asked.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
+        raise refused("messages", "“messages” must be a list of messages.")
+    if messages[-1].get("role") == "tool":
+        asked.results = results_in(messages)
+        return asked
+    split(asked, list(conversation(messages, asked)))
+    return asked
+
+
+def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
+    """The results at the end of the list, by the ids of their calls."""
+    found = {}
+    for place in range(len(messages) - 1, -1, -1):
+        if messages[place].get("role") != "tool":
+            break
+        param = f"messages.{place}"
+        text = plain(messages[place].get("content"), f"{param}.content")
+        found[call_id(messages[place].get("tool_call_id"), f"{param}.tool_call_id")] = json_or_text(text)
+    return found
+
+
+def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
+    """What was said; system messages become instructions of this run."""
+    results = {
+        message.get("tool_call_id"): plain(message.get("content"), f"messages.{place}.content")
+        for place, message in enumerate(messages)
+        if message.get("role") == "tool"
+    }
+    for place, message in enumerate(messages):
+        role, param = message.get("role"), f"messages.{place}.content"
+        if role in ("system", "developer"):
+            asked.instructions.append(plain(message.get("content"), param))
+        elif role == "user":
+            yield Said("user", parts_in(message.get("content"), param))
+        elif role == "assistant":
+            content = message.get("content")
+            yield Said("assistant", parts_in(content or "", param), list(calls_in(message, results)))
+        elif role != "tool":
+            raise refused(f"messages.{place}.role", "A role must be system, developer, user, assistant or tool.")
+
+
+def calls_in(message: dict[str, JSON], results: dict[JSON, str]) -> Iterator[dict[str, JSON]]:
+    calls = message.get("tool_calls") or []
+    for call in calls if isinstance(calls, list) else []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            arguments = json_or_text(str(function.get("arguments") or "{}"))
+            yield {
+                "id": str(call.get("id"))[:128],
+                "name": str(function.get("name"))[:64],
+                "arguments": arguments if isinstance(arguments, dict) else {},
+                "result": results.get(call.get("id"), ""),
+            }
+
+
+def plain(content: JSON, param: str) -> str:
+    return "\n".join(part["text"] for part in parts_in(content, param) if part["type"] == "text")
+
+
+# -- the answer -----------------------------------------------------------------------------------------------------
+
+
+class Completion:
+    """Reads a turn's events: pieces of text, calls for the caller, how it ended."""
+
+    def __init__(self) -> None:
+        self.pause = Pause()
+        self.said: dict[int, str] = {}  # text by turn of the model
+        self.calls: list[dict[str, JSON]] = []
+        self.end: dict[str, JSON] | None = None
+
+    def take(self, frame: Frame) -> str:
+        """The new text in this event."""
+        data = frame.data
+        if frame.type == "message.delta":
+            return self.add(data["turn"], self.said.get(data["turn"], "")[: data["offset"]] + data["text"])
+        if frame.type == "model.finished":
+            return self.add(data["turn"], data["text"] or "")
+        if frame.type == "input.requested":
+            arguments = data["arguments"] if data["kind"] == "tool" else {"question": data["prompt"]}
+            function = {"name": data["name"], "arguments": orjson.dumps(arguments).decode()}
+            self.calls.append({"id": CALL + data["call"].replace("-", ""), "type": "function", "function": function})
+            self.calls.sort(key=lambda call: call["id"])  # in the model's order: they were asked side by side
+        elif frame.is_last:
+            self.end = data
+            reply = (data.get("reply") or {}).get("text", "")
+            return self.add(0, reply) if not self.text and reply else ""
+        return ""
+
+    def add(self, turn: int, text: str) -> str:
+        before = self.said.get(turn, "")
+        self.said[turn] = text
+        return text[len(before) :]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said.values())
+
+    @property
+    def finish_reason(self) -> str:
+        if self.end is None:
+            return "tool_calls" if self.calls else "stop"
+        return "length" if self.end["status"] == "partial" else "stop"
+
+    def failure(self) -> dict[str, JSON] | None:
+        if self.end is None or self.end["status"] in ("succeeded", "partial"):
+            return None
+        error = self.end.get("error") or {}
+        return error_json(error.get("message", self.end["status"]), error.get("code", self.end["status"]))
+
+    def usage(self) -> dict[str, int]:
+        used = (self.end or {}).get("usage") or {"input_tokens": 0, "output_tokens": 0}
+        prompt, completion = used["input_tokens"], used["output_tokens"]
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def completed(turn: Turn, model: str) -> Response:
+    completion = Completion()
+    for frame in turns.replayed(turn, completion.pause):
+        completion.take(frame)
+    if failure := completion.failure():
+        return Response({"error": failure}, status=502 if failure["code"].startswith("model") else 500)
+    if completion.end is None and not completion.calls:
+        waits = f"The run {turn.run.pk} goes on: it waits, for example for an approval."
+        return Response({"error": error_json(waits, "run_waits", 504)}, status=504)
+    message: dict[str, JSON] = {"role": "assistant", "content": completion.text or None, "refusal": None}
+    if completion.calls and completion.end is None:
+        message["tool_calls"] = completion.calls
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
+    head = head_of(turn, model, "chat.completion")
+    return Response({**head, "choices": [choice], "usage": completion.usage()})
+
+
+def head_of(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
+    return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": int(time()), "model": model}
+
+
+async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[bytes]:
+    head = head_of(turn, model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
+
+    def chunk(delta: dict[str, JSON], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return sse({**head, "choices": [choice]})
+
+    completion = Completion()
+    yield chunk({"role": "assistant", "content": ""})
+    async for frame in turns.follow(turn, completion.pause):
+        if frame.type == "heartbeat":
+            yield HEARTBEAT
+        elif piece := completion.take(frame):
+            yield chunk({"content": piece})
+    if failure := completion.failure():
+        yield sse({"error": failure})
+        return
+    if completion.end is None and completion.calls:
+        yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(completion.calls)]})
+    yield chunk({}, completion.finish_reason)
+    if with_usage:
+        yield sse({**head, "choices": [], "usage": completion.usage()})
+    yield DONE

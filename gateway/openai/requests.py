@@ -1,0 +1,182 @@
+"""Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from agents.exceptions import Invalid
+from gateway.turns import Said
+
+JSON = Any
+CALL = "call_"
+# Values that change nothing are accepted, because clients send them without being asked to.
+NEUTRAL: dict[str, tuple[JSON, ...]] = {
+    "temperature": (None, 1), "top_p": (None, 1), "n": (None, 1), "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0), "logprobs": (None, False), "top_logprobs": (None, 0),
+    "parallel_tool_calls": (None, True), "service_tier": (None, "auto", "default"), "truncation": (None, "disabled"),
+    "logit_bias": (None, {}), "stop": (None, []), "modalities": (None, ["text"]), "include": (None, []),
+    "reasoning": (None, {}), "seed": (None,), "max_tool_calls": (None,), "conversation": (None,), "prompt": (None,),
+    "prediction": (None,), "audio": (None,), "max_tokens": (None,), "max_completion_tokens": (None,),
+    "max_output_tokens": (None,), "reasoning_effort": (None,), "verbosity": (None,), "web_search_options": (None,),
+}  # fmt: skip
+# Hints for caches and abuse detection: Muster has the key's owner, and needs neither.
+IGNORED = frozenset(["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options"])
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a request asks for: a message with what came before it, or results of calls."""
+
+    model: str
+    parts: list[dict[str, JSON]] = field(default_factory=list)
+    earlier: list[Said] = field(default_factory=list)
+    results: dict[UUID, JSON] = field(default_factory=dict)
+    approvals: dict[UUID, bool] = field(default_factory=dict)
+    instructions: list[str] = field(default_factory=list)
+    tools: list[dict[str, JSON]] = field(default_factory=list)
+    output_schema: dict[str, JSON] | None = None
+
+    def more(self) -> dict[str, Any]:
+        """Further arguments for the intake."""
+        policy: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
+        if self.instructions:
+            policy["instructions"] = "\n\n".join(self.instructions)
+        return {"policy": policy, "tools": self.tools or None}
+
+
+def refused(param: str, message: str, code: str = "invalid_value") -> Invalid:
+    return Invalid(message, code=code, details=[{"field": param, "code": code, "message": message}])
+
+
+def check_fields(body: Mapping[str, JSON], known: Iterable[str]) -> None:
+    """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
+    for name, value in body.items():
+        if name in IGNORED or name in known:
+            continue
+        if name not in NEUTRAL:
+            raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
+        if value not in NEUTRAL[name]:
+            message = f"“{name}” cannot be set for a message: the agent's definition decides."
+            raise refused(name, message, "unsupported_parameter")
+
+
+def text_in(body: Mapping[str, JSON], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise refused(name, f"“{name}” must be text.")
+    return value
+
+
+def flag_in(body: Mapping[str, JSON], name: str, default: bool = False) -> bool:
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise refused(name, f"“{name}” must be true or false.")
+    return default if value is None else value
+
+
+def metadata_in(body: Mapping[str, JSON]) -> dict[str, str]:
+    value = body.get("metadata") or {}
+    if not isinstance(value, dict) or len(value) > 16:
+        raise refused("metadata", "“metadata” must be an object with at most 16 keys.")
+    if not all(isinstance(text, str) and len(text) <= 512 for text in value.values()):
+        raise refused("metadata", "The values of “metadata” must be texts of at most 512 characters.")
+    return value
+
+
+def tools_in(body: Mapping[str, JSON], function_of: Any) -> list[dict[str, JSON]]:
+    """Function tools as tools that the caller executes; `function_of` finds the function in an entry."""
+    entries = body.get("tools") or []
+    if not isinstance(entries, list):
+        raise refused("tools", "“tools” must be a list.")
+    choice = body.get("tool_choice", "auto")
+    if choice not in (None, "auto", "none"):
+        raise refused("tool_choice", "“tool_choice” can be auto or none.", "unsupported_parameter")
+    tools = [tool_in(entry, f"tools.{place}", function_of) for place, entry in enumerate(entries)]
+    return [] if choice == "none" else tools
+
+
+def tool_in(entry: JSON, place: str, function_of: Any) -> dict[str, JSON]:
+    if not isinstance(entry, dict) or entry.get("type") != "function":
+        message = "Only tools of type “function” can be sent; others are granted to the agent in Muster."
+        raise refused(f"{place}.type", message, "unsupported_parameter")
+    function = function_of(entry)
+    if not isinstance(function, dict):
+        raise refused(place, "A function tool must describe its function.")
+    tool = {"name": function.get("name"), "input_schema": function.get("parameters") or {"type": "object"}}
+    return {**tool, "description": function["description"]} if function.get("description") else tool
+
+
+def schema_in(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | None:
+    """The schema of a structured answer, or None for text."""
+    kind = format.get("type") if isinstance(format, dict) else None
+    if format is None or kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "object"}
+    found = (format.get(inner) if inner else format) if kind == "json_schema" else None
+    if not isinstance(found, dict) or not isinstance(found.get("schema"), dict):
+        raise refused(param, "The format must be text, json_object or json_schema with a schema.")
+    return found["schema"]
+
+
+def parts_in(content: JSON, param: str) -> list[dict[str, JSON]]:
+    """Content of a message, in either API's form, as parts."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise refused(param, "The content must be text or a list of parts.")
+    return [part_in(part, f"{param}.{place}") for place, part in enumerate(content)]
+
+
+def part_in(part: JSON, param: str) -> dict[str, JSON]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
+        return {"type": "text", "text": part["text"]}
+    if kind == "refusal" and isinstance(part.get("refusal"), str):
+        return {"type": "text", "text": part["refusal"]}
+    if kind in ("image_url", "input_image"):
+        image = part.get("image_url")
+        return image_in(image.get("url") if isinstance(image, dict) else image, param)
+    if kind in ("file", "input_file"):
+        file = part.get("file") if kind == "file" else part
+        if isinstance(file, dict) and isinstance(file.get("file_id"), str):
+            return {"type": "file", "file": file["file_id"].removeprefix("file-")}
+        raise refused(param, "Upload the file first and send its “file_id”.", "unsupported_parameter")
+    raise refused(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
+
+
+def image_in(url: JSON, param: str) -> dict[str, JSON]:
+    if not isinstance(url, str):
+        raise refused(param, "An image needs its URL, or a data URL.")
+    if not url.startswith("data:"):
+        return {"type": "image", "url": url}
+    head, _, data = url.partition(",")
+    media_type, _, encoding = head.removeprefix("data:").partition(";")
+    if encoding != "base64":
+        raise refused(param, "A data URL must be base64.")
+    return {"type": "image", "data": data, "media_type": media_type or "image/png"}
+
+
+def call_id(value: JSON, param: str) -> UUID:
+    """The id of one of our calls."""
+    try:
+        return UUID(hex=str(value).removeprefix(CALL))
+    except ValueError:
+        raise refused(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
+
+
+def json_or_text(text: str) -> JSON:
+    """A result as JSON, if it is JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def split(asked: Asked, said: list[Said]) -> None:
+    """The last message of the user is the message, and those before it open the session."""
+    if not said or said[-1].role != "user":
+        raise refused("input", "The last message must be the user's, or results of calls.")
+    asked.earlier, asked.parts = said[:-1], said[-1].parts

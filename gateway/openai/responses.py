@@ -1,0 +1,333 @@
+"""Responses, by the Open Responses specification. A response is a turn of a run; see gateway/turns.py.
+
+`previous_response_id` continues its session. Results of calls (`function_call_output`) and decisions
+(`mcp_approval_response`) continue the run that waits for them.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from gateway import turns
+from gateway.turns import Said, Turn
+from plumbing.threads import in_thread
+from runs.calls import approvals
+from runs.events import record as events
+from runs.exceptions import RunFinished
+from runs.lifecycle import endings
+from runs.models import Approval, Message, Run
+
+from .items import Items, usage_json
+from .requests import (
+    Asked,
+    call_id,
+    check_fields,
+    flag_in,
+    json_or_text,
+    metadata_in,
+    parts_in,
+    refused,
+    schema_in,
+    split,
+    text_in,
+    tools_in,
+)
+from .views import DONE, HEARTBEAT, LONGEST_WAIT_S, WAITS, OpenAIView, sse, streamed
+
+JSON = Any
+FIELDS = (
+    "model", "input", "instructions", "previous_response_id", "stream", "background", "store", "tools", "tool_choice",
+    "text", "metadata",
+)  # fmt: skip
+ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
+PREFIX = "resp_"
+
+
+@extend_schema(exclude=True)
+class ResponsesView(OpenAIView):
+    """POST /v1/responses"""
+
+    def post(self, request: Any) -> Any:
+        body = request.data if isinstance(request.data, dict) else {}
+        asked = read(body)
+        is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
+        turn = self.started(request, body, asked, is_watched=is_streamed)
+        if is_streamed:
+            return streamed(request, stream_of(turn))
+        if not in_background:
+            with WAITS.take(request.user.pk) as place:
+                turns.wait(turn, LONGEST_WAIT_S, place, lambda: Items("").pause)
+        return Response(response_json(turn))
+
+    def started(self, request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool) -> Turn:
+        if asked.results:
+            return turns.answer(request.user, asked.results)
+        if asked.approvals:
+            return decided(request, asked)
+        previous = previous_of(request.user, body)
+        return turns.begin(
+            user=request.user,
+            key=request.auth if isinstance(request.auth, ApiKey) else None,
+            agent=asked.model,
+            parts=asked.parts,
+            earlier=asked.earlier,
+            session=previous.run.session if previous else None,
+            is_watched=is_watched,
+            metadata={**metadata_in(body), ECHO: echo_of(body)},
+            **asked.more(),
+        )
+
+
+def previous_of(user: Any, body: dict[str, JSON]) -> Turn | None:
+    if body.get("previous_response_id") is None:
+        return None
+    turn = found(user, str(body["previous_response_id"]))
+    if turn.run.session is None:
+        raise Conflict("The conversation of the previous response was deleted.", code="session_deleted")
+    return turn
+
+
+def found(user: Any, id: str) -> Turn:
+    """Raises NotFound; also for a response with `store: false`."""
+    turn = turns.parsed(user, id.removeprefix(PREFIX)) if id.startswith(PREFIX) else None
+    if turn is None or echoed(turn.run).get("store") is False:
+        raise NotFound(f"There is no response “{id[:80]}”.", code="response_not_found")
+    return turn
+
+
+def decided(request: Any, asked: Asked) -> Turn:
+    """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
+    if isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
+        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run__agent", "run__session")
+    open_ones = {row.pk: row for row in rows.filter(pk__in=asked.approvals)}
+    if len(open_ones) < len(asked.approvals) or len({row.run_id for row in open_ones.values()}) != 1:
+        raise NotFound("There is no such approval request.", code="approval_not_found")
+    run = next(iter(open_ones.values())).run
+    after = Run.objects.get(pk=run.pk).last_event
+    events.expect_watcher(run.pk)
+    for pk, is_approved in asked.approvals.items():
+        approvals.decide(open_ones[pk], "approve" if is_approved else "deny", by=request.user, source="openai")
+    return Turn(run, after)
+
+
+@extend_schema(exclude=True)
+class ResponseView(OpenAIView):
+    """GET /v1/responses/{id}: the response so far; `?stream=true` follows it."""
+
+    parameters = {"get": ("stream", "include")}
+
+    def get(self, request: Any, id: str) -> Any:
+        turn = found(request.user, id)
+        if request.query_params.get("stream") == "true":
+            return streamed(request, stream_of(turn))
+        return Response(response_json(turn))
+
+
+@extend_schema(exclude=True)
+class CancelView(OpenAIView):
+    """POST /v1/responses/{id}/cancel"""
+
+    def post(self, request: Any, id: str) -> Response:
+        turn = found(request.user, id)
+        try:
+            endings.cancel(turn.run, by=request.user, reason="cancelled by the caller")
+        except RunFinished:
+            pass  # cancelling twice is no error in this API
+        return Response(response_json(turn))
+
+
+@extend_schema(exclude=True)
+class InputItemsView(OpenAIView):
+    """GET /v1/responses/{id}/input_items: the user's message of this run."""
+
+    parameters = {"get": ("limit", "order", "after", "include")}
+
+    def get(self, request: Any, id: str) -> Response:
+        turn = found(request.user, id)
+        rows = Message.objects.filter(run=turn.run, role=Message.Role.USER).order_by("seq")
+        items = [
+            {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed",
+             "content": [{"type": "input_text", "text": row.words}]}
+            for row in rows
+        ]  # fmt: skip
+        ids = [item["id"] for item in items]
+        page = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None, "has_more": False}
+        return Response({"object": "list", "data": items, **page})
+
+
+# -- the request ----------------------------------------------------------------------------------------------------
+
+
+def read(body: dict[str, JSON]) -> Asked:
+    """Raises Invalid."""
+    check_fields(body, FIELDS)
+    asked = Asked(text_in(body, "model"))
+    asked.tools = tools_in(body, lambda entry: entry)
+    text = body.get("text") or {}
+    asked.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
+    if isinstance(body.get("instructions"), str):
+        asked.instructions.append(body["instructions"])
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        raise refused("input", "“input” must be text or a list of items.")
+    kind = items[-1].get("type")
+    if kind == "function_call_output":
+        asked.results = dict(results_in(items))
+    elif kind == "mcp_approval_response":
+        asked.approvals = dict(decisions_in(items))
+    else:
+        split(asked, list(conversation(items, asked)))
+    return asked
+
+
+def results_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, JSON]]:
+    """The results at the end of the input; what stands before them is known to the run."""
+    for place in range(len(items) - 1, -1, -1):
+        if items[place].get("type") != "function_call_output":
+            return
+        param = f"input.{place}"
+        yield call_id(items[place].get("call_id"), f"{param}.call_id"), json_or_text(output_text(items[place], param))
+
+
+def decisions_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
+    for place, item in enumerate(items):
+        if item.get("type") == "mcp_approval_response":
+            param = f"input.{place}"
+            wanted = str(item.get("approval_request_id")).removeprefix("mcpr_")
+            yield call_id(wanted, f"{param}.approval_request_id"), flag_in(item, "approve")
+
+
+def output_text(item: dict[str, JSON], param: str) -> str:
+    parts = parts_in(item.get("output") or "", f"{param}.output")
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
+
+
+def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
+    """What was said. Calls and their results belong to the assistant's message after them."""
+    results = {
+        item.get("call_id"): output_text(item, f"input.{place}")
+        for place, item in enumerate(items)
+        if item.get("type") == "function_call_output"
+    }
+    calls: list[dict[str, JSON]] = []
+    for place, item in enumerate(items):
+        kind, role, param = item.get("type", "message"), item.get("role"), f"input.{place}"
+        if kind == "message" and role in ("system", "developer"):
+            parts = parts_in(item.get("content"), f"{param}.content")
+            asked.instructions.append("\n".join(part["text"] for part in parts if part["type"] == "text"))
+        elif kind == "message" and role in ("user", "assistant"):
+            if calls and role == "user":
+                yield Said("assistant", [{"type": "text", "text": ""}], calls)
+                calls = []
+            yield Said(role, parts_in(item.get("content"), f"{param}.content"), calls)
+            calls = []
+        elif kind == "function_call":
+            arguments = json_or_text(str(item.get("arguments") or "{}"))
+            calls.append(
+                {"id": str(item.get("call_id"))[:128], "name": str(item.get("name"))[:64],
+                 "arguments": arguments if isinstance(arguments, dict) else {},
+                 "result": results.get(item.get("call_id"), "")}
+            )  # fmt: skip
+        elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
+            raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
+
+
+# -- the answer -----------------------------------------------------------------------------------------------------
+
+
+def echo_of(body: dict[str, JSON]) -> dict[str, JSON]:
+    """What a response repeats of its request."""
+    kept = ("instructions", "previous_response_id", "tools", "tool_choice", "text", "store", "background", "model",
+            "metadata", "user", "safety_identifier", "prompt_cache_key")  # fmt: skip
+    return {name: body[name] for name in kept if body.get(name) is not None}
+
+
+def echoed(run: Run) -> dict[str, JSON]:
+    found = run.metadata.get(ECHO) if isinstance(run.metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def response_json(turn: Turn) -> dict[str, JSON]:
+    """The response as its rows say now."""
+    refresh(turn.run)
+    items = Items(turn.id)
+    for frame in turns.replayed(turn, items.pause):
+        for _ in items.take(frame):
+            pass
+    return described(turn, items, turn.run.status)
+
+
+def refresh(run: Run) -> None:
+    run.refresh_from_db(from_queryset=Run.objects.select_related("agent", "session"))
+
+
+def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
+    run, echo = turn.run, echoed(turn.run)
+    end, status = items.end or {}, items.status(of_run)
+    error = end.get("error") if status == "failed" else None
+    used = end.get("usage") or endings.usage_of(run)
+    return {
+        "id": PREFIX + turn.id,
+        "object": "response",
+        "created_at": int(run.created_at.timestamp()),
+        "completed_at": int(run.finished_at.timestamp()) if run.finished_at and status == "completed" else None,
+        "status": status,
+        "incomplete_details": {"reason": "max_tool_calls"} if status == "incomplete" else None,
+        "error": {"code": error["code"], "message": error["message"]} if error else None,
+        "model": echo.get("model") or (run.agent.name if run.agent else turns.ROUTER),
+        "output": items.output,
+        "usage": usage_json(used) if status in ("completed", "incomplete", "failed") else None,
+        "previous_response_id": echo.get("previous_response_id"),
+        "instructions": echo.get("instructions"),
+        "tools": [tool_json(tool) for tool in echo.get("tools", ())],
+        "tool_choice": echo.get("tool_choice", "auto"),
+        "text": {"format": {"type": "text"}, **echo.get("text", {})},
+        "metadata": echo.get("metadata", {}),
+        "store": echo.get("store", True),
+        "background": echo.get("background", False),
+        "user": echo.get("user"),
+        "safety_identifier": echo.get("safety_identifier"),
+        "prompt_cache_key": echo.get("prompt_cache_key"),
+        **FIXED,
+    }
+
+
+FIXED: dict[str, JSON] = {
+    "truncation": "disabled", "parallel_tool_calls": True, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
+    "top_logprobs": 0, "temperature": 1, "reasoning": None, "max_output_tokens": None, "max_tool_calls": None,
+    "service_tier": "default",
+}  # fmt: skip
+
+
+def tool_json(tool: dict[str, JSON]) -> dict[str, JSON]:
+    return {"description": None, "parameters": None, "strict": False, **tool}
+
+
+async def stream_of(turn: Turn) -> AsyncIterator[bytes]:
+    items, number = Items(turn.id), 0
+
+    def numbered(event: dict[str, JSON]) -> bytes:
+        nonlocal number
+        number += 1
+        return sse({**event, "sequence_number": number - 1}, event["type"])
+
+    begun = described(turn, items, "running")
+    yield numbered({"type": "response.created", "response": begun})
+    yield numbered({"type": "response.in_progress", "response": begun})
+    async for frame in turns.follow(turn, items.pause):
+        if frame.type == "heartbeat":
+            yield HEARTBEAT
+        for event in items.take(frame):
+            yield numbered(event)
+    await in_thread(refresh, turn.run)
+    ended = described(turn, items, turn.run.status)
+    name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
+    yield numbered({"type": f"response.{name}", "response": ended})
+    yield DONE

@@ -1,0 +1,97 @@
+"""What OpenAI's APIs share: models, errors in OpenAI's form, streams."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import StreamingHttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import NotFound
+from agents.http.standing import Standing, while_good
+from agents.models import Agent
+from gateway.turns import ROUTER
+from runs.events.places import STREAMS, Places
+
+WAITS = Places(settings.MAX_WAITS)
+LONGEST_WAIT_S = 600.0
+KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+class OpenAIView(APIView):
+    """Errors are {"error": {"message", "type", "param", "code"}}, as in OpenAI's API."""
+
+    scope = "messages"
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        handle = super().get_exception_handler()
+
+        def in_their_form(error: Exception, context: dict[str, Any]) -> Response:
+            response = handle(error, context)
+            found = response.data["error"]
+            details = found.get("details") or [{}]
+            param = details[0].get("field") if isinstance(details[0], dict) else None
+            message = " ".join(filter(None, [found["message"], found.get("hint")]))
+            response.status_code = 400 if response.status_code == 422 else response.status_code
+            response.data = {"error": error_json(message, found["code"], response.status_code, param)}
+            return response
+
+        return in_their_form
+
+
+def error_json(message: str, code: str, status: int = 500, param: str | None = None) -> dict[str, Any]:
+    kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"message": message, "type": kind, "param": param, "code": code}
+
+
+def streamed(request: Any, source: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """Server-sent events. The reader that goes away does not stop the run. Raises RateLimited."""
+    STREAMS.enter(request.user.pk, settings.MAX_STREAMS)
+    content = while_good(source, Standing.of(request.auth, getattr(request, "session", None)))
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    response = StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
+    response._resource_closers.append(lambda: STREAMS.leave(request.user.pk))  # type: ignore[attr-defined]
+    return response
+
+
+def sse(data: dict[str, Any], event: str = "") -> bytes:
+    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", orjson.dumps(data, default=str))
+
+
+DONE = b"data: [DONE]\n\n"
+HEARTBEAT = b": still here\n\n"
+
+
+@extend_schema(exclude=True)
+class ModelsView(OpenAIView):
+    """The agents that this person can use; `auto` lets the router choose."""
+
+    def get(self, request: Any) -> Response:
+        agents = Agent.objects.usable_by(request.user).published().select_related("owner").order_by("name")
+        seen: dict[str, Agent] = {}
+        for agent in agents.nearest_first(request.user):
+            seen.setdefault(agent.name, agent)
+        models = [model_json(agent.name, agent) for agent in sorted(seen.values(), key=lambda one: one.name)]
+        router = [] if ROUTER in seen else [model_json(ROUTER, None)]
+        return Response({"object": "list", "data": [*models, *router]})
+
+
+@extend_schema(exclude=True)
+class ModelView(OpenAIView):
+    def get(self, request: Any, name: str) -> Response:
+        agents = Agent.objects.usable_by(request.user).published().select_related("owner")
+        agent = agents.filter(name=name).nearest_first(request.user).first()
+        if agent is None and name != ROUTER:
+            raise NotFound(
+                f"There is no model “{name[:80]}”.", code="model_not_found", hint="GET /v1/models lists them."
+            )
+        return Response(model_json(name, agent))
+
+
+def model_json(name: str, agent: Agent | None) -> dict[str, Any]:
+    created = int(agent.created_at.timestamp()) if agent else 0
+    owner = agent.owner.get_username() if agent and agent.owner else "site"
+    return {"id": name, "object": "model", "created": created, "owned_by": owner}

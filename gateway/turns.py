@@ -1,0 +1,189 @@
+"""One turn of a conversation, for every protocol: start a run or answer it, then follow it until it
+ends or waits for the caller.
+
+A turn is a run and the number of the event after which it begins: a run that waited for its caller
+continues in another turn. So a turn can be read again from the rows, and the gateway has no tables.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.exceptions import Invalid
+from agents.models import Agent, ApiKey
+from plumbing.threads import in_thread
+from runs.calls import inputs
+from runs.events import record as events
+from runs.events import stream, waiting
+from runs.events.frames import Frame
+from runs.intake import messages as intake
+from runs.models import InputRequest, Message, Run, RunEvent, Session
+
+JSON = Any
+ROUTER = "auto"  # the name under which the router chooses the agent
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An earlier message that the caller sends along. `calls` are in the form of Message.tool_calls."""
+
+    role: str
+    parts: list[dict[str, JSON]]
+    calls: list[dict[str, JSON]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    run: Run
+    after: int = 0
+
+    @property
+    def id(self) -> str:
+        """The run's id as 32 hexadecimal digits, and where the turn begins if it is not the first."""
+        return f"{self.run.pk.hex}-{self.after}" if self.after else self.run.pk.hex
+
+
+def parsed(user: Any, id: str) -> Turn | None:
+    """The turn with this id, if its run is the user's."""
+    run_id, _, after = id.partition("-")
+    try:
+        pk = UUID(hex=run_id)
+    except ValueError:
+        return None
+    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
+        return None
+    rows = Run.objects.visible_to(user).select_related("agent", "session", "version")
+    run = rows.filter(pk=pk).first()
+    return Turn(run, int(after or 0)) if run else None
+
+
+def begin(
+    *,
+    user: Any,
+    key: ApiKey | None,
+    agent: str,
+    parts: list[dict[str, JSON]],
+    earlier: Iterable[Said] = (),
+    session: Session | None = None,
+    is_watched: bool = False,
+    **more: Any,
+) -> Turn:
+    """Start a run; `more` as in `runs.intake.messages.accept_message`.
+
+    `earlier` opens a new session. Raises what accept_message raises.
+    """
+    earlier = list(earlier)
+    with transaction.atomic():  # a refused message leaves no session behind
+        if session is None and earlier:
+            session = opened(user, agent, earlier)
+        taken = intake.accept_message(
+            user=user,
+            key=key,
+            agent=agent_named(user, agent),
+            parts=parts,
+            session=session,
+            is_watched=is_watched,
+            **more,
+        )
+    return Turn(taken.run)
+
+
+def agent_named(user: Any, name: str) -> str | None:
+    """None, so that the router chooses, for the name `auto` if no agent has it."""
+    if name == ROUTER and not Agent.objects.usable_by(user).filter(name=name).exists():
+        return None
+    return name
+
+
+def opened(user: Any, agent: str, earlier: list[Said]) -> Session:
+    name = agent_named(user, agent)
+    row = intake.NAMED.for_use(user, name) if name else None
+    first = next((one for one in earlier if one.role == Message.Role.USER), None)
+    title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
+    session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})
+    for said in earlier:
+        session.add_message(said.role, said.parts, tool_calls=said.calls)
+    return session
+
+
+def answer(user: Any, results: Mapping[UUID, JSON]) -> Turn:
+    """Send the results of calls that a run of this user waits for, by the ids of the calls.
+
+    Raises Invalid, Conflict (already_answered).
+    """
+    rows = InputRequest.objects.visible_to(user).select_related("run__agent", "run__session", "run__version")
+    asked = {request.call_id: request for request in rows.filter(call_id__in=list(results))}
+    if lacking := [str(one) for one in results if one not in asked]:
+        raise Invalid(f"There is no call “{lacking[0]}” that waits for you.", code="unknown_call")
+    if len({request.run_id for request in asked.values()}) > 1:
+        raise Invalid("The results belong to more than one run.", code="several_runs", hint="Send them one by one.")
+    run = next(iter(asked.values())).run
+    with transaction.atomic():
+        after = Run.objects.select_for_update(of=("self",)).get(pk=run.pk).last_event
+        for call, value in results.items():
+            inputs.answer(asked[call], by=user, value=value)
+    events.expect_watcher(run.pk)
+    return Turn(run, after)
+
+
+# -- following ------------------------------------------------------------------------------------------------------
+
+
+class Pause:
+    """Notices from the events when a turn is over: the run ended, or waits for the caller."""
+
+    def __init__(self, *, for_approvals: bool = False) -> None:
+        self.for_approvals = for_approvals
+        self.open: set[str] = set()
+
+    def ends_with(self, frame: Frame) -> bool:
+        if frame.is_last:
+            return True
+        if frame.type == "input.requested" or (frame.type == "approval.requested" and self.for_approvals):
+            self.open.add(frame.data["id"])
+        elif frame.type in ("input.answered", "approval.decided"):
+            self.open.discard(frame.data["id"])
+        return frame.type == "run.waiting" and bool(self.open)
+
+
+async def follow(turn: Turn, pause: Pause) -> AsyncIterator[Frame]:
+    """The turn's events as they happen, until it is over; heartbeats between them."""
+    async for batch in stream.in_batches(turn.run, after=turn.after):
+        for frame in batch:
+            whole = await in_thread(complete, frame) if is_cut(frame) else frame
+            yield whole
+            if pause.ends_with(whole):
+                return
+
+
+def stored(turn: Turn) -> Iterator[Frame]:
+    """The events since the turn began, whole."""
+    rows = RunEvent.objects.filter(run=turn.run, seq__gt=turn.after).select_related("payload").order_by("seq")
+    for row in rows.iterator():
+        yield Frame.of({**events.as_json(row), "data": row.payload.data if row.data.get("is_cut") else row.data})
+
+
+def replayed(turn: Turn, pause: Pause) -> Iterator[Frame]:
+    """The turn's stored events so far."""
+    for frame in stored(turn):
+        yield frame
+        if pause.ends_with(frame):
+            return
+
+
+def is_cut(frame: Frame) -> bool:
+    """Large data is cut where it is broadcast. Deltas, which are the most frequent, never are."""
+    return frame.seq is not None and '"is_cut"' in frame.json_data
+
+
+def complete(frame: Frame) -> Frame:
+    row = RunEvent.objects.select_related("payload").get(run_id=frame.run, seq=frame.seq)
+    return Frame.of({**events.as_json(row), "data": row.payload.data}) if row.data.get("is_cut") else frame
+
+
+def wait(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> None:
+    """Wait until the turn is over, at most so long."""
+    waiting.wait_for_end(turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, stored(turn))))
