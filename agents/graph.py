@@ -214,9 +214,10 @@ def expression_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
     roots = ROOTS | (ITEM_ROOTS if step.for_each else frozenset())
     known = upstream(spec).get(step.key, frozenset())
     inputs = roots | ({"previous", "round"} if step.repeat_until else frozenset())
-    for name, source in step.input.items():
+    mappings = (("input", step.input), ("variable", step.variables))
+    for what, name, source in ((what, *pair) for what, mapping in mappings for pair in mapping.items()):
         if not (isinstance(source, dict) and "value" in source):
-            yield from one_expression(spec, step.key, f"input “{name}”", source, inputs, known)
+            yield from one_expression(spec, step.key, f"{what} “{name}”", source, inputs, known)
     if step.when:
         yield from one_expression(spec, step.key, "`when`", step.when, ROOTS, known)
     if step.for_each:

@@ -4,10 +4,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from agents import roles
+from agents import prompts, roles
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
 from agents.http.strict import (
@@ -114,7 +115,10 @@ class ProviderSerializer(OwnedSerializer):
 
     class Meta:
         model = Provider
-        fields = ["name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "prices", *OWNED]
+        fields = [
+            "name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "default_model", "prices",
+            *OWNED,
+        ]  # fmt: skip
 
     def get_has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)
@@ -138,6 +142,16 @@ class ModelParamsSerializer(StrictSerializer):
         return {name: value[name] for name in self.fields if value.get(name) is not None}
 
 
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "object"}})
+class VariablesField(serializers.JSONField):
+    """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if found := prompts.problems_of(data):
+            raise serializers.ValidationError([f"{one['field']}: {one['message']}" for one in found])
+        return data
+
+
 class AgentSerializer(OwnedSerializer):
     provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
     model_params = ModelParamsSerializer(required=False)
@@ -147,6 +161,7 @@ class AgentSerializer(OwnedSerializer):
     delegates_to = Words(required=False, each=64)
     input_schema = OptionalSchemaField()
     output_schema = OptionalSchemaField()
+    variables = VariablesField(required=False)
     timeout = Number(
         required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
     )
@@ -157,9 +172,9 @@ class AgentSerializer(OwnedSerializer):
         model = Agent
         fields = [
             "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
-            "input_schema", "output_schema", "capabilities", "examples", "delegates_to", "max_steps", "timeout",
-            "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens", "enabled",
-            "grants", "published_version", *OWNED,
+            "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
+            "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
+            "enabled", "grants", "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
             "description": {"max_length": 10_000},

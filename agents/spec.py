@@ -52,6 +52,7 @@ class AgentSpec(Frozen):
     fallback_models: list[str] = []
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
+    variables: dict[str, dict[str, Any]] = {}
     capabilities: list[str] = []
     examples: list[str] = []
     delegates_to: list[str] = []
@@ -66,12 +67,13 @@ class AgentSpec(Frozen):
 
 
 class ToolPolicy(Frozen):
-    """The tools a step may use; only ever narrows a grant. Blocked wins; `allowed` None means all
-    granted tools.
+    """The tools a step or a message may use; only ever narrows a grant. Blocked wins; `allowed` None
+    means all granted tools; those in `ask` need an approval.
     """
 
     allowed: list[str] | None = None
     blocked: list[str] = []
+    ask: list[str] = []
 
 
 class Retry(Frozen):
@@ -93,7 +95,10 @@ class RepeatUntil(Frozen):
 
 
 class StepSpec(Frozen):
-    """One step. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}."""
+    """One step. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}.
+
+    `model`, `instructions` and `variables` (a mapping, like `input`) are options of an agent's run.
+    """
 
     key: str
     target_kind: Literal["agent", "tool", "chain", "router"] = "tool"
@@ -115,6 +120,9 @@ class StepSpec(Frozen):
     policy: ToolPolicy = ToolPolicy()
     max_turns: int | None = Field(default=None, ge=1, le=200)
     output_schema: dict[str, Any] | None = None
+    model: str = Field(default="", max_length=100)
+    instructions: str = Field(default="", max_length=20_000)
+    variables: dict[str, Any] = {}
 
 
 class ChainSpec(Frozen):

@@ -69,12 +69,15 @@ class Registry:
         agent: str | None = None,
         input: JSON = None,
         metadata: dict[str, JSON] | None = None,
+        options: dict[str, JSON] | None = None,
         wait_s: float = 60.0,
     ) -> Reply:
         """Send the last user message; what stands before it opens the conversation where that is new.
 
         `messages` is a text or {"role", "content"} dicts. `conversation_id` is a session's id or any word of yours
-        (kept per person); None starts another. Without `agent` the router chooses. Raises agents.exceptions.
+        (kept per person); None starts another. Without `agent` the router chooses. `options` are those of a
+        message: {"model", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget"}.
+        Raises agents.exceptions.
         """
         earlier, text = parted(messages)
         waiting.ENDS.listen()
@@ -86,6 +89,7 @@ class Registry:
                 session=self._session(conversation_id, earlier, agent),
                 input=input,
                 metadata=metadata,
+                asked=options,
                 on_busy="enqueue",
             )
         ended = waiting.wait_for_end(taken.run.pk, wait_s)
@@ -115,6 +119,7 @@ class Registry:
         whole = {**definition, "kind": "agent"}
         if not isinstance(whole.get("name"), str):
             raise Invalid("A definition needs a name.", code="nameless")
+        files.refuse_unknown(whole)
         with plain_refusals():
             files.apply(files.plan([whole], owner=self.user), owner=self.user, actor=self.user)
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])

@@ -23,7 +23,9 @@ class MinionToolset:
             raise RetryTool("Describe the task for the agent in `task`.")
         if context.spawn is None:
             raise ToolFailed("An agent cannot be started from here.", code="cannot_spawn")
-        return result_of(context.spawn(agent, task, call.arguments.get("input")))
+        variables = call.arguments.get("variables")
+        more = {"asked": {"variables": variables}} if variables else {}
+        return result_of(context.spawn(agent, task, call.arguments.get("input"), **more))
 
     def _agent(self, tool: ToolSpec) -> Agent:
         agent = Agent.objects.select_related("published").filter(pk=tool.source.get("agent") or 0).first()

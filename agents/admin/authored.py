@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -20,6 +21,7 @@ from unfold.widgets import (
     UnfoldAdminURLInputWidget,
 )
 
+from agents import prompts
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from agents.spec import ModelParams
@@ -45,7 +47,10 @@ class ProviderForm(forms.ModelForm):
 
     class Meta:
         model = Provider
-        fields = ["name", "kind", "base_url", "api_key", "enabled", "tool_calling", "prices", "owner", "team"]
+        fields = [
+            "name", "kind", "base_url", "api_key", "enabled", "tool_calling", "default_model", "prices", "owner",
+            "team",
+        ]  # fmt: skip
 
     def clean_api_key(self) -> str:
         """A new key, else the stored one: the key is never sent to the page."""
@@ -70,7 +75,7 @@ class ProviderAdmin(OwnedAdmin):
     search_fields = ["name", "base_url"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
-        ("Models and prices", {"fields": ["tool_calling", "prices"]}),
+        ("Models and prices", {"fields": ["tool_calling", "default_model", "prices"]}),
         SHARING,
     ]
 
@@ -160,6 +165,7 @@ class AgentForm(VersionedForm):
     delegates_to = LinesField(help_text="Capabilities it may delegate to, one per line.")
     input_schema = SchemaField(help_text="JSON Schema of the structured input; empty: plain text only.")
     output_schema = SchemaField(help_text="The reply must be JSON that matches this schema; empty: plain text.")
+    variables = JsonField(rows=6, help_text=Agent._meta.get_field("variables").help_text)
 
     class Meta:
         model = Agent
@@ -170,6 +176,12 @@ class AgentForm(VersionedForm):
         for name in ModelParams.model_fields:
             if name in self.fields:
                 self.fields[name].initial = self.instance.model_params.get(name)
+
+    def clean_variables(self) -> dict:
+        variables = self.cleaned_data["variables"] or {}
+        if found := prompts.problems_of(variables):
+            raise ValidationError([f"{one['field']}: {one['message']}" for one in found])
+        return variables
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -198,7 +210,7 @@ class AgentAdmin(VersionedAdmin):
     inlines = [GrantInline]
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled"]}),
-        ("Instructions", {"fields": ["system_prompt"]}),
+        ("Instructions", {"fields": ["system_prompt", "variables"]}),
         ("Model", {"fields": ["provider", "model_name", *ModelParams.model_fields, "fallback_models"]}),
         ("Routing", {"fields": ["capabilities", "examples", "delegates_to"]}),
         ("Input and output", {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),

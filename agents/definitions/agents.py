@@ -16,7 +16,7 @@ from .model_names import default_model
 
 class ProviderKind:
     name = "provider"
-    columns = ("kind", "base_url", "tool_calling", "prices", "enabled")
+    columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "enabled")
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         found = extra(definition, {"kind", "name", "llm", *self.columns})
@@ -117,8 +117,8 @@ def called(kind: str, name: str, owner: Any) -> Any:
 
 AGENT_COLUMNS = (
     "description", "system_prompt", "model_name", "model_params", "fallback_models", "input_schema", "output_schema",
-    "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth", "max_agent_depth",
-    "session_context", "context_messages", "context_tokens", "enabled",
+    "variables", "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth",
+    "max_agent_depth", "session_context", "context_messages", "context_tokens", "enabled",
 )  # fmt: skip
 GRANT_DEFAULTS = {
     "mode": "allow",

@@ -173,11 +173,16 @@ def checked(definition: Any, file: Path) -> Definition:
         )
     if not isinstance(definition.get("name"), str):
         raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
-    unknown = known[definition["kind"]].unknown(definition)
-    refuse(unknown, f"{file}: {definition['kind']} {definition['name']} has a field that does not exist.")
+    refuse_unknown(definition, f"{file}: ")
     if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
         check_name(definition["name"])
     return definition
+
+
+def refuse_unknown(definition: Definition, place: str = "") -> None:
+    """Raises Invalid, naming each field that such a definition does not have."""
+    unknown = kinds()[definition["kind"]].unknown(definition)
+    refuse(unknown, f"{place}{definition['kind']} {definition['name']} has a field that does not exist.")
 
 
 def dump(definitions: Iterable[Definition]) -> str:

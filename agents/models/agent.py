@@ -6,6 +6,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F
 
+from agents import prompts
 from agents.exceptions import Invalid
 from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec, ModelParams
@@ -41,7 +42,7 @@ class Agent(Owned):
     system_prompt = models.TextField(blank=True, help_text="Its instructions.")
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="agents")
     model_name = models.CharField(
-        max_length=100, blank=True, help_text="For example gpt-5-mini; not needed with the offline provider."
+        max_length=100, blank=True, help_text="For example gpt-5-mini; empty: the provider's default model."
     )
     model_params = models.JSONField(
         default=dict, blank=True, help_text="temperature, top_p, presence_penalty, frequency_penalty, max_tokens."
@@ -53,6 +54,11 @@ class Agent(Owned):
     output_schema = models.JSONField(
         null=True, blank=True, help_text="The reply must be JSON that matches this schema."
     )
+    variables = models.JSONField(
+        default=dict, blank=True,
+        help_text='Values that a message gives: {"customer": {"type": "string", "default": "…"}}. The system prompt is '
+            "then a template.",
+    )  # fmt: skip
     capabilities = models.JSONField(default=list, blank=True, help_text="Words for what it can do; used by the router.")
     examples = models.JSONField(
         default=list, blank=True, help_text="Examples of messages it should get; used by the router."
@@ -97,11 +103,12 @@ class Agent(Owned):
             system_prompt=self.system_prompt,
             provider=self.provider.name,
             provider_id=self.provider.pk,
-            model_name=self.model_name,
+            model_name=self.model_name or self.provider.default_model,
             model_params=ModelParams(**self.model_params),
             fallback_models=self.fallback_models,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
+            variables=self.variables,
             capabilities=self.capabilities,
             examples=self.examples,
             delegates_to=self.delegates_to,
@@ -115,10 +122,24 @@ class Agent(Owned):
             context_tokens=self.context_tokens,
         )
 
+    def problems(self) -> list[dict[str, str]]:
+        """All problems of the working row; empty if it can be published."""
+        found = prompts.problems_of(self.variables) or prompts.problems_in(self.system_prompt, self.variables)
+        if self.provider.kind != Provider.Kind.OFFLINE and not (self.model_name or self.provider.default_model):
+            message = f"The provider “{self.provider.name}” has no default model, so the agent must name one."
+            found.append(prompts.detail("model_name", "no_model", message))
+        return found
+
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "AgentVersion":
-        """Store the working row as a version; equal content gives the same version again."""
+        """Store the working row as a version; equal content gives the same version again. Raises
+        Invalid with one detail per problem.
+        """
         locked = Agent.objects.select_for_update().get(pk=self.pk)
+        if found := locked.problems():
+            raise Invalid(
+                f"Agent “{self.name}” cannot be published: {found[0]['message']}", code=found[0]["code"], details=found
+            )
         spec = locked.draft_spec()
         version = locked.versions.filter(sha256=spec.sha256()).first() or AgentVersion.objects.create(
             agent=locked,
@@ -211,12 +232,15 @@ def offer(row: Any, kind: str, description: str, schema: dict[str, Any], deadlin
 
 
 def minion_schema(spec: AgentSpec) -> dict[str, Any]:
-    """Input for a minion: a task in words, and the agent's own input if it has a schema."""
+    """Input for a minion: a task in words, the agent's own input if it has a schema, its variables."""
     task = {"type": "string", "minLength": 1, "description": "The task, with all necessary information."}
     properties: dict[str, Any] = {"task": task}
     if spec.input_schema:
         properties["input"] = spec.input_schema
     required = ["task", "input"] if spec.input_schema else ["task"]
+    if spec.variables:
+        properties["variables"] = prompts.schema_of(spec.variables)
+        required += ["variables"] if properties["variables"]["required"] else []
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from agents.exceptions import Invalid
 from agents.graph import Problem, problems
-from agents.spec import ChainSpec, StepSpec
+from agents.spec import ChainSpec, StepSpec, ToolPolicy
 from agents.unknown import extra, extra_within, refuse
 
 from .agent import Agent, grant_spec, next_number, offer
@@ -301,7 +301,7 @@ class Targets:
         """A policy with an unknown tool name is an error: it would block or allow another tool than
         intended.
         """
-        named = {step.key: {*(step.policy.allowed or ()), *step.policy.blocked} - {"complete"} for step in spec.steps}
+        named = {step.key: named_in(step.policy) - {"complete"} for step in spec.steps}
         wanted = set().union(*named.values())
         known = self.named(Tool.objects.all(), wanted) if wanted else {}
         return [
@@ -334,6 +334,10 @@ class Targets:
                     )  # fmt: skip
                 )
         return found
+
+
+def named_in(policy: ToolPolicy) -> set[str]:
+    return {*(policy.allowed or ()), *policy.blocked, *policy.ask}
 
 
 def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None:

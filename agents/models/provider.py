@@ -57,6 +57,9 @@ class Provider(Owned):
     api_key = EncryptedTextField(blank=True, help_text="Write-only.")
     enabled = models.BooleanField(default=True)
     tool_calling = models.CharField(max_length=8, choices=ToolCalling.choices, default=ToolCalling.NATIVE)
+    default_model = models.CharField(
+        max_length=100, blank=True, help_text="The model of agents that name none, when they are published."
+    )
     prices = models.JSONField(
         default=dict, blank=True,
         help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is '

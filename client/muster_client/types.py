@@ -99,6 +99,9 @@ class Step(TypedDict):
     policy: NotRequired[dict[str, Any]]
     max_turns: NotRequired[int | None]
     output_schema: NotRequired[dict[str, Any] | None]
+    model: NotRequired[str]
+    instructions: NotRequired[str]
+    variables: NotRequired[dict[str, Any]]
 
 
 class ChainVersion(TypedDict):
@@ -357,6 +360,11 @@ class ModelParamsRequest(TypedDict):
     max_tokens: NotRequired[int]
 
 
+class MostRequest(TypedDict):
+    tokens: NotRequired[int | None]
+    cost: NotRequired[float | None]
+
+
 class NewKey(TypedDict):
     id: str
     name: NotRequired[str]
@@ -561,14 +569,6 @@ class Pending(TypedDict):
     status: str
 
 
-class PrepareRequest(TypedDict):
-    agent: str
-    message: str
-    input: NotRequired[Any]
-    metadata: NotRequired[dict[str, Any]]
-    timeout: NotRequired[float]
-
-
 class Preview(TypedDict):
     timezone: str
     due: list[Due]
@@ -739,19 +739,6 @@ class SecretRequest(TypedDict):
     team: NotRequired[str | None]
 
 
-class SendRequest(TypedDict):
-    message: str | list[dict[str, Any]]
-    session: NotRequired[str | None]
-    input: NotRequired[Any]
-    metadata: NotRequired[dict[str, Any]]
-    on_busy: NotRequired[Literal["reject", "enqueue", "interrupt"]]
-    timeout: NotRequired[float]
-    wait: NotRequired[float]
-    device: NotRequired[str | None]
-    tools: NotRequired[list[CallerToolRequest]]
-    version: NotRequired[int | None]
-
-
 class Service(TypedDict):
     provider: str
     title: str
@@ -782,6 +769,12 @@ class StartRequest(TypedDict):
 class TestFromRequest(TypedDict):
     execution: str
     name: NotRequired[str]
+
+
+class ToolPolicyRequest(TypedDict):
+    allowed: NotRequired[list[str] | None]
+    blocked: NotRequired[list[str]]
+    ask: NotRequired[list[str]]
 
 
 class TriggerRequest(TypedDict):
@@ -1558,6 +1551,7 @@ class PatchedAgentRequest(TypedDict):
     fallback_models: NotRequired[list[str]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
+    variables: NotRequired[dict[str, dict[str, Any]]]
     capabilities: NotRequired[list[str]]
     examples: NotRequired[list[str]]
     delegates_to: NotRequired[list[str]]
@@ -1633,6 +1627,7 @@ class PatchedProviderRequest(TypedDict):
     api_key: NotRequired[str]
     enabled: NotRequired[bool]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     team: NotRequired[str | None]
 
@@ -1667,6 +1662,21 @@ class PatchedTriggerRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class PrepareRequest(TypedDict):
+    model: NotRequired[str | None]
+    instructions: NotRequired[str | None]
+    variables: NotRequired[dict[str, Any] | None]
+    tool_policy: NotRequired[ToolPolicyRequest | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    max_steps: NotRequired[int | None]
+    budget: NotRequired[MostRequest | None]
+    agent: str
+    message: str
+    input: NotRequired[Any]
+    metadata: NotRequired[dict[str, Any]]
+    timeout: NotRequired[float]
+
+
 class Provider(TypedDict):
     name: str
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
@@ -1674,6 +1684,7 @@ class Provider(TypedDict):
     has_key: bool
     enabled: NotRequired[bool]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
     owner: str | None
     team: NotRequired[str | None]
@@ -1688,6 +1699,7 @@ class ProviderRequest(TypedDict):
     api_key: NotRequired[str]
     enabled: NotRequired[bool]
     tool_calling: NotRequired[Literal["native", "schema"]]
+    default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
     team: NotRequired[str | None]
 
@@ -1739,6 +1751,7 @@ class Run(TypedDict):
     finished_at: NotRequired[str | None]
     deadline: NotRequired[str | None]
     input: Any
+    options: dict[str, Any] | None
     output: Any
     error: RunError | None
     turns: NotRequired[int]
@@ -1780,6 +1793,26 @@ class Schedule(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+
+
+class SendRequest(TypedDict):
+    model: NotRequired[str | None]
+    instructions: NotRequired[str | None]
+    variables: NotRequired[dict[str, Any] | None]
+    tool_policy: NotRequired[ToolPolicyRequest | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    max_steps: NotRequired[int | None]
+    budget: NotRequired[MostRequest | None]
+    message: str | list[dict[str, Any]]
+    session: NotRequired[str | None]
+    input: NotRequired[Any]
+    metadata: NotRequired[dict[str, Any]]
+    on_busy: NotRequired[Literal["reject", "enqueue", "interrupt"]]
+    timeout: NotRequired[float]
+    wait: NotRequired[float]
+    device: NotRequired[str | None]
+    tools: NotRequired[list[CallerToolRequest]]
+    version: NotRequired[int | None]
 
 
 class Session(TypedDict):
@@ -1907,6 +1940,7 @@ class Agent(TypedDict):
     fallback_models: NotRequired[list[str]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
+    variables: NotRequired[dict[str, dict[str, Any]]]
     capabilities: NotRequired[list[str]]
     examples: NotRequired[list[str]]
     delegates_to: NotRequired[list[str]]
@@ -1936,6 +1970,7 @@ class AgentRequest(TypedDict):
     fallback_models: NotRequired[list[str]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
+    variables: NotRequired[dict[str, dict[str, Any]]]
     capabilities: NotRequired[list[str]]
     examples: NotRequired[list[str]]
     delegates_to: NotRequired[list[str]]

@@ -36,9 +36,12 @@ STEP_SCHEMA = {
         "timeout_s": {"type": "number"},
         "approval": {"type": "boolean"},
         "approval_expires_s": {"type": "number"},
-        "policy": {"type": "object", "description": '{"allowed": [tool] or null, "blocked": [tool]}'},
+        "policy": {"type": "object", "description": '{"allowed": [tool] or null, "blocked": [tool], "ask": [tool]}'},
         "max_turns": {"type": ["integer", "null"]},
         "output_schema": {"type": ["object", "null"]},
+        "model": {"type": "string", "description": "For an agent: another model of its provider."},
+        "instructions": {"type": "string", "description": "For an agent: added to its system prompt."},
+        "variables": {"type": "object", "description": "For an agent: variable → JMESPath, as in `input`."},
     },
 }
 

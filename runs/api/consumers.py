@@ -24,11 +24,12 @@ from runs.events import stream
 from runs.events.feed import FeedBroken
 from runs.events.places import STREAMS
 from runs.intake import messages as intake
+from runs.intake import options
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run, Session
 
 FRAMES = {
-    "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key"),
+    "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key", *options.NAMES),
     "cancel": ("type", "run", "reason"),
     "approve": ("type", "approval", "id", "decision", "arguments", "note"),
     "answer": ("type", "input", "id", "value", "decline"),
@@ -256,6 +257,7 @@ class SessionConsumer(Authenticated):
             input=frame.get("input"),
             on_busy=on_busy_in(frame),
             tools=of_kind(frame, "tools", list),
+            asked={name: frame[name] for name in options.NAMES if name in frame},
             idempotency_key=(of_kind(frame, "idempotency_key", str) or "")[:255] or None,
             key=self.key,
             is_watched=True,

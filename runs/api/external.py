@@ -16,15 +16,16 @@ from agents.models import Agent
 from runs.calls import shown
 from runs.figures import track_records
 from runs.intake import messages as intake
+from runs.intake import options
 from runs.lifecycle import workers
 from runs.models import Run, Worker
 from runs.worker import external
 
-from .messages import RUN_JOINS, RunViewSet, idempotency_key
-from .serializers import RunSerializer
+from .messages import RUN_JOINS, RunViewSet, asked_in, idempotency_key
+from .serializers import OptionsSerializer, RunSerializer
 
 
-class PrepareSerializer(strict.StrictSerializer):
+class PrepareSerializer(OptionsSerializer):
     agent = strict.Text(help_text="The agent whose instructions and schemas the run uses.")
     message = strict.Text(max_length=100_000)
     input = serializers.JSONField(required=False)
@@ -98,6 +99,7 @@ class PreparedRunViewSet(RunViewSet):
             metadata=body.get("metadata"),
             idempotency_key=idempotency_key(request),
             trigger=Run.Trigger.EXTERNAL,
+            asked=asked_in(body),
         )
         if taken.is_new:
             external.set_deadline(taken.run, body.get("timeout"))
@@ -117,7 +119,7 @@ class ExternalViewSet(viewsets.GenericViewSet):
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read(ClaimSerializer, request)
         taken = external.claim(self.get_object(), executor=body["executor"], lease_s=body.get("lease"))
-        spec = taken.run.version.read_spec() if taken.run.version else None
+        spec = options.spec_of(taken.run, taken.run.version.read_spec()) if taken.run.version else None
         told = {
             "claim": taken.token,
             "lease_expires_at": taken.run.lease_expires_at,

@@ -28,6 +28,7 @@ from runs.calls import approvals, routing
 from runs.events import stream, waiting
 from runs.events.places import STREAMS, Places
 from runs.intake import messages as intake
+from runs.intake import options
 from runs.lifecycle import endings
 from runs.models import Approval, Artifact, RouteDecision, Run, RunEvent, Session, ToolCallRecord
 
@@ -120,6 +121,7 @@ class MessagesView(APIView):
             version=body.get("version") if name else None,
             device=own_device(request.user, body.get("device")),
             is_watched=wants_stream(request),
+            asked=asked_in(body),
         )
 
     def accepted(self, taken: intake.Accepted) -> Response:
@@ -197,6 +199,11 @@ class RouteView(APIView):
             session_agent = find_session(request.user, body["session"]).agent
         route = routing.choose(request.user, intake.text_of(parts), session_agent=session_agent)
         return Response(route.as_json())
+
+
+def asked_in(body: dict[str, Any]) -> dict[str, Any]:
+    """The options of a message."""
+    return {name: body[name] for name in options.NAMES if body.get(name) is not None}
 
 
 def own_device(user: Any, device_id: Any) -> str | None:

@@ -6,10 +6,20 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.http.strict import KnownFields, SchemaField, StrictSerializer, Text
+from agents.http.strict import (
+    KnownFields,
+    Number,
+    ObjectField,
+    OptionalSchemaField,
+    SchemaField,
+    StrictSerializer,
+    Text,
+    Whole,
+    Words,
+)
 from runs.events import record as events
 from runs.figures import totals
-from runs.intake import caller_tools
+from runs.intake import caller_tools, options
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
 
@@ -52,7 +62,39 @@ class CallerToolSerializer(StrictSerializer):
     timeout_s = serializers.FloatField(required=False, min_value=1, max_value=86_400, help_text="Default: 3600.")
 
 
-class SendSerializer(StrictSerializer):
+class ToolPolicySerializer(StrictSerializer):
+    """Narrows the agent's tools."""
+
+    allowed = Words(required=False, allow_null=True, each=64, max_length=500, help_text="Only these; null: all.")
+    blocked = Words(required=False, each=64, max_length=500)
+    ask = Words(required=False, each=64, max_length=500, help_text="Ask a person before each call of these.")
+
+
+class MostSerializer(StrictSerializer):
+    """The most that the run and its child runs may use."""
+
+    tokens = Whole(required=False, allow_null=True, min_value=1, max_value=10**12)
+    cost = Number(required=False, allow_null=True, min_value=0, max_value=1_000_000, help_text="US dollars.")
+
+
+class OptionsSerializer(StrictSerializer):
+    """What a message may ask for beside its agent's definition (runs/intake/options.py)."""
+
+    model = Text(required=False, allow_null=True, max_length=100, help_text="A model of the agent's provider.")
+    instructions = Text(
+        required=False, allow_null=True, allow_blank=True, max_length=options.MAX_INSTRUCTIONS,
+        trim_whitespace=False, help_text="Added to the system prompt.",
+    )  # fmt: skip
+    variables = ObjectField(required=False, allow_null=True, help_text="Values for the variables of the system prompt.")
+    tool_policy = ToolPolicySerializer(required=False, allow_null=True)
+    output_schema = OptionalSchemaField(help_text="Instead of the agent's.")
+    max_steps = Whole(
+        required=False, allow_null=True, min_value=1, max_value=200, help_text="At most the agent's own limit."
+    )
+    budget = MostSerializer(required=False, allow_null=True)
+
+
+class SendSerializer(OptionsSerializer):
     """Body of POST …/messages."""
 
     message = MessageTextField()
@@ -129,6 +171,9 @@ class RunSerializer(serializers.ModelSerializer):
     input = serializers.JSONField(allow_null=True)
     output = serializers.JSONField(allow_null=True)
     error = RunErrorSerializer(allow_null=True)
+    options = serializers.SerializerMethodField(
+        help_text="What the message asked for, merged with the definition; `asked` names what was asked; null: nothing."
+    )
     usage = serializers.SerializerMethodField()
     counts = serializers.SerializerMethodField()
     urls = serializers.SerializerMethodField()
@@ -138,9 +183,8 @@ class RunSerializer(serializers.ModelSerializer):
         list_serializer_class = RunListSerializer
         fields = [
             "id", "status", "waiting_for", "agent", "agent_owner", "agent_version", "chain", "session", "parent",
-            "root", "depth", "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "output",
-            "error", "turns",
-            "usage", "counts", "metadata", "urls",
+            "root", "depth", "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "options",
+            "output", "error", "turns", "usage", "counts", "metadata", "urls",
         ]  # fmt: skip
 
     def get_agent_owner(self, run: Run) -> str | None:
@@ -149,6 +193,10 @@ class RunSerializer(serializers.ModelSerializer):
             return None
         is_own = run.agent.owner_id == run.principal_id and Run.principal.is_cached(run)
         return run.principal.get_username() if is_own else run.agent.owner.get_username()
+
+    @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
+    def get_options(self, run: Run) -> dict[str, Any] | None:
+        return options.as_json(run)
 
     def get_usage(self, run: Run) -> UsageSerializer:
         return (self.usages.get(run.pk) or totals.of(run)).as_json()  # type: ignore[return-value]

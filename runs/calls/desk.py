@@ -130,6 +130,7 @@ class Desk:
                 is_enabled=grant.is_enabled if grant else True,
                 allowed=step.get("allowed"),
                 blocked=step.get("blocked", ()),
+                ask=step.get("ask", ()),
                 has_untrusted=self.run.has_untrusted,
                 allow_after_untrusted=grant.allow_after_untrusted if grant else False,
                 findings=findings,
@@ -263,8 +264,8 @@ class Desk:
             asked=lambda: inputs.earlier(record) if record.details.get("reference") else [],
             call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
-            spawn=lambda agent, text="", input=None: children.spawn(
-                run, agent, text=text, input=input, call=record, limit_s=tool.granted_s
+            spawn=lambda agent, text="", input=None, asked=None: children.spawn(
+                run, agent, text=text, input=input, call=record, limit_s=tool.granted_s, asked=asked
             ),
             start_chain=lambda chain, input=None: children.spawn_chain(
                 run, chain, input, call=record, limit_s=tool.granted_s

@@ -59,6 +59,10 @@ def say(told: Told, line: list[Run]) -> None:
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
         told.mark(root.input, str(origin)) if origin else told.say(root.input)
+    said_besides = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
+    origin = root.metadata.get("untrusted_input")
+    for value in filter(None, said_besides):
+        told.mark(value, str(origin)) if origin else told.say(value)
     edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
     for arguments in edited.values_list("edited_arguments", flat=True):
         told.say(arguments)
@@ -84,6 +88,7 @@ def instruct(told: Told, line: list[Run]) -> None:
         if run.chain_version is not None:
             steps = run.chain_version.read_spec().steps
             told.trust([json.dumps(step.input, ensure_ascii=False) for step in steps])
+            told.trust([step.instructions for step in steps])
 
 
 def tell_files(told: Told, root: Run) -> None:
@@ -101,6 +106,7 @@ def tell_tasks(told: Told, line: list[Run]) -> None:
     given = [run for run in line[:-1] if run.has_untrusted]
     said = Message.objects.filter(run__in=given, role=Message.Role.USER, untrusted=True)
     tasks = [*(text_of(message.content) for message in said), *(run.input for run in given if run.input is not None)]
+    tasks += [run.options["asked"] for run in given if run.options.get("asked")]
     if tasks:
         told.mark(tasks, TASK)
 

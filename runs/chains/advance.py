@@ -294,7 +294,7 @@ class Walk:
             return fanout.open_items(self.run, self.spec, step, row, self.scope())
         given = steps.input_of(step, row, self.scope())
         if step.target_kind in children.KINDS:
-            children.start_child(self.run, self.spec, step, row, given)
+            children.start_child(self.run, self.spec, step, row, given, self.scope())
             return False
         if not inline:
             send_step(row)

@@ -52,7 +52,7 @@ def tool_of(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
 def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
     """A desk for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
-    narrowed.policy = {"chain": spec.name, "allowed": step.policy.allowed, "blocked": step.policy.blocked}
+    narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
     desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool})
     desk.read_grants()
     return desk

@@ -21,7 +21,9 @@ from .steps import StepFailed
 KINDS = frozenset(["agent", "chain", "router"])
 
 
-def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any]) -> bool:
+def start_child(
+    run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: dict[str, Any], scope: dict[str, Any]
+) -> bool:
     """Create the agent's or chain's run and the row that waits for it in one transaction. False:
     another worker was first.
     """
@@ -29,7 +31,7 @@ def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: 
         if step.target_kind == "chain":
             start = chain_starter(run, step, given)
         else:
-            start = agent_starter(run, spec, step, given)
+            start = agent_starter(run, spec, step, given, steps.options_of(step, row, scope))
         with transaction.atomic():
             if not steps.claim(row, StepRun.Status.WAITING):
                 return False
@@ -42,13 +44,13 @@ def start_child(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, given: 
     return True
 
 
-def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any]) -> Any:
+def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any], asked: dict[str, Any]) -> Any:
     agent, version, route = agent_of(run, step, given)
     policy = {
         "step": step.key,
         "chain": spec.name,
+        **step.policy.model_dump(),
         "allowed": narrowed(step.policy.allowed, given.get("allowed_tools")),
-        "blocked": step.policy.blocked,
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
     }
@@ -64,6 +66,7 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
             sources=given.get("sources"),
             timeout_s=step.timeout_s,
             trigger=Run.Trigger.CHAIN,
+            asked=asked,
         )
         if route:
             routing.record(child, route)

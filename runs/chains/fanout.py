@@ -150,8 +150,9 @@ def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read
     values = items_for(step, scope)
     for item in ready:
         try:
-            given = steps.input_of(step, item, item_scope(scope, values, item))
-            children.start_child(run, spec, step, item, given)
+            own = item_scope(scope, values, item)
+            given = steps.input_of(step, item, own)
+            children.start_child(run, spec, step, item, given, own)
         except StepFailed as failure:
             error = failure.as_json()
             count(run, step, row, item, lambda item=item, error=error: steps.settle(run, step, item, error=error))

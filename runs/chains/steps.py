@@ -46,11 +46,22 @@ def input_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, A
     """
     if row.input is not None:
         return row.input
+    return mapped(step, "input", step.input, with_round(scope, row))
+
+
+def options_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
+    """The options of its agent's run (runs/intake/options.py). Raises StepFailed."""
+    variables = mapped(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
+    given = {"model": step.model, "instructions": step.instructions, "variables": variables}
+    return {name: value for name, value in given.items() if value}
+
+
+def mapped(step: StepSpec, what: str, mapping: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     try:
-        return map_input(step.input, with_round(scope, row))
+        return map_input(mapping, scope)
     except MappingError as error:
         raise StepFailed(
-            error.code, f"input of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None
+            error.code, f"{what} of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None
         )
 
 

@@ -61,6 +61,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
         metadata=linked(run),
+        asked=run.options.get("asked"),
         untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
         **more,
     )

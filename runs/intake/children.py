@@ -13,7 +13,7 @@ from runs.events import record as events
 from runs.lifecycle import queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
-from . import chains, checks, context
+from . import chains, checks, context, options
 
 
 def spawn(
@@ -25,6 +25,7 @@ def spawn(
     call: ToolCallRecord,
     sources: list[dict[str, Any]] | None = None,
     limit_s: float | None = None,
+    asked: dict[str, Any] | None = None,
 ) -> ToolResult:
     """Called by a minion's toolset: start the child once, then raise CallPending until it has
     ended. It ends after `limit_s` at the latest: the limit of the caller's grant.
@@ -36,7 +37,8 @@ def spawn(
     if child is None:
         try:
             found = callable_agent(parent, agent)
-            child = start_child(parent, found, text=text, input=input, call=call, sources=sources, limit_s=limit_s)
+            more: dict[str, Any] = {"sources": sources, "limit_s": limit_s, "asked": asked}
+            child = start_child(parent, found, text=text, input=input, call=call, **more)
         except MusterError as error:
             raise ToolFailed(str(error), code=error.code, details=error.details)
     if not child.is_done:
@@ -104,39 +106,44 @@ def start_child(
     limit_s: float | None = None,
     trigger: str = Run.Trigger.AGENT,
     metadata: dict[str, Any] | None = None,
+    asked: dict[str, Any] | None = None,
 ) -> Run:
     """A queued child run in a child session. Raises MusterError if it cannot be started, ToolFailed
     for its context.
 
-    `timeout_s` replaces the agent's own time limit, `limit_s` only shortens it.
+    `timeout_s` replaces the agent's own time limit, `limit_s` only shortens it. `asked`: its options,
+    without a budget, since that of the root run holds.
     """
     version = checks.version_of_agent(agent, version)
     spec = version.read_spec()
     checks.check_input(spec, input)
+    given = options.read({**(asked or {}), "budget": None})
     told = context.gather(parent, sources or [])
     marked = parent.has_untrusted or context.is_untrusted(parent, sources or [])
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
+    child = Run(
+        principal_id=parent.principal_id,
+        agent=agent,
+        version=version,
+        parent=parent,
+        root_id=parent.root_pk,
+        parent_call=call,
+        depth=depth,
+        trigger=trigger,
+        input=input,
+        policy=policy or {},
+        options={"asked": given} if given else {},
+        has_untrusted=marked,
+        metadata={**parent.metadata, **(metadata or {})},
+        deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
+        last_event=1,
+    )
+    options.settle(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
     try:
         with transaction.atomic():
             session = open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent), told=told)
             session.has_untrusted = marked
-            child = Run(
-                principal_id=parent.principal_id,
-                agent=agent,
-                version=version,
-                session=session,
-                parent=parent,
-                root_id=parent.root_pk,
-                parent_call=call,
-                depth=depth,
-                trigger=trigger,
-                input=input,
-                policy=policy or {},
-                has_untrusted=marked,
-                metadata={**parent.metadata, **(metadata or {})},
-                deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
-                last_event=1,
-            )
+            child.session = session
             child.save(force_insert=True)
             session.add_message(
                 Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child, untrusted=marked

@@ -16,7 +16,7 @@ from runs.lifecycle import endings, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
-from . import caller_tools, chains, checks
+from . import caller_tools, chains, checks, options
 from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
@@ -71,6 +71,7 @@ def accept_message(
         with transaction.atomic():
             session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
             insert(run)  # before a new session: foreign keys are checked at the commit
+            options.limit_cost(run)
             session.add_message(Message.Role.USER, content, run=run)
             mark_session(run)
             insert(first_event(run))
@@ -117,17 +118,20 @@ def message_run(
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
     tools: list[dict[str, Any]] | None = None,
+    asked: dict[str, Any] | None = None,
 ) -> Run:
     """The run of a message, with its agent checked; not stored, and not in a session yet.
 
-    `tools`: tools that the caller executes (`caller_tools.checked`).
+    `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
+    (`options.Asked`).
     """
     chosen, version, spec = checked_agent(user, agent, version)
     checks.check_input(spec, input)
     if tools:
         taken = [grant.tool for grant in spec.grants] if spec else []
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
-    return Run(
+    given = options.read(asked)
+    run = Run(
         principal=user,
         agent=chosen,
         version=version,
@@ -135,10 +139,14 @@ def message_run(
         key=key,
         input=input,
         policy=policy or {},
+        options={"asked": given} if given else {},
         metadata=metadata or {},
         deadline=checks.deadline(spec, timeout),
         last_event=1,
     )
+    limit = min(timeout, spec.timeout_s) if timeout and spec else None
+    options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
+    return run
 
 
 def first_event(run: Run) -> RunEvent:
@@ -222,7 +230,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    found = {name: asked[name] for name in ("metadata", "timeout", "device", "tools") if asked.get(name)}
+    found = {name: asked[name] for name in ("metadata", "timeout", "device", "tools", "asked") if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
     return [found] if found else []

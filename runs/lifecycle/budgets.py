@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum
+from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum, UUIDField
 from django.utils import timezone
 
 from agents.models import Agent
@@ -228,19 +228,19 @@ def release(hold: Hold) -> bool:
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, its team, and of everyone; in a child run also what its root may use."""
-    found = COVERING.all(user=run.principal_id, agent=run.agent_id)
+    found = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk)
     if run._state.adding:  # a dry run of the router
         return [budget for budget in found if budget.period != Budget.Period.RUN]
     if run.root_id is None:
         return found
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
-    of_root = COVERING.all(user=run.principal_id, agent=root_agent)
+    of_root = COVERING.all(user=run.principal_id, agent=root_agent, root=run.root_pk)
     known = {budget.pk for budget in found}
     tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
     return sorted(found + tree, key=lambda budget: budget.pk)
 
 
-def of_work(user: Any, agent: Any, *, shared: Any) -> QuerySet:
+def of_work(user: Any, agent: Any, root: Any, *, shared: Any) -> QuerySet:
     """Enabled budgets of what this user does with this agent; `shared` is the agent as a query within it names it.
 
     A team's budget limits runs of the agents that are shared with this team, and nothing else of its members.
@@ -248,6 +248,7 @@ def of_work(user: Any, agent: Any, *, shared: Any) -> QuerySet:
     One that names several (a user and an agent, say) limits only what is both.
     """
     return Budget.objects.filter(
+        Q(run=None) | Q(run_id=root),
         Q(user=None) | Q(user_id=user),
         Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which never matches
         Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
@@ -255,7 +256,10 @@ def of_work(user: Any, agent: Any, *, shared: Any) -> QuerySet:
     ).order_by("pk")  # the order of locking
 
 
-COVERING = Select(lambda at: of_work(at.user, at.agent, shared=at.agent), user=IntegerField(), agent=IntegerField())
+COVERING = Select(
+    lambda at: of_work(at.user, at.agent, at.root, shared=at.agent),
+    user=IntegerField(), agent=IntegerField(), root=UUIDField(),
+)  # fmt: skip
 
 
 def open_tally(budget: Budget, run: Run) -> Tally:

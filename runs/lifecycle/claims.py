@@ -68,12 +68,13 @@ def seen(run: Any) -> Seen:
 
 
 PRINCIPAL, AGENT = OuterRef("principal_id"), OuterRef("agent_id")
+ROOT = OuterRef("pk")  # the budgets of a child run are read anyway
 TAKEN = Select(
     lambda at: (
         Run.objects.select_related("agent", "session")
         .annotate(
             is_heard=outbox.listeners(PRINCIPAL),
-            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, shared=OuterRef(AGENT))),
+            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, shared=OuterRef(AGENT))),
             is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
         )
         .filter(pk=at.run)

@@ -5,6 +5,7 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
+from agents.exceptions import Invalid
 from agents.tools import ToolSpec
 from plumbing.statements import insert
 from plumbing.threads import release_connection
@@ -24,7 +26,7 @@ from runs.calls import routing, shown
 from runs.calls.desk import COMPLETE, Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
-from runs.intake import caller_tools, checks
+from runs.intake import caller_tools, checks, options
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
@@ -46,6 +48,8 @@ class Conversation:
         self.lease = lease
         self.inherit_mark()
         self.live = self.build()
+        if run.options:
+            self.live = replace(self.live, spec=options.spec_of(run, self.live.spec))
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
         self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name)
@@ -86,10 +90,19 @@ class Conversation:
         if route.agent is None:
             raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
         run.agent, run.version = route.agent, route.agent.published
-        self.lease.write(agent=run.agent, version=run.version)
+        self.settle_options()
+        self.lease.write(agent=run.agent, version=run.version, options=run.options, policy=run.policy)
         if run.session is not None and run.session.agent_id is None:
             run.session.agent = run.agent
             run.session.save(update_fields=["agent"])
+
+    def settle_options(self) -> None:
+        """Now that the agent is known: what the message asked for is merged with its definition."""
+        run, taken = self.run, [tool["name"] for tool in self.run.policy.get(caller_tools.POLICY, ())]
+        try:
+            options.settle(run, run.version.read_spec() if run.version else None, taken=taken)
+        except Invalid as error:
+            raise RunEnded(Status.FAILED, error.code, str(error))
 
     def hold(self) -> None:
         """Take turns until there is a reply."""

@@ -20,7 +20,7 @@ class BudgetQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
         own = Q(user_id=user.pk) | Q(owner_id=user.pk)
-        return self.filter(Q(team_id__in=teams) | Q(own, team=None))
+        return self.filter(Q(team_id__in=teams) | Q(own, team=None), run=None)
 
     def editable_by(self, user: Any) -> Self:
         """A team's budget is its administrators' to change, any other its owner's."""
@@ -44,6 +44,10 @@ class Budget(models.Model):
     )
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets", editable=False,
+        help_text="A limit that a message asked for: of this run and its child runs.",
+    )  # fmt: skip
     period = models.CharField(max_length=5, choices=Period.choices, default=Period.DAY)
     max_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     max_cost = models.DecimalField(
@@ -59,6 +63,8 @@ class Budget(models.Model):
         ordering = ["id"]
 
     def __str__(self) -> str:
+        if self.run_id:
+            return "the budget of this run"
         subject = self.agent or self.user or self.team or "everyone"
         return f"{subject} per {self.period}"
 

@@ -116,6 +116,9 @@ class Run(models.Model):
     cancel_reason = models.CharField(max_length=200, blank=True)
     input = models.JSONField(null=True, blank=True)
     policy = models.JSONField(default=dict, blank=True, help_text="Step tool policy: allowed, blocked, max_turns.")
+    options = models.JSONField(
+        default=dict, blank=True, help_text='What the message asked for beside the definition: {"asked", "merged"}.'
+    )
     output = models.JSONField(null=True, blank=True)
     error = models.JSONField(null=True, blank=True, help_text='{"code", "message"}')
     turns = models.PositiveIntegerField(default=0)

@@ -12,6 +12,7 @@ from agents.models import Agent, Chain
 from runs.figures import totals
 from runs.intake import again as retries
 from runs.intake import messages as intake
+from runs.intake import options
 from runs.intake.again import ids_in
 from runs.lifecycle import endings
 from runs.models import Artifact, Message, ModelCall, Run
@@ -59,6 +60,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "run": run,
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
         "usage": totals.of(run),
+        "options": options.as_json(run),
         "fall": waterfall(run),
         "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
@@ -137,7 +139,8 @@ def start_again(user: Any, run: Run) -> Run:
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
         raise Conflict("Only a chain's run, or a run started by a message, can be run again from here.")
-    return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input).run
+    asked = run.options.get("asked")
+    return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input, asked=asked).run
 
 
 @require_POST

@@ -24,7 +24,7 @@ class Decision:
 class Rules:
     """What is known about one tool at this moment. `grant` is None if the tool is not granted.
 
-    `allowed` None means every granted tool; `blocked` wins over `allowed`. `findings` gives the
+    `allowed` None means every granted tool; `blocked` wins over `allowed`, and over `ask`. `findings` gives the
     origin of each argument if the run has read untrusted content; None while no arguments are
     checked. A delegation has no effect of its own: the calls of the child run are checked, and it
     carries the same mark.
@@ -36,6 +36,7 @@ class Rules:
     is_enabled: bool = True
     allowed: Collection[str] | None = None
     blocked: Collection[str] = ()
+    ask: Collection[str] = ()
     has_untrusted: bool = False
     allow_after_untrusted: bool = False
     findings: Collection[Finding] | None = None
@@ -84,6 +85,8 @@ def of_step(rules: Rules) -> Decision:
         return Decision(DENY, f"this step blocks “{rules.tool}”")
     if rules.allowed is not None and rules.tool not in rules.allowed:
         return Decision(DENY, f"this step does not allow “{rules.tool}”")
+    if rules.tool in rules.ask:
+        return Decision(ASK, f"this step asks before “{rules.tool}”")
     return Decision(ALLOW, "allowed by the step")
 
 

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
-from agents.spec import AgentSpec
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
+from runs.intake import options
 from runs.lifecycle import budgets, endings
 from runs.models import Run
 
@@ -207,7 +207,7 @@ def lost(run: Run) -> Conflict:
 
 
 def check_output(run: Run, output: Any) -> None:
-    wanted = AgentSpec.model_validate(run.version.spec).output_schema if run.version else None
+    wanted = options.spec_of(run, run.version.read_spec()).output_schema if run.version else None
     if wanted and (problems := schema.validate(wanted, output)):
         details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise Invalid("The output does not match the agent's output schema.", details=details)

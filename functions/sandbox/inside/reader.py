@@ -14,7 +14,7 @@ from typing import Any
 
 from agents import diff, mapping, schema, schema_rules
 from functions import signature
-from plumbing import formats, openapi
+from plumbing import formats, jinja, openapi
 
 
 def answer(order: dict[str, Any]) -> bytes:
@@ -52,10 +52,13 @@ TASKS: dict[str, Callable[..., Any]] = {
     "unified": diff.unified_here,
     "html": formats.html_text_here,
     "openapi": openapi.read_here,
+    "render": jinja.render_here,
+    "template_names": jinja.names_here,
 }
 
 _SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
+_TEMPLATE = "{% for a in b if a > 1 %}{{ a | upper }}, {{ loop.index }}{% else %}{{ c | default('d') }}{% endfor %}"
 _DOCUMENT = "openapi: 3.1.0\nservers: [{url: 'https://a.example'}]\npaths: {/a: {get: {operationId: a}}}\n"
 
 
@@ -65,5 +68,7 @@ def warm_up() -> None:
         "signature": [_SOURCE, ""], "check_schema": [_SCHEMA], "validate": [_SCHEMA, {"a": "1"}],
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
         "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
+        "render": [_TEMPLATE, {"b": [1, 2], "c": None}], "template_names": [_TEMPLATE],
     }.items():  # fmt: skip
         answer({"task": task, "parts": parts})
+    answer({"task": "render", "parts": ["{% if %}", {}]})  # errors load more

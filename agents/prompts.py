@@ -1,0 +1,102 @@
+"""Prompt templates: an agent that declares variables has its system prompt rendered with their values.
+
+`variables` is name → JSON Schema, with `default` for a variable that may be left out. Templates are
+parsed and rendered in a child with limits (plumbing/jinja.py); texts are kept by their content.
+"""
+
+import re
+from typing import Any
+
+from plumbing import apart
+from plumbing.weighed import Weighed
+
+from .exceptions import Invalid
+from .schema import canonical_json, check_schema, validate
+from .unknown import unknown_names
+
+JSON = Any
+Variables = dict[str, dict[str, JSON]]
+MOST = 50
+NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
+TOO_MUCH = "It needs more than 1 s of CPU time or 256 MB of memory."
+texts: Weighed[tuple[str, str], str] = Weighed(16 << 20)
+
+
+def detail(field: str, code: str, message: str) -> dict[str, str]:
+    return {"field": field, "code": code, "message": message}
+
+
+# -- declarations -----------------------------------------------------------------------------------------------------
+
+
+def problems_of(variables: JSON) -> list[dict[str, str]]:
+    """What is wrong with these declarations; `field` names the variable."""
+    if not isinstance(variables, dict) or len(variables) > MOST:
+        return [detail("variables", "invalid", f"Send an object: at most {MOST} names, each with a JSON Schema.")]
+    return [problem for name, schema in variables.items() for problem in problems_of_one(name, schema)]
+
+
+def problems_of_one(name: str, schema: JSON) -> list[dict[str, str]]:
+    place = f"variables.{name[:64]}"
+    if not NAME.match(name):
+        return [detail(place, "invalid_name", "A name has small letters, digits and “_”, and begins with no digit.")]
+    if found := check_schema(schema):
+        return [detail(place, problem["code"], f"{problem['path'] or '/'}: {problem['message']}") for problem in found]
+    if "default" in schema and (wrong := validate(schema, schema["default"])):
+        return [detail(f"{place}.default", "schema", wrong[0]["message"])]
+    return []
+
+
+def problems_in(template: str, variables: Variables) -> list[dict[str, str]]:
+    """What is wrong with the system prompt as a template of these variables."""
+    if not variables:
+        return []
+    try:
+        used = apart.read("template_names", template)
+    except apart.Refused as refused:
+        return [detail("system_prompt", refused.code, f"Line {refused.line}: {refused}")]
+    except apart.TooMuch:
+        return [detail("system_prompt", "too_much_work", f"The template cannot be read. {TOO_MUCH}")]
+    unknown = unknown_names((name for name in used if name not in variables), "variable", variables)
+    return [detail("system_prompt", "unknown_variable", f"“{name[:64]}”: {why}") for name, why in unknown.items()]
+
+
+def schema_of(variables: Variables) -> dict[str, JSON]:
+    """The JSON Schema of an object with the values."""
+    needed = [name for name, schema in variables.items() if "default" not in schema]
+    return {"type": "object", "properties": variables, "required": needed, "additionalProperties": False}
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def filled(variables: Variables, given: dict[str, JSON]) -> tuple[dict[str, JSON], list[dict[str, str]]]:
+    """(the values with defaults, what is missing, unknown or of the wrong type)."""
+    defaults = {name: schema["default"] for name, schema in variables.items() if "default" in schema}
+    values = {**defaults, **{name: value for name, value in given.items() if name in variables}}
+    unknown = unknown_names((name for name in given if name not in variables), "variable", variables, sent=given)
+    found = [detail(f"variables.{name[:64]}", "unknown_variable", why) for name, why in unknown.items()]
+    for name, schema in variables.items():
+        if name not in values:
+            found.append(detail(f"variables.{name}", "missing_variable", "This variable is required."))
+        elif name in given:
+            found += [
+                detail(f"variables.{name}{problem['path'].replace('/', '.')}", "schema", problem["message"])
+                for problem in validate(schema, values[name])
+            ]
+    return values, found
+
+
+def rendered(template: str, values: dict[str, JSON]) -> str:
+    """The template with these values. Raises Invalid."""
+    return texts.get_or_make((template, canonical_json(values)), lambda: render(template, values))
+
+
+def render(template: str, values: dict[str, JSON]) -> tuple[str, int]:
+    try:
+        text: str = apart.read("render", template, values)
+    except (apart.Refused, apart.TooMuch) as error:
+        why = str(error) if isinstance(error, apart.Refused) else TOO_MUCH
+        message = f"The system prompt cannot be rendered: {why}"
+        raise Invalid(message, code="prompt_failed", details=[detail("system_prompt", "prompt_failed", why)])
+    return text, 4 * (len(text) + len(template)) + 500

@@ -1,0 +1,205 @@
+"""What one message asks for beside its agent's definition, and what both together make.
+
+A message may choose a model, add instructions, give variables and an output schema, and narrow the
+tools and the limits; it never widens them. The row of the run keeps what was asked and the result
+(`Run.options`), so a run shows what it ran with, and a retry asks for the same again.
+"""
+
+from collections.abc import Collection
+from decimal import Decimal
+from typing import Any
+
+import pydantic
+from pydantic import Field
+
+from agents import prompts
+from agents.exceptions import Invalid
+from agents.prompts import detail
+from agents.schema import check_schema
+from agents.spec import AgentSpec
+from agents.unknown import unknown_names
+from runs.models import Budget, Run
+from runs.rules import marks
+
+JSON = Any
+NAMES = ("model", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget")
+MAX_INSTRUCTIONS = 20_000  # characters
+
+
+class Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class Narrowing(Part):
+    """Tools of the agent: only `allowed`, without `blocked`, and with an approval for those in `ask`."""
+
+    allowed: list[str] | None = Field(default=None, max_length=500)
+    blocked: list[str] = Field(default=[], max_length=500)
+    ask: list[str] = Field(default=[], max_length=500)
+
+
+class Most(Part):
+    """The most that the run and its child runs may use: tokens, US dollars."""
+
+    tokens: int | None = Field(default=None, ge=1, le=10**12)
+    cost: float | None = Field(default=None, gt=0, le=1_000_000)
+
+
+class Asked(Part):
+    model: str | None = Field(default=None, min_length=1, max_length=100)
+    instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS)
+    variables: dict[str, JSON] | None = None
+    tool_policy: Narrowing | None = None
+    output_schema: dict[str, JSON] | None = None
+    max_steps: int | None = Field(default=None, ge=1, le=200)
+    budget: Most | None = None
+
+
+def read(asked: dict[str, JSON] | None) -> dict[str, JSON]:
+    """The options that were given, checked for their types. Raises Invalid."""
+    given = {name: value for name, value in (asked or {}).items() if value is not None}
+    try:
+        return Asked.model_validate(given).model_dump(exclude_none=True) if given else {}
+    except pydantic.ValidationError as error:
+        found = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
+        raise refused(found)
+
+
+def refused(details: list[dict[str, str]]) -> Invalid:
+    first = f"{details[0]['field']}: {details[0]['message']}"
+    return Invalid(f"The options of this message are not valid: {first}", code="invalid_options", details=details)
+
+
+def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, taken: Collection[str] = ()) -> None:
+    """Merge what the run's options ask for with the definition, and put the result into its row.
+
+    Without an agent (the router chooses later) nothing is merged yet. `taken` are names of the
+    caller's own tools, `timeout` is the time limit where it is not the agent's own. Raises Invalid
+    with one detail per problem.
+    """
+    asked = run.options.get("asked", {})
+    if spec is None or not (asked or spec.variables):
+        return
+    assert run.agent is not None
+    values, found = prompts.filled(spec.variables, asked.get("variables", {}))
+    found += [*model_problems(run, spec, asked), *tool_problems(spec, asked, taken), *limit_problems(spec, asked)]
+    found += [
+        detail(f"output_schema{one['path']}", one["code"], one["message"])
+        for one in (check_schema(asked["output_schema"]) if "output_schema" in asked else ())
+    ]
+    if found:
+        raise refused(found)
+    merged = {
+        "model": asked.get("model", spec.model_name),
+        "instructions": asked.get("instructions", ""),
+        "variables": values,
+        "tool_policy": asked.get("tool_policy", Narrowing().model_dump()),
+        "output_schema": asked.get("output_schema", spec.output_schema),
+        "max_steps": asked.get("max_steps", spec.max_steps),
+        "timeout": timeout or spec.timeout_s,
+        "budget": asked.get("budget"),
+    }
+    if spec.variables:
+        merged["system_prompt"] = prompts.rendered(spec.system_prompt, shown(values, run))
+    run.options = {"asked": asked, "merged": merged}
+    run.policy = {**run.policy, **narrowed(run.policy, asked)}
+
+
+def shown(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
+    """The values as the prompt has them: a child's may come from untrusted text."""
+    return {name: marked(value) for name, value in values.items()} if run.parent_id and run.has_untrusted else values
+
+
+def marked(value: JSON) -> JSON:
+    if isinstance(value, str):
+        return marks.marked(value, "variable")
+    if isinstance(value, list):
+        return [marked(one) for one in value]
+    return {name: marked(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def narrowed(policy: dict[str, JSON], asked: dict[str, JSON]) -> dict[str, JSON]:
+    """The run's policy, never wider than before."""
+    if "tool_policy" not in asked:
+        return {}
+    more, allowed = asked["tool_policy"], policy.get("allowed")
+    if more.get("allowed") is not None:
+        allowed = [name for name in more["allowed"] if allowed is None or name in allowed]
+    lists = {name: [*policy.get(name, ()), *more.get(name, ())] for name in ("blocked", "ask")}
+    return {"allowed": allowed, **lists}
+
+
+# -- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def model_problems(run: Run, spec: AgentSpec, asked: dict[str, JSON]) -> list[dict[str, str]]:
+    model = asked.get("model")
+    if model is None or model in (spec.model_name, *spec.fallback_models):
+        return []
+    if may_choose(run.agent, run.principal, model):
+        return []
+    names = ", ".join(dict.fromkeys(name for name in (spec.model_name, *spec.fallback_models) if name))
+    return [detail("model", "unknown_model", f"This agent cannot use “{model}”; its models are {names or 'none'}.")]
+
+
+def may_choose(agent: Any, user: Any, model: str) -> bool:
+    """Any model of a provider that the person may use; where models have prices, one with a price: a
+    model without one would not count in budgets.
+    """
+    prices = agent.provider.prices
+    return agent.provider.may_use(user) and (not prices or model in prices or "*" in prices)
+
+
+def tool_problems(spec: AgentSpec, asked: dict[str, JSON], taken: Collection[str]) -> list[dict[str, str]]:
+    policy, known = asked.get("tool_policy", {}), {*(grant.tool for grant in spec.grants), *taken}
+    found = []
+    for field in ("allowed", "blocked", "ask"):
+        unknown = unknown_names((name for name in policy.get(field) or () if name not in known), "tool", known)
+        found += [
+            detail(f"tool_policy.{field}", "unknown_tool", f"“{name[:64]}”: {why}") for name, why in unknown.items()
+        ]
+    return found
+
+
+def limit_problems(spec: AgentSpec, asked: dict[str, JSON]) -> list[dict[str, str]]:
+    steps = asked.get("max_steps", 0)
+    if steps <= spec.max_steps:
+        return []
+    return [
+        detail(
+            "max_steps", "above_limit", f"The agent allows {spec.max_steps} steps; a message can only ask for fewer."
+        )
+    ]
+
+
+# -- what is made of it -----------------------------------------------------------------------------------------------
+
+
+def spec_of(run: Run, spec: AgentSpec) -> AgentSpec:
+    """The definition with the run's options: what the model is asked with."""
+    merged = run.options.get("merged")
+    if not merged:
+        return spec
+    said = [merged.get("system_prompt", spec.system_prompt), merged["instructions"]]
+    changed = {
+        "system_prompt": "\n\n".join(filter(None, said)),
+        "model_name": merged["model"],
+        "output_schema": merged["output_schema"],
+        "max_steps": merged["max_steps"],
+    }
+    return spec.model_copy(update=changed)
+
+
+def limit_cost(run: Run) -> None:
+    """The budget that the message asked for, in the transaction that stores the run."""
+    if most := run.options.get("asked", {}).get("budget"):
+        cost = Decimal(str(most["cost"])) if most.get("cost") else None
+        Budget.objects.create(run=run, period=Budget.Period.RUN, max_tokens=most.get("tokens"), max_cost=cost)
+
+
+def as_json(run: Run) -> dict[str, JSON] | None:
+    """The merged options with the names of those that were asked for; null if there are none."""
+    if not run.options:
+        return None
+    asked = run.options.get("asked", {})
+    return {**asked, **run.options.get("merged", {}), "asked": sorted(asked)}
