@@ -13,6 +13,7 @@ KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 ROOTS = frozenset(["input", "steps", "variables", "run"])
 ITEM_ROOTS = frozenset(["item", "index"])
 REPEAT_ROOTS = frozenset(["input", "output", "previous", "round"])
+COVERS_ROOTS = frozenset(["input", "output", "calls"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ def name_problems(step: StepSpec, keys: set[str]) -> Iterator[Problem]:
         )
     if not step.target and step.target_kind != "router":
         yield Problem(step.key, "no_target", f"Step “{step.key}” does not name {step.target_kind}.")
+    if step.covers and step.target_kind == "tool":
+        yield Problem(
+            step.key, "covers_a_tool", f"Step “{step.key}” has `covers`, which is for steps with their own run."
+        )
     for need in step.needs:
         if need == step.key:
             yield Problem(step.key, "cycle", f"Step “{step.key}” needs itself.", "Remove it from `needs`.")
@@ -225,6 +230,9 @@ def expression_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
     if step.repeat_until:
         condition = step.repeat_until.condition
         yield from one_expression(spec, step.key, "`repeat_until`", condition, REPEAT_ROOTS, known)
+    if step.covers:
+        for source in (step.covers.values, step.covers.by):
+            yield from one_expression(spec, step.key, "`covers`", source, COVERS_ROOTS, frozenset())
 
 
 def output_problems(spec: ChainSpec) -> Iterator[Problem]:

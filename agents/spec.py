@@ -94,6 +94,15 @@ class RepeatUntil(Frozen):
     limit: int = Field(default=5, ge=1, le=100)
 
 
+class Covers(Frozen):
+    """Each element of the list `values` must be in the list `by`, or the step ends as partial. JMESPath
+    over the step's own {"input", "output", "calls"}.
+    """
+
+    values: str
+    by: str
+
+
 class StepSpec(Frozen):
     """One step. Mappings and conditions are JMESPath over {"input", "steps", "item", "index", "variables"}.
 
@@ -123,6 +132,7 @@ class StepSpec(Frozen):
     model: str = Field(default="", max_length=100)
     instructions: str = Field(default="", max_length=20_000)
     variables: dict[str, Any] = {}
+    covers: Covers | None = None
 
 
 class ChainSpec(Frozen):

@@ -89,6 +89,7 @@ def create(
         deadline=now + timedelta(seconds=limit),
         created_at=now,
         sent_at=now if is_online else None,
+        waits=wanted.offline == "wait",
     )
     text = frame_of(row, now)  # raised here if it is too large, before anything is written
     return row.deadline if OUTBOX.post(row, text) and is_online else None
@@ -140,9 +141,11 @@ def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
 def pend_or_answer(row: DeviceCall) -> ToolResult:
     """The answer if it has arrived; otherwise the run releases its worker. Raises CallPending."""
     now = timezone.now()
-    if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk, deadline__gt=now).update(is_awaited=True):
+    if not row.is_settled and row.deadline <= now:
+        expire(DeviceCall.objects.filter(pk=row.pk), now)
+        row.refresh_from_db()
+    if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk).update(is_awaited=True):
         raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
-    expire(DeviceCall.objects.filter(pk=row.pk), now)
     row.refresh_from_db()
     return answer_of(row.pk, row.state, row.result, row.error, row.late)
 
@@ -176,10 +179,12 @@ OVERDUE = Select(lambda at: DeviceCall.objects.overdue(at.now).order_by("deadlin
 
 
 def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
-    """Never sent: expired. Sent without an answer: unknown. A running tool is told to stop."""
+    """Never sent: expired. Sent without an answer: unknown. A running tool is told to stop. A call
+    that waits for its device goes on waiting while the device is away.
+    """
     runs = []
     for row in rows:
-        if row.is_settled or row.deadline > now:
+        if row.is_settled or row.deadline > now or stands_still(row, now):
             continue
         was_sent = row.state in DeviceCall.HANDED_OVER
         state = State.UNKNOWN if was_sent else State.EXPIRED
@@ -193,6 +198,22 @@ def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
         if was_sent:
             tell_cancelled(row, "its deadline passed")
     return runs
+
+
+def stands_still(row: DeviceCall, now: datetime) -> bool:
+    """Whether this overdue call was sent to a device that is away and may come back: its deadline is moved."""
+    last = latest_deadline(row)
+    if not row.waits or row.state not in DeviceCall.HANDED_OVER or last <= now:
+        return False
+    device = Device.objects.live().filter(pk=row.device_id).first()
+    if device is None or device.is_online(now):
+        return False
+    return bool(DeviceCall.objects.open().filter(pk=row.pk, deadline=row.deadline).update(deadline=last))
+
+
+def latest_deadline(row: DeviceCall) -> datetime:
+    """However often its device comes and goes."""
+    return row.created_at + timedelta(seconds=settings.DEVICE_WAIT_S)
 
 
 AFTER_SENDING = {

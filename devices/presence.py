@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.schema import check_schema
 from devices import protocol
-from devices.calls import State, hand_over
+from devices.calls import State, hand_over, latest_deadline
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
 from devices.nudges import nudge
 from plumbing.statements import Select
@@ -120,6 +120,10 @@ def settle_open(
     sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
     for row in DeviceCall.objects.filter(device=device).filter(sent):
         state = listed.get(str(row.pk))
+        if row.waits:  # its time limit stood still
+            last = now if has_forgotten else now + timedelta(seconds=row.timeout_s)
+            row.deadline = min(last, latest_deadline(row))
+            row.save(update_fields=["deadline"])
         if state in ("done", "failed"):
             arrival.resend.append(str(row.pk))
         elif state == "running":

@@ -53,6 +53,7 @@ class NewCall:
     deadline: datetime
     created_at: datetime
     sent_at: datetime | None
+    waits: bool = False
     attempt: int = 1
     late: bool = False
     is_awaited: bool = False

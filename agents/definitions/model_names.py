@@ -44,7 +44,7 @@ def first_served(provider: Provider) -> str:
 
 def nameless(url: str, reason: str) -> Invalid:
     return Invalid(
-        f"No model is known of the server at {url}: {reason}.",
+        f"No model is known of the server at {url}: {reason.rstrip('.')}.",
         code="no_model",
         hint="Start the server, or name one of its models with MUSTER_LOCAL_MODEL_NAME.",
     )

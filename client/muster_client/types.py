@@ -102,6 +102,7 @@ class Step(TypedDict):
     model: NotRequired[str]
     instructions: NotRequired[str]
     variables: NotRequired[dict[str, Any]]
+    covers: NotRequired[dict[str, Any] | None]
 
 
 class ChainVersion(TypedDict):
@@ -672,6 +673,7 @@ class RunError(TypedDict):
     step: NotRequired[str]
     run: NotRequired[str]
     items: NotRequired[list[dict[str, Any]]]
+    missing: NotRequired[Any]
     details: NotRequired[Any]
 
 

@@ -45,6 +45,7 @@ class DeviceCall(models.Model):
     state = models.CharField(max_length=9, choices=State.choices, default=State.QUEUED)
     attempt = models.PositiveIntegerField(default=1)
     timeout_s = models.FloatField(default=30.0)
+    waits = models.BooleanField(default=False, help_text="Its time limit stands still while its device is away.")
     deadline = models.DateTimeField()
     result = models.JSONField(null=True, blank=True)
     error = models.JSONField(null=True, blank=True)

@@ -42,6 +42,7 @@ STEP_SCHEMA = {
         "model": {"type": "string", "description": "For an agent: another model of its provider."},
         "instructions": {"type": "string", "description": "For an agent: added to its system prompt."},
         "variables": {"type": "object", "description": "For an agent: variable → JMESPath, as in `input`."},
+        "covers": {"type": ["object", "null"], "description": '{"values": JMESPath, "by": JMESPath}: two lists'},
     },
 }
 

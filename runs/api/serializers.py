@@ -138,6 +138,7 @@ class RunErrorSerializer(serializers.Serializer):
     items = serializers.ListField(
         child=serializers.DictField(), required=False, help_text="Of a for_each: the first failed items."
     )
+    missing = serializers.JSONField(required=False, help_text="Of a step with `covers`: what is missing.")
     details = serializers.JSONField(required=False)
 
 

@@ -354,9 +354,10 @@ class Walk:
         self.answered = None
 
     def result(self, made: Plan) -> dict[str, Any]:
-        """The run's output, or its error. Raises RunEnded if the output violates a schema."""
+        """The run's output, and what is missing from it. Raises RunEnded if the output violates a schema."""
+        error = {**(self.rows[made.cause].error or {}), "step": made.cause} if made.cause else None
         if made.status == "failed":
-            return {"error": {**(self.rows[made.cause].error or {}), "step": made.cause}}
+            return {"error": error}
         try:
             output = result_of(self.spec, self.states, self.base)
         except MappingError as error:
@@ -365,7 +366,7 @@ class Walk:
             raise RunEnded(
                 Run.Status.FAILED, "output_invalid", f"the output does not match the schema: {problems[0]['message']}"
             )
-        return {"output": output}
+        return {"output": output, "error": error}
 
 
 def broken_json(key: str, error: MappingError) -> dict[str, str]:

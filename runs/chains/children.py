@@ -16,6 +16,7 @@ from runs.intake.children import own_input
 from runs.models import Run, StepRun
 
 from . import steps
+from .coverage import uncovered
 from .steps import StepFailed
 
 KINDS = frozenset(["agent", "chain", "router"])
@@ -113,20 +114,25 @@ def chain_starter(run: Run, step: StepSpec, given: dict[str, Any]) -> Any:
 
 
 def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
-    """(output, error) of an ended child: its output, else the text of its reply."""
-    if child.status in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
-        output = child.output
-        return (children.reply_text(child) if output is None and child.agent_id else output), None
+    """(output, error) of an ended child: its output, else the text of its reply. A partial child has both."""
     error = child.error or {}
-    code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
     message = error.get("message") or f"the run ended with status {child.status}"
-    return None, {"code": code, "message": message, "run": str(child.pk)}
+    code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
+    told = {"code": code, "message": message, "run": str(child.pk)}
+    if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
+        return None, told
+    output = children.reply_text(child) if child.output is None and child.agent_id else child.output
+    return output, told if child.status == Run.Status.PARTIAL else None
 
 
 def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
-    assert row.child is not None
-    output, error = child_result(row.child)
-    if row.child.has_untrusted and not run.has_untrusted:
+    """A partial run makes a partial step."""
+    child = row.child
+    assert child is not None
+    output, error = child_result(child)
+    if child.has_untrusted and not run.has_untrusted:
         run.has_untrusted = True
         Run.objects.filter(pk=run.pk).update(has_untrusted=True)
-    return steps.settle(run, step, row, output=output, error=error)
+    if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
+        return steps.settle(run, step, row, error=error)
+    return steps.settle(run, step, row, output=output, shortfall=error or uncovered(step, row, child, output))

@@ -29,6 +29,7 @@ from . import children, steps
 from .steps import StepFailed
 
 Status = StepRun.Status
+WELL = (Status.SUCCEEDED, Status.PARTIAL)
 ERRORS_KEPT = 100
 PROGRESS_STEPS = 50
 
@@ -177,18 +178,25 @@ def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
 def join(run: Run, step: StepSpec, row: StepRun) -> bool:
     """The items' outputs in order, None for a failed one, and the errors."""
     found = items(row).order_by("item").values_list("item", "status", "output", "error")
-    outputs = [output if status in ("succeeded", "partial") else None for _, status, output, _ in found]
-    broken = [
+    outputs = [output if status in WELL else None for _, status, output, _ in found]
+    short = [
         {"index": place, "code": (error or {}).get("code", status), "message": (error or {}).get("message", "")}
         for place, status, _, error in found
-        if status in ("failed", "cancelled")
+        if status != Status.SUCCEEDED
     ]
-    if not broken:
+    if not short:
         return steps.end(run, row, Status.SUCCEEDED, output=outputs)
-    message = f"{row.failed} of {row.total} items failed; the first: {broken[0]['message']}"
-    error = {"code": "items_failed", "message": message, "items": broken[:ERRORS_KEPT]}
-    some_went_well = step.on_error == "continue" and len(broken) < row.total
-    return steps.end(run, row, Status.PARTIAL if some_went_well else Status.FAILED, output=outputs, error=error)
+    broken = [status for _, status, _, _ in found if status not in WELL]
+    is_partial = step.on_error == "continue" and len(broken) < row.total
+    status = Status.PARTIAL if is_partial or not broken else Status.FAILED
+    return steps.end(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
+
+
+def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> dict[str, Any]:
+    """Failed items, or if there are none those that did only part of their work."""
+    verb = f"{row.failed} of {row.total} items failed" if broken else f"{len(short)} of {row.total} items are partial"
+    message = f"{verb}; the first: {short[0]['message']}"
+    return {"code": "items_failed" if broken else "items_partial", "message": message, "items": short[:ERRORS_KEPT]}
 
 
 # -- counting --------------------------------------------------------------------------------

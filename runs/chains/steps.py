@@ -150,11 +150,13 @@ def settle(
     *,
     output: Any = None,
     error: dict[str, Any] | None = None,
+    shortfall: dict[str, Any] | None = None,
     told: Sequence[Any] = (),
 ) -> bool:
     """End this attempt: retry later, repeat, or end the row. False if it was settled already.
 
-    `told` are events that come first.
+    `shortfall` says what is missing from an output: the row ends as partial. `told` are events that
+    come first.
     """
     error = error or schema_error(step, output)
     if error is None and step.repeat_until:
@@ -167,7 +169,8 @@ def settle(
         events.record_many(run, told)
         return put_back(run, row, wake_at=wake_at, error=error)
     kept = row.output if error and output is None else output
-    return end(run, row, Status.FAILED if error else Status.SUCCEEDED, output=kept, error=error, told=told)
+    status = Status.FAILED if error else Status.PARTIAL if shortfall else Status.SUCCEEDED
+    return end(run, row, status, output=kept, error=error or shortfall, told=told)
 
 
 def end(
@@ -214,7 +217,7 @@ def schema_error(step: StepSpec, output: Any) -> dict[str, Any] | None:
         return None
     return {
         "code": "output_invalid",
-        "message": f"the output does not match the step's schema: {problems[0]['message']}",
+        "message": f"the output does not match the step's schema: {problems[0]['path']} {problems[0]['message']}",
     }
 
 

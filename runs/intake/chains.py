@@ -16,7 +16,7 @@ from runs.models import Run, RunEvent, StepRun, ToolCallRecord
 
 from . import checks
 
-KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.PARTIAL, StepRun.Status.SKIPPED)
+KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
 
 
 def prepare(

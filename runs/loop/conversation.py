@@ -30,7 +30,7 @@ from runs.intake import caller_tools, checks, options
 from runs.lifecycle import budgets, endings
 from runs.lifecycle.leases import Lease
 from runs.models import ModelCall, Run, ToolCallRecord
-from runs.rules import stuck
+from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of
 
@@ -282,7 +282,8 @@ class Conversation:
             raise RunEnded(
                 Status.FAILED, "output_invalid", f"the result does not match the schema: {problems[0]['message']}"
             )
-        endings.finish(self.run, Status.SUCCEEDED, lease=self.lease, reply=text, output=result)
+        status, error = self.verdict()
+        endings.finish(self.run, status, lease=self.lease, reply=text, output=result, error=error)
         raise RunDone
 
     def look_for_circles(self) -> None:
@@ -340,13 +341,8 @@ class Conversation:
         ]
 
     def finish(self, text: str, *, told: list[events.Entry] | None = None, output: Any = None) -> bool:
-        """Succeeded; partial if the steps ran out, failed if the model returned nothing."""
-        status, error = Status.SUCCEEDED, None
-        if self.run.turns > self.max_turns:
-            status, error = (
-                Status.PARTIAL,
-                {"code": "step_limit", "message": f"the limit of {self.max_turns} steps was reached"},
-            )
+        """As the verdict says; failed if the model returned nothing."""
+        status, error = self.verdict()
         if not text.strip():
             status = Status.FAILED
             error = error or {"code": "empty_reply", "message": "the model returned an empty answer"}
@@ -361,6 +357,20 @@ class Conversation:
             tool_calls=calls,
             told=told,
         )
+
+    def verdict(self) -> tuple[str, dict[str, str] | None]:
+        """Partial if the steps ran out. The reply of a child run is read by a program, so calls that
+        were not carried out count: partial, or failed if no call was.
+        """
+        if self.run.turns > self.max_turns:
+            return Status.PARTIAL, {"code": "step_limit", "message": f"the limit of {self.max_turns} steps was reached"}
+        if self.run.parent_id is None:
+            return Status.SUCCEEDED, None
+        error = undone.shortfall([undone.Call.of(record) for record in self.records])
+        if error is None:
+            return Status.SUCCEEDED, None
+        was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)
+        return Status.PARTIAL if was_any_made else Status.FAILED, error
 
 
 def check_alive(run: Run, lease: Lease) -> None:

@@ -65,7 +65,7 @@ def plan(spec: ChainSpec, states: dict[str, State], base: dict[str, Any]) -> Pla
     choose(spec, states, made)
     start_fallbacks(spec, states, made)
     if not (made.start or made.skip or made.broken or under_way(states)):
-        made.status = ending(spec, settled)
+        made.status, made.cause = ending(spec, settled)
     return made
 
 
@@ -141,13 +141,23 @@ def start_fallbacks(spec: ChainSpec, states: dict[str, State], made: Plan) -> No
             made.start.append(step.fallback)
 
 
-def ending(spec: ChainSpec, settled: dict[str, State]) -> str:
-    """All steps have ended: `partial` if a failure was tolerated, or some items of a for_each
-    failed.
+def ending(spec: ChainSpec, settled: dict[str, State]) -> tuple[str, str]:
+    """All steps have ended: the status, and the step that it is due to.
+
+    `partial` if a failure was tolerated or a step did only part of its work; `failed` if none of the
+    steps that ran got anything done.
     """
     spare = fallback_keys(spec)
-    words = {state.status for key, state in settled.items() if key not in spare}
-    return "partial" if words & {"failed", "partial"} else "succeeded"
+    ran = [(step.key, settled[step.key].status) for step in spec.steps if is_ran(step.key, settled, spare)]
+    short = [key for key, status in ran if status != "succeeded"]
+    if not short:
+        return "succeeded", ""
+    is_any_done = any(status in ("succeeded", "partial") for _, status in ran)
+    return "partial" if is_any_done else "failed", short[0]
+
+
+def is_ran(key: str, settled: dict[str, State], spare: Iterable[str]) -> bool:
+    return key not in spare and key in settled and settled[key].status != "skipped"
 
 
 def scope_of(states: dict[str, State], settled: dict[str, State], base: dict[str, Any]) -> dict[str, Any]:

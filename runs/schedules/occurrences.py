@@ -245,17 +245,15 @@ def told(occurrence: ScheduleOccurrence) -> dict[str, Any]:
 
 
 def with_last_run(schedule: Schedule) -> Any:
-    """A chain with the input `last_run_at` receives the start of its last run that succeeded, at
-    least partly.
+    """A chain with the input `last_run_at` receives the start of its last run that succeeded. A run
+    that did only part of its work does not count: what it left out must come again.
     """
     spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
     if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
         return schedule.input
     if not isinstance(schedule.input, dict | None):
         return schedule.input  # the chain refuses it
-    good = Run.objects.filter(
-        occurrences__schedule=schedule, status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL]
-    ).order_by("-created_at")
+    good = Run.objects.filter(occurrences__schedule=schedule, status=Run.Status.SUCCEEDED).order_by("-created_at")
     last = good.values_list("created_at", flat=True).first()
     return {**({"last_run_at": last.isoformat()} if last else {}), **(schedule.input or {})}
 

@@ -301,6 +301,60 @@ async def test_a_waiting_call_whose_device_never_comes_expires_undone(alice, lap
     assert (await row_of(id)).state == State.EXPIRED
 
 
+@pytest.mark.parametrize("seen", [[], [("running", "tool_ack")]])
+async def test_the_time_limit_of_a_waiting_call_stands_still_while_its_device_is_away(alice, laptop, short_hold, seen):
+    id = await fallen(alice, laptop, offline="wait", deadline_s=30.0, effect="write")
+    passed = timezone.now() - timedelta(seconds=5)
+    await DeviceCall.objects.filter(pk=id).aupdate(deadline=passed)
+    assert await sync_to_async(calls.expire_due)() == []
+    row = await row_of(id)
+    assert (row.is_settled, row.deadline) == (False, calls.latest_deadline(row))
+    pending = await asking(alice, id=id, offline="wait", effect="write")
+    assert is_pending(pending) and pending.until == row.deadline
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(unfinished=[{"id": id, "state": state} for state, _ in seen])
+        if not seen:
+            assert (await device.expect("tool_call"))["timeout_s"] == pytest.approx(30, abs=2)
+        left = (await row_of(id)).deadline - timezone.now()
+        assert timedelta(seconds=20) < left <= timedelta(seconds=30), "its whole time again"
+        await device.send(type="tool_result", id=id, ok=True, result="once")
+        row = await settled(id)
+    assert (row.result, row.late) == ("once", False)
+
+
+async def test_a_waiting_call_waits_for_no_device_that_lost_its_journal_or_was_revoked(alice, laptop, short_hold):
+    lost = await fallen(alice, laptop, offline="wait", deadline_s=30.0, effect="write")
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello(journal_id="another")
+        await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=1))
+        assert (await row_of(lost)).is_settled
+    revoked = await fallen(alice, laptop, offline="wait", deadline_s=30.0, effect="write")
+    await sync_to_async(laptop[0].revoke)(reason="lost")
+    await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=1))
+    assert (await row_of(revoked)).is_settled
+    assert is_unknown(await asking(alice, id=lost, offline="wait", effect="write"))
+
+
+async def test_a_waiting_call_s_time_passes_while_its_device_is_there(alice, laptop, short_hold):
+    id = str(uuid.uuid4())
+    async with ScriptedDevice(laptop[1]) as device:
+        await device.hello()
+        asked = asking(alice, id=id, offline="wait", deadline_s=30.0, effect="write")
+        await device.expect("tool_call")
+        assert is_pending(await asked)
+        await DeviceCall.objects.filter(pk=id).aupdate(deadline=timezone.now() - timedelta(seconds=1))
+        await sync_to_async(calls.expire_due)()
+        assert is_unknown(await asking(alice, id=id, offline="wait", effect="write"))
+
+
+async def test_no_call_waits_longer_for_its_device_than_the_setting_says(alice, laptop, short_hold, settings):
+    id = await fallen(alice, laptop, offline="wait", deadline_s=30.0, effect="write")
+    long_ago = timezone.now() - timedelta(seconds=settings.DEVICE_WAIT_S + 60)
+    await DeviceCall.objects.filter(pk=id).aupdate(created_at=long_ago, deadline=timezone.now())
+    await sync_to_async(calls.expire_due)(timezone.now() + timedelta(seconds=1))
+    assert (await row_of(id)).is_settled
+
+
 async def test_any_device_that_offers_the_tool_may_stand_in(alice, laptop):
     other = await sync_to_async(paired)(alice, "desktop")
     await Device.objects.aupdate(tools={"list_directory": ""})

@@ -85,10 +85,7 @@ def test_without_the_device_the_run_fails_and_says_why(muster, laptop):
     laptop.stop()
     wait_for(lambda: not laptop.is_online())
     run = start(muster, laptop)
-    rows = muster.http.get(f"/api/v1/runs/{run['id']}/children/").json()["results"]
-    called = [
-        call for row in rows for call in muster.http.get(f"/api/v1/runs/{row['id']}/tool-calls/").json()["results"]
-    ]
-    codes = {(call["error"] or {}).get("code") for call in called}
-    assert "device_offline" in codes
-    assert codes <= {"device_offline", "denied"}
+    assert run["error"].get("step") == "look", run
+    assert run["status"] == "failed", run
+    assert [item["code"] for item in run["error"]["items"]] == ["device_offline"]
+    assert called(muster, run) == []

@@ -120,6 +120,29 @@ def test_on_error_continue_carries_on_and_ends_partial():
     assert plan(spec, {"a": FAILED, "b": DONE}, BASE).status == "partial"
 
 
+@pytest.mark.parametrize(
+    ("states", "status", "cause"),
+    [
+        ({"a": FAILED, "b": DONE}, "partial", "a"),
+        ({"a": FAILED, "b": FAILED}, "failed", "a"),  # nothing was done at all
+        ({"a": FAILED, "b": SKIPPED}, "failed", "a"),
+        ({"a": State("cancelled"), "b": SKIPPED}, "failed", "a"),
+        ({"a": State("partial"), "b": FAILED}, "partial", "a"),
+        ({"a": DONE, "b": State("partial")}, "partial", "b"),
+        ({"a": SKIPPED, "b": SKIPPED}, "succeeded", ""),  # there was nothing to do
+    ],
+)
+def test_a_run_succeeds_only_if_every_step_that_ran_did(states, status, cause):
+    spec = chain({"key": "a", "on_error": "continue"}, {"key": "b", "on_error": "continue"})
+    made = plan(spec, states, BASE)
+    assert (made.status, made.cause) == (status, cause)
+
+
+def test_a_fallback_that_did_only_a_part_makes_the_run_partial():
+    spec = chain({"key": "a", "on_error": "fallback", "fallback": "spare"}, {"key": "spare"})
+    assert plan(spec, {"a": FAILED, "spare": State("partial")}, BASE).status == "partial"
+
+
 def test_items_that_failed_make_a_run_partial():
     assert plan(chain({"key": "a"}), {"a": State("partial", [1, None])}, BASE).status == "partial"
 
