@@ -20,6 +20,7 @@ AUTHORED = (
 )  # fmt: skip
 OPERATED = (
     "run", "session", "approval", "schedule", "trigger", "webhook", "device", "connection", "budget", "apikey",
+    "record",
 )  # fmt: skip
 
 ROLES = ("viewer", "operator", "author", "administrator")

@@ -1,7 +1,5 @@
 """Devices, their calls, the tools they offer, and the records kept on the server."""
 
-from operator import attrgetter
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -11,7 +9,6 @@ from agents.admin import ReadOnlyAdmin
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
-from devices.records import review
 
 
 @admin.register(Device)
@@ -82,12 +79,3 @@ class RecordAdmin(ReadOnlyAdmin):
     list_display = ["__str__", "kind", "owner", "is_ai_suggested", "review", "updated_at"]
     list_filter = ["kind", "review"]
     search_fields = ["words"]
-    actions = ["approve_selected"]
-
-    @action(description="Approve", permissions=["view"])
-    def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
-        for record in filter(attrgetter("is_waiting"), queryset):
-            try:
-                review.approve(record, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
-            except MusterError as error:
-                messages.error(request, f"{record}: {error} {error.hint}")

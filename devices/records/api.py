@@ -16,7 +16,7 @@ from agents.http.viewsets import read
 from devices.models import Record
 
 from . import review
-from .filters import ORDERINGS, RecordFilter, ordering_of
+from .filters import RecordFilter
 from .serializers import ChangeSerializer, CommentSerializer, ReasonSerializer, RecordSerializer
 from .shapes import COLLECTIONS, COMMENT, SHAPES, Shape
 
@@ -27,7 +27,6 @@ MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER,
     description="The ETag that was read, such as \"3\": 412 if the record has changed since.",
 )  # fmt: skip
-ORDER = OpenApiParameter("ordering", str, enum=list(ORDERINGS), description="Default: -created_at.")
 COLLECTION = OpenApiParameter("collection", str, OpenApiParameter.PATH, enum=list(COLLECTIONS))
 CREATED = {"application/json": {"oneOf": [shape.create.input_schema for shape in SHAPES.values()]}}
 CHANGED = {"application/json": {**OBJECT, "description": "Fields of the kind; what is not sent stays as it is."}}
@@ -43,16 +42,14 @@ class AllRecords(mixins.ListModelMixin, viewsets.GenericViewSet):
     queryset = Record.objects.none()
     serializer_class = RecordSerializer
     filterset_class = RecordFilter
-    parameters = {"list": ("ordering",)}
-    page_ordering: tuple[str, ...] = ORDERINGS["-created_at"]
+    orderings = ("created_at", "updated_at")
+    page_ordering: tuple[str, ...] = ("-id",)
 
     def get_queryset(self) -> QuerySet:
         return Record.objects.visible_to(self.request.user)
 
-    @extend_schema(parameters=[ORDER])
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         """Records of every kind; `waiting=true` lists what waits for a decision."""
-        self.page_ordering = ordering_of(request.query_params.get("ordering"))
         return super().list(request, *args, **kwargs)
 
 
@@ -72,7 +69,7 @@ class RecordViewSet(AllRecords):
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().filter(kind=self.kind)
 
-    @extend_schema(parameters=[COLLECTION, ORDER])
+    @extend_schema(parameters=[COLLECTION])
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         """Records of one kind."""
         return super().list(request, *args, **kwargs)

@@ -5,18 +5,10 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from agents.exceptions import Invalid
 from agents.http.filters import FilterSet, Flag, Id
 from devices.models import Record
 
 from .shapes import COLLECTIONS
-
-ORDERINGS = {
-    "-created_at": ("-id",),  # ids follow the time of creation
-    "created_at": ("id",),
-    "-updated_at": ("-updated_at", "-id"),
-    "updated_at": ("updated_at", "id"),
-}
 
 
 class RecordFilter(FilterSet):
@@ -47,12 +39,3 @@ class RecordFilter(FilterSet):
 
     def filter_run(self, rows: Any, name: str, value: Any) -> QuerySet:
         return rows.filter(changes__run_id=value).distinct()
-
-
-def ordering_of(text: str | None) -> tuple[str, ...]:
-    """The order of the rows. Raises Invalid."""
-    if text is None:
-        return ORDERINGS["-created_at"]
-    if text not in ORDERINGS:
-        raise Invalid(f"“ordering” must be one of {', '.join(ORDERINGS)}.", code="invalid_filter")
-    return ORDERINGS[text]

@@ -16,12 +16,18 @@ from django.utils import timezone
 
 from agents import roles
 from agents.exceptions import MusterError
+from devices.models import Record
 from runs.models import Approval, Run
 from runs.rules.timing import TimingError, zone_named
 
 NAVIGATION = [
     [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
-    [("Runs", "runs", "runs"), ("Sessions", "sessions", "sessions"), ("Schedules", "schedules", "schedules")],
+    [
+        ("Runs", "runs", "runs"),
+        ("Sessions", "sessions", "sessions"),
+        ("Schedules", "schedules", "schedules"),
+        ("Records", "records", "records"),
+    ],
     [
         ("Functions", "functions", "functions"),
         ("Chains", "chains", "chains"),
@@ -48,26 +54,26 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
     """A page inside the shell."""
-    count = Approval.objects.visible_to(request.user).open().count()
-    shell = {"title": title, "navigation": navigation(request, count), "open_approvals": count}
+    approvals = Approval.objects.visible_to(request.user).open().count()
+    counts = {"approvals": approvals, "records": Record.objects.visible_to(request.user).waiting().count()}
+    shell = {"title": title, "navigation": navigation(request, counts), "open_approvals": approvals}
     return render(request, f"muster/{template}", {**shell, **context})
 
 
-def navigation(request: HttpRequest, open_approvals: int) -> list[list[dict[str, Any]]]:
+def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[str, Any]]]:
     staff = [*STAFF] if request.user.is_staff else []
     groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
-    shown = [[one for entry in group if (one := item(request, entry, open_approvals))] for group in groups]
+    shown = [[one for entry in group if (one := item(request, entry, counts))] for group in groups]
     return [group for group in shown if group]
 
 
-def item(request: HttpRequest, entry: tuple[str, str, str], open_approvals: int) -> dict[str, Any] | None:
+def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, int]) -> dict[str, Any] | None:
     name, route, icon = entry
     url = url_or_none(route if ":" in route or route == "docs" else f"page:{route}")
     if url is None:
         return None
     here = request.path == url or (url != "/" and request.path.startswith(url))
-    count = open_approvals if icon == "approvals" else 0
-    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": count}
+    return {"name": name, "url": url, "icon": icon, "is_here": here, "count": counts.get(icon, 0)}
 
 
 def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
@@ -101,7 +107,7 @@ def zone_of(request: HttpRequest) -> tzinfo:
 
 def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
     said = {"title": "The action failed" if error.status != 404 else "Not found", "error": error}
-    shell = {"navigation": navigation(request, 0)}
+    shell = {"navigation": navigation(request, {})}
     return render(request, "muster/refused.html", {**shell, **said}, status=error.status)
 
 

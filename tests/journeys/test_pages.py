@@ -30,6 +30,7 @@ PAGES = {
     "functions": "/functions/", "function-new": "/functions/new/",
     "function": "/functions/add_to_date/",
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
+    "records": "/records/", "record-new": "/records/new/task/",
     "devices": "/devices/", "connections": "/connections/",
 }  # fmt: skip
 
@@ -84,6 +85,65 @@ def test_a_server_that_wants_a_login_is_connected_and_its_tool_approved(open_pag
         page.get_by_role("button", name="Revoke").click()
         page.get_by_role("link", name="Log in", exact=True).wait_for()
     assert server.revoked == ["refresh-0"]
+
+
+@pytest.fixture(scope="module")
+def suggested(live):
+    """Two tasks that an agent wrote down, and one of the person's own."""
+    post = live.http.post
+    agent = {"name": "note-taker", "provider": "offline", "grants": [{"tool": "create_task"}]}
+    post("/api/v1/agents/", json=agent).raise_for_status()
+    post("/api/v1/agents/note-taker/publish", json={}).raise_for_status()
+    for title in ("Pay the bill", "Call the bank"):
+        said = {"message": f'create task with title "{title}" and due_date "2026-01-31"'}
+        post("/api/v1/agents/note-taker/messages", json=said).raise_for_status()
+    own = {"title": "Buy milk", "description": "Two litres.\nNot the cold one.", "assignees": ["Ann Lee"]}
+    post("/api/v1/records/tasks/", json=own).raise_for_status()
+    return live.http.get("/api/v1/records/?waiting=true").json()["results"]
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
+def test_a_record_is_accessible_and_fits(device, open_page, suggested, request):
+    for name, path in {"records-filled": "/records/", "record": f"/records/{suggested[0]['id']}/"}.items():
+        page = open_page(path, device)
+        page.wait_for_load_state("networkidle")
+        assert serious(page) == [], name
+        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        picture(page, f"{name}-{request.node.callspec.id}")
+
+
+def test_suggestions_are_read_corrected_approved_and_rejected(open_page, suggested, live):
+    titles = {one["title"] for one in suggested}
+    assert len(titles) == 2, suggested
+    page = open_page("/records/?review=waiting")
+    page.get_by_role("link", name=suggested[0]["title"]).click()
+    page.get_by_text("An agent suggests this task").wait_for()
+    page.get_by_role("link", name="this run").first.wait_for()
+    page.fill("#f-title", "Pay the bill today")
+    page.fill("#f-assignees", "Ann Lee, Bo")
+    page.get_by_role("button", name="Approve as shown").click()
+    page.get_by_text("Saved and approved.").wait_for()
+    page.fill("#comment-text", "Asked for the invoice.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    page.locator(".comment", has_text="Asked for the invoice.").get_by_text("admin").wait_for()
+    page.locator(".history summary").first.click()
+    picture(page, "record-approved")
+    page.goto("/records/?review=waiting")
+    page.get_by_label(f"Choose {suggested[1]['title']}").check()
+    page.fill("#reason", "done already")
+    page.get_by_role("button", name="Reject chosen").click()
+    page.get_by_text("1 rejected.").wait_for()
+    page.goto("/records/?search=today&assignee=bo")
+    page.get_by_role("link", name="Pay the bill today").wait_for()
+    kept = live.http.get(f"/api/v1/records/tasks/{suggested[1]['id']}").json()
+    assert (kept["review"], kept["reason"]) == ("rejected", "done already")
+    page.goto("/records/new/task/")
+    page.fill("#f-title", "Water the plants")
+    page.get_by_role("button", name="Create task").click()
+    page.get_by_role("heading", name="Water the plants").wait_for()
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_text("“Water the plants” is deleted.").wait_for()
 
 
 def unfold(page, field):

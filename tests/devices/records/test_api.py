@@ -5,24 +5,11 @@ import uuid
 import pytest
 
 from agents.models import AuditEvent
-from agents.tools import ToolCall, ToolContext, ToolFailed
-from devices.client.tools import TOOLS
+from agents.tools import ToolFailed
 from devices.models import Record, RecordChange
-from devices.records.tools import run_tool
 
 URL = "/api/v1/records/"
 TASKS = f"{URL}tasks/"
-
-
-@pytest.fixture
-def agent_call():
-    """`agent_call(alice, "create_task", title="…")`: what an agent's call of a records tool answers."""
-
-    def call(person, tool, *, untrusted=False, id=None, run=None, **arguments):
-        context = ToolContext(person.pk, agent="clerk", run_id=run, is_untrusted=untrusted)
-        return run_tool(TOOLS[tool], ToolCall(id or str(uuid.uuid4()), tool, arguments), context).value
-
-    return call
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ EMPTY = [
     "/functions/",
     "/functions/new/",
     "/chains/",
+    "/records/",
+    "/records/new/note/",
 ]
 
 
