@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from agents.definitions import shapes
 from agents.definitions.agents import share, sharing
 from agents.definitions.files import Definition, default, set_columns, without_defaults
 from agents.sharing import carry
 from agents.unknown import extra
-from functions import store
+from functions import checks, store, testing
 from functions.models import FunctionTest, StoredFunction
 from functions.reading import read
 from functions.signature import SourceProblem
@@ -34,6 +35,17 @@ class FunctionKind:
             found |= extra(test, {"name", "arguments", "tolerance", *EXPECTS}, f"tests.{number}.")
         return found
 
+    def faults(self, definition: Definition) -> list[dict[str, str]]:
+        columns = shapes.of_columns(StoredFunction, COLUMNS)
+        found = shapes.faults(definition, {**columns, "tests": (list,), **shapes.SHARED})
+        found += shapes.not_texts(definition, LISTS)
+        if isinstance(live := definition.get("live"), dict):
+            found += shapes.faults(live, columns, "live.") + shapes.not_texts(live, LISTS, "live.")
+        tests = definition.get("tests")
+        for number, test in enumerate(tests if isinstance(tests, list) else ()):
+            found += faults_in_test(test, f"tests.{number}")
+        return found
+
     def rows(self, owner: Any) -> Iterable[StoredFunction]:
         return StoredFunction.objects.filter(owner=owner).select_related("published", "team").prefetch_related("tests")
 
@@ -58,6 +70,23 @@ class FunctionKind:
         kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
         return {**kept, **values, **({"tests": tests} if tests else {})}
 
+    def __init__(self) -> None:
+        self.tested: set[str] = set()
+
+    def prepare(self, definition: Definition, *, owner: Any, actor: Any) -> None:
+        """Run the tests of what will be published, so that no transaction is open meanwhile. Raises
+        Invalid.
+        """
+        if definition.get("draft") or definition.get("live"):
+            return
+        row = StoredFunction(owner=owner, name=definition["name"])
+        set_columns(row, definition, COLUMNS)
+        checks.require_permissions(row, None, actor)
+        store.refuse(checks.check(row, user=actor), "was not stored")
+        tests = [FunctionTest(**written_test(test)) for test in definition.get("tests", [])]
+        store.refuse_red(row, testing.run_tests(store.draft(row), tests, actor))
+        self.tested.add(definition["name"])
+
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: StoredFunction | None) -> StoredFunction:
         """Check, store, test and publish the function; a failed test refuses the file. If `live` is
         given, it is published first, and the draft is stored afterwards.
@@ -72,7 +101,8 @@ class FunctionKind:
         tests = [FunctionTest(function=row, **written_test(test)) for test in definition.get("tests", [])]
         FunctionTest.objects.bulk_create(tests)
         if not definition.get("draft") and not definition.get("live"):
-            store.publish(row, user=actor, note="from a definition file", source="definitions")
+            tested = definition["name"] in self.tested
+            store.publish(row, user=actor, note="from a definition file", source="definitions", is_tested=tested)
         return row
 
     def keep(self, row: StoredFunction, definition: Definition, actor: Any) -> None:
@@ -105,6 +135,16 @@ def short(values: Definition) -> Definition:
     return without_defaults(
         {name: value for name, value in values.items() if name not in derived or value != derived[name]}, StoredFunction
     )
+
+
+LISTS = ("allowed_imports", "allowed_hosts", "secrets")
+TEST = {"name": (str,), "arguments": (dict,), "tolerance": (float,)}
+
+
+def faults_in_test(test: Any, place: str) -> list[dict[str, str]]:
+    if not isinstance(test, dict) or "name" not in test:
+        return [{"field": place, "code": "invalid", "message": "A test is a mapping with a name."}]
+    return shapes.faults(test, TEST, f"{place}.")
 
 
 EXPECTS = {

@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from agents.exceptions import Invalid
+from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
 from agents.sharing import carry, check_share
 from agents.spec import AgentSpec, ModelParams
 from agents.unknown import extra, extra_of
 
+from . import shapes
 from .files import Definition, check_schemas, default, set_columns, without_defaults
 from .model_names import default_model
 
@@ -24,6 +25,9 @@ class ProviderKind:
         for model, price in prices.items() if isinstance(prices, dict) else ():
             found |= extra(price, ("input", "output"), f"prices.{model}.")
         return found
+
+    def faults(self, definition: Definition) -> list[dict[str, str]]:
+        return shapes.faults(definition, {**shapes.of_columns(Provider, self.columns), "llm": (str,)})
 
     def rows(self, owner: Any) -> Iterable[Provider]:
         return Provider.objects.filter(owner=owner).order_by("name")
@@ -45,6 +49,7 @@ class ProviderKind:
         row.full_clean(exclude=["owner", "team"])
         row.save()
         provider_changed(row)
+        AuditEvent.record("provider.applied", row, actor=actor, source="definitions")
         return row
 
 
@@ -69,6 +74,10 @@ class ToolKind:
     def unknown(self, definition: Definition) -> dict[str, str]:
         return extra(definition, {"kind", "name", "agent", "chain", "builtin", *self.columns})
 
+    def faults(self, definition: Definition) -> list[dict[str, str]]:
+        known = {**shapes.of_columns(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
+        return shapes.faults(definition, known) + shapes.not_texts(definition, ["record_fields"])
+
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
 
@@ -90,6 +99,8 @@ class ToolKind:
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Tool | None) -> Tool:
         check_schemas(definition, "input_schema", "output_schema")
+        if row is not None and row.kind not in self.own:
+            raise Conflict(f"“{row.name}” is a tool of the kind “{row.kind}”.", code="name_taken")
         row = row or Tool(owner=owner, name=definition["name"])
         set_columns(row, definition, self.columns)
         kind = next((kind for kind in CALLED if definition.get(kind)), None)
@@ -97,9 +108,11 @@ class ToolKind:
             row.kind, row.source = kind, {str(kind): called(kind, definition[kind], owner).pk}
         else:
             row.kind, row.source = Tool.Kind.BUILTIN, {"builtin": definition.get("builtin", definition["name"])}
+        row.full_clean(exclude=["name", "owner", "team", "definition_hash"])
         row.freeze_hash()
         row.save()
         tool_changed(row)
+        AuditEvent.record("tool.applied", row, actor=actor, source="definitions")
         return row
 
 
@@ -202,7 +215,21 @@ def write_grants(subject: dict[str, Any], wanted: list[Any], *, owner: Any) -> N
         if tool is None:
             raise Invalid(f"There is no tool “{given['tool']}” to grant.")
         values = {key: given.get(key, value) for key, value in usual_grant(tool).items()}
-        ToolGrant.objects.create(tool=tool, **subject, **values)
+        grant = ToolGrant(tool=tool, **subject, **values)
+        grant.full_clean(validate_unique=False, validate_constraints=False)
+        grant.save()
+
+
+def faults_in_grants(grants: Any, place: str = "") -> list[dict[str, str]]:
+    known = {"tool": (str,), **shapes.of_columns(ToolGrant, GRANT_DEFAULTS)}
+    found: list[dict[str, str]] = []
+    for number, grant in enumerate(grants if isinstance(grants, list) else ()):
+        where = f"{place}grants.{number}"
+        if isinstance(grant, dict) and "tool" in grant:
+            found += shapes.faults(grant, known, f"{where}.")
+        elif not isinstance(grant, str):
+            found.append({"field": where, "code": "invalid", "message": "Write a tool's name, or {tool: name, …}."})
+    return found
 
 
 class AgentKind:
@@ -217,6 +244,15 @@ class AgentKind:
             **extra_in_grants(definition.get("grants"), place),
             **(self.unknown(definition["live"], "live.") if isinstance(definition.get("live"), dict) else {}),
         }
+
+    def faults(self, definition: Definition, place: str = "") -> list[dict[str, str]]:
+        known = {**shapes.of_columns(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
+        return [
+            *shapes.faults(definition, known, place),
+            *shapes.not_texts(definition, ("fallback_models", "capabilities", "examples", "delegates_to"), place),
+            *faults_in_grants(definition.get("grants"), place),
+            *(self.faults(definition["live"], "live.") if isinstance(definition.get("live"), dict) else ()),
+        ]
 
     def rows(self, owner: Any) -> Iterable[Agent]:
         related = ("provider", "published", "owner", "team")

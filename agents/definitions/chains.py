@@ -8,7 +8,8 @@ from agents.models import AuditEvent, Chain
 from agents.models.chain import extra_in_step
 from agents.unknown import extra
 
-from .agents import extra_in_grants, read_grants, write_grants
+from . import shapes
+from .agents import extra_in_grants, faults_in_grants, read_grants, write_grants
 from .files import Definition, check_schemas, set_columns, without_defaults
 
 COLUMNS = (
@@ -26,6 +27,10 @@ class ChainKind:
         for number, step in enumerate(steps if isinstance(steps, list) else ()):
             found |= extra_in_step(step, f"steps.{number}.")
         return {**found, **extra_in_grants(definition.get("grants"))}
+
+    def faults(self, definition: Definition) -> list[dict[str, str]]:
+        known = {**shapes.of_columns(Chain, COLUMNS), "steps": (list,), "grants": (list,)}
+        return shapes.faults(definition, known) + faults_in_grants(definition.get("grants"))
 
     def rows(self, owner: Any) -> Iterable[Chain]:
         return Chain.objects.filter(owner=owner).order_by("name")

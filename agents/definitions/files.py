@@ -5,8 +5,9 @@ Each kind of row says how it is read and written (`Kind`). settings.DEFINITION_K
 so that each only refers to earlier ones; this module imports no app above it.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,24 +17,32 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
-from agents.exceptions import Invalid, MusterError
+from agents.documents import Plain, portions
+from agents.exceptions import Invalid, MusterError, TooLarge
 from agents.models import Starter
 from agents.models.team import check_name
 from agents.schema import check_schema, sha256_of
 from agents.unknown import refuse
+from plumbing import apart
 
 Definition = dict[str, Any]
+AT_ONCE = 50_000  # characters that are read in one go; a second of CPU time suffices for several times as many
+MOST = 500  # definitions in one text of a user
 
 
 class Kind(Protocol):
     """How one kind of row becomes a definition and back. `owner` None means the site.
 
-    `unknown` names the fields that such a definition does not have (agents/unknown.py).
+    `unknown` names the fields that such a definition does not have (agents/unknown.py), and
+    `faults` those of another type (agents/definitions/shapes.py). A kind may have `prepare`: what
+    must be tried before the transaction, since it takes long.
     """
 
     name: str
 
     def unknown(self, definition: Definition) -> dict[str, str]: ...
+
+    def faults(self, definition: Definition) -> list[dict[str, str]]: ...
 
     def rows(self, owner: Any) -> Iterable[Any]: ...
 
@@ -85,9 +94,15 @@ def load(path: Path) -> list[Definition]:
     files = (
         [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in (".yaml", ".yml"))
     )
+    return in_order([definition for file in files for definition in parse(file)])
+
+
+def in_order(definitions: list[Definition]) -> list[Definition]:
+    names = [(definition["kind"], definition["name"]) for definition in definitions]
+    if doubles := [name for name, count in Counter(names).items() if count > 1]:
+        raise Invalid(f"The {' '.join(doubles[0])} is defined twice.", code="duplicate")
     order = list(kinds())
-    found = [definition for file in files for definition in parse(file)]
-    return needed_first(sorted(found, key=lambda definition: order.index(definition["kind"])))
+    return needed_first(sorted(definitions, key=lambda definition: order.index(definition["kind"])))
 
 
 def needed_first(definitions: list[Definition]) -> list[Definition]:
@@ -118,54 +133,39 @@ def parse(file: Path) -> Iterator[Definition]:
         documents = list(yaml.load_all(file.read_text(), Loader=Plain))  # noqa: S506  (a SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Invalid(f"{file}: {error}", code="unreadable")
+    return each(documents, file)
+
+
+def read(text: str) -> list[Definition]:
+    """Every definition of a text from a user, in order. It is read in a process with limits, some
+    documents at a time. Raises Invalid with the line, TooLarge.
+    """
+    definitions: list[Definition] = []
+    for above, portion in portions(text, AT_ONCE):
+        try:
+            found = apart.read("definitions", portion)
+        except apart.TooMuch as error:
+            raise TooLarge(f"These definitions take too long to read: {error}.", hint="Send fewer at a time.")
+        except apart.Refused as error:
+            where = {"line": error.line + above, "column": error.column}
+            raise Invalid(
+                f"Line {where['line']}: {error}", code="unreadable", details=[{"message": str(error), **where}]
+            )
+        definitions += each(found, "the text")
+        if len(definitions) > MOST:
+            raise TooLarge(f"These are more than {MOST} definitions.", hint="Send fewer at a time.")
+    return in_order(definitions)
+
+
+def each(documents: list[Any], source: Any) -> Iterator[Definition]:
+    """A document is one definition, or a list of them."""
     for document in documents:
         for definition in document if isinstance(document, list) else [document]:
             if definition is not None:
-                yield checked(definition, file)
+                yield checked(definition, source)
 
 
-class Plain(yaml.SafeLoader):
-    """A SafeLoader that reads scalars as JSON does: 2026-01-01, 12:30, yes, no, on and off are
-    texts. It refuses what YAML would accept silently: a key without a value between braces, which
-    is usually a comma in a text without quotes, and a key that occurs twice.
-    """
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = set()
-        for key, value in node.value:
-            if node.flow_style and isinstance(value, yaml.ScalarNode) and value.value == "" and not value.style:
-                raise refused(key, f"“{short(key)}” has no value", "put a text that contains a comma in quotes")
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    raise refused(key, f"“{short(key)}” occurs twice", "remove one of them")
-                keys.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def refused(key: Any, problem: str, hint: str) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, f"{problem}: {hint}", key.start_mark)
-
-
-def short(key: Any) -> str:
-    return str(key.value)[:60]
-
-
-def plain_resolvers() -> dict[str, list[tuple[str, Any]]]:
-    kept = {
-        "tag:yaml.org,2002:bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
-        "tag:yaml.org,2002:int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
-    }
-    dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
-    found = yaml.SafeLoader.yaml_implicit_resolvers.items()
-    return {
-        first: [(tag, kept.get(tag, pattern)) for tag, pattern in pairs if tag not in dropped] for first, pairs in found
-    }
-
-
-Plain.yaml_implicit_resolvers = plain_resolvers()
-
-
-def checked(definition: Any, file: Path) -> Definition:
+def checked(definition: Any, file: Any) -> Definition:
     known = kinds()
     if not isinstance(definition, dict) or definition.get("kind") not in known:
         raise Invalid(
@@ -174,6 +174,9 @@ def checked(definition: Any, file: Path) -> Definition:
     if not isinstance(definition.get("name"), str):
         raise Invalid(f"{file}: a {definition['kind']} has no name.", code="nameless")
     refuse_unknown(definition, f"{file}: ")
+    if faults := known[definition["kind"]].faults(definition):
+        message = f"{file}: {definition['kind']} {definition['name']} has a value of the wrong type."
+        raise Invalid(message, hint="See details.", details=faults)
     if definition.get("builtin") != definition["name"]:  # built-in tools use the reserved names
         check_name(definition["name"])
     return definition
@@ -191,7 +194,9 @@ def dump(definitions: Iterable[Definition]) -> str:
 
 
 class Readable(yaml.SafeDumper):
-    pass
+    def ignore_aliases(self, data: Any) -> bool:
+        """Equal lists are written out, not referred to."""
+        return True
 
 
 def block_text(dumper: Readable, text: str) -> Any:
@@ -236,19 +241,39 @@ def differing(kind: Kind, definition: Definition, now: Definition, owner: Any) -
     return [key for key in {**wanted, **now} if wanted.get(key) != now.get(key) and key not in left_open]
 
 
-@transaction.atomic
-def apply(changes: list[Change], *, owner: Any, actor: Any) -> int:
-    """Apply a plan in one transaction: everything or nothing. Returns how many rows were written."""
+def apply(
+    changes: list[Change], *, owner: Any, actor: Any, check: Callable[[Definition, Any], None] | None = None
+) -> int:
+    """Apply a plan in one transaction: everything or nothing. Returns how many rows were written.
+
+    `check` gets each definition and its row (or None) before it is written, when all that it refers
+    to is there.
+    """
     known = kinds()
     written = [change for change in changes if change.verb != "same"]
     for change in written:
-        kind = known[change.kind]
-        try:
-            kind.write(change.definition, owner=owner, actor=actor, row=kind.find(owner, change.name))
-        except MusterError as error:
-            error.args = (f"{change.kind} {change.name}: {error}",)
-            raise
+        if prepare := getattr(known[change.kind], "prepare", None):
+            with naming(change):
+                prepare(change.definition, owner=owner, actor=actor)
+    with transaction.atomic():
+        for change in written:
+            kind = known[change.kind]
+            row = kind.find(owner, change.name)
+            with naming(change):
+                if check:
+                    check(change.definition, row)
+                kind.write(change.definition, owner=owner, actor=actor, row=row)
     return len(written)
+
+
+@contextmanager
+def naming(change: Change) -> Iterator[None]:
+    """A refusal says which definition it is about."""
+    try:
+        yield
+    except MusterError as error:
+        error.args = (f"{change.kind} {change.name}: {error}",)
+        raise
 
 
 def install_starters(folder: Path, *, actor: Any) -> list[Change]:

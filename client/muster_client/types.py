@@ -145,6 +145,10 @@ class DecisionRequest(TypedDict):
     note: NotRequired[str]
 
 
+class DefinitionsRequest(TypedDict):
+    yaml: str
+
+
 class Device(TypedDict):
     id: str
     name: str
@@ -215,6 +219,10 @@ class EventPage(TypedDict):
 class ExecuteRequest(TypedDict):
     arguments: NotRequired[dict[str, Any]]
     version: NotRequired[int]
+
+
+class Exported(TypedDict):
+    yaml: str
 
 
 class FileRequest(TypedDict):
@@ -1662,6 +1670,17 @@ class PatchedTriggerRequest(TypedDict):
     cooldown_s: NotRequired[float]
     enabled: NotRequired[bool]
     team: NotRequired[str | None]
+
+
+class PlannedChange(TypedDict):
+    verb: Literal["create", "change", "same"]
+    kind: Literal["provider", "function", "tool", "agent", "chain"]
+    name: str
+    fields: list[str]
+
+
+class PlannedChanges(TypedDict):
+    changes: list[PlannedChange]
 
 
 class PrepareRequest(TypedDict):

@@ -5,7 +5,7 @@ from django.urls import path
 
 from agents.http.viewsets import routed
 
-from . import budgets, chains, consumers, external, figures, files, inputs, messages, schedules
+from . import budgets, chains, consumers, definitions, external, figures, files, inputs, messages, schedules
 
 run = partial(routed, messages.RunViewSet)
 prepared = partial(routed, external.PreparedRunViewSet)
@@ -102,6 +102,9 @@ urlpatterns = [
     path("usage/", budgets.UsageView.as_view(), name="usage"),
     path("inputs/", input_request(get="list"), name="input-list"),
     path("inputs/<uuid:pk>", input_request(get="retrieve", post="answer"), name="input-detail"),
+    path("definitions/", definitions.DefinitionsView.as_view(), name="definitions"),
+    path("definitions/plan", definitions.PlanView.as_view(), name="definitions-plan"),
+    path("definitions/apply", definitions.ApplyView.as_view(), name="definitions-apply"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),
 ]

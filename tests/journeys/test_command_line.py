@@ -115,6 +115,24 @@ def test_a_cancelled_run_is_seen_as_such(muster, parcels):
     assert muster("approvals", "--run", run).stdout == ""
 
 
+def test_definitions_are_planned_applied_and_exported(muster, tmp_path):
+    (tmp_path / "a").mkdir()
+    agent = "kind: agent\nname: cli-doubler\nprovider: offline\nsystem_prompt: You double.\ngrants: [cli_double]\n"
+    function = "kind: function\nname: cli_double\nsource: |\n  def cli_double(n: int) -> int:\n      return n * 2\n"
+    (tmp_path / "a" / "agent.yaml").write_text(agent)
+    (tmp_path / "function.yml").write_text(function)
+
+    assert muster("apply", str(tmp_path), "--plan").stdout.split("\n")[0] == "create   function cli_double"
+    assert muster("apply", str(tmp_path)).stderr == "2 written\n"
+    assert muster("apply", str(tmp_path)).stderr == "0 written\n"
+    exported = muster("export", "--kind", "agent").stdout
+    assert "name: cli-doubler" in exported and "kind: function" not in exported
+    changed = exported.replace("You double.", "You double numbers.")
+    assert "change   agent cli-doubler (system_prompt)" in muster("apply", "-", stdin=changed).stdout
+    refused = muster("apply", "-", stdin="kind: agent\nname: x\ninstructions: y\n", code=1).stderr
+    assert "unknown_field" in refused and "  instructions: " in refused
+
+
 def test_names_that_do_not_exist_are_said_so(muster):
     assert "(not_found)" in muster("chat", "nobody", "Hi", code=1).stderr
     assert "(not_found)" in muster("runs", "show", "00000000-0000-0000-0000-000000000000", code=1).stderr

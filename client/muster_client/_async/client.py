@@ -12,6 +12,7 @@ from ..requests import Request, given
 from ..retries import Retries
 from .agents import AsyncAgent, AsyncAgents, AsyncConversation, AsyncMessage
 from .collections import AsyncCollection, AsyncDeletable, AsyncReadable, AsyncReplaceable
+from .definitions import AsyncDefinitions
 from .functions import AsyncChains, AsyncFunctions
 from .questions import AsyncApprovals, AsyncInputRequests
 from .runs import AsyncRuns
@@ -100,6 +101,10 @@ class AsyncMuster:
     @property
     def approvals(self) -> AsyncApprovals:
         return AsyncApprovals(self._transport)
+
+    @property
+    def definitions(self) -> AsyncDefinitions:
+        return AsyncDefinitions(self._transport)
 
     @property
     def inputs(self) -> AsyncInputRequests:

@@ -13,6 +13,7 @@ from ..requests import Request, given
 from ..retries import Retries
 from .agents import Agent, Agents, Conversation, Message
 from .collections import Collection, Deletable, Readable, Replaceable
+from .definitions import Definitions
 from .functions import Chains, Functions
 from .questions import Approvals, InputRequests
 from .runs import Runs
@@ -101,6 +102,10 @@ class Muster:
     @property
     def approvals(self) -> Approvals:
         return Approvals(self._transport)
+
+    @property
+    def definitions(self) -> Definitions:
+        return Definitions(self._transport)
 
     @property
     def inputs(self) -> InputRequests:

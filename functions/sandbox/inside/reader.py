@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from agents import diff, mapping, schema, schema_rules
+from agents import diff, documents, mapping, schema, schema_rules
 from functions import signature
 from plumbing import formats, jinja, openapi
 
@@ -54,6 +54,7 @@ TASKS: dict[str, Callable[..., Any]] = {
     "openapi": openapi.read_here,
     "render": jinja.render_here,
     "template_names": jinja.names_here,
+    "definitions": documents.read_here,
 }
 
 _SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
@@ -69,6 +70,7 @@ def warm_up() -> None:
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
         "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
         "render": [_TEMPLATE, {"b": [1, 2], "c": None}], "template_names": [_TEMPLATE],
+        "definitions": ["kind: agent\n"],
     }.items():  # fmt: skip
         answer({"task": task, "parts": parts})
     answer({"task": "render", "parts": ["{% if %}", {}]})  # errors load more

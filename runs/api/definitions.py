@@ -1,0 +1,164 @@
+"""Definitions over HTTP: a person's own rows as YAML, and YAML as rows."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents import roles
+from agents.definitions import files
+from agents.definitions.agents import provider_named
+from agents.exceptions import Forbidden, Invalid, TooLarge
+from agents.http.strict import StrictSerializer, Text
+from agents.http.throttles import address_of
+from agents.http.viewsets import read
+from agents.models import ApiKey, Provider
+from agents.serializers import AgentSerializer, ProviderSerializer
+from functions.serializers import FunctionSerializer
+
+from .chain_serializers import ChainSerializer
+
+MOST_ROWS = 1000
+KINDS = ("provider", "function", "tool", "agent", "chain")
+RESOURCES = {kind: f"{kind}s" for kind in KINDS}
+SERIALIZERS: dict[str, Any] = {
+    "provider": ProviderSerializer,
+    "function": FunctionSerializer,
+    "agent": AgentSerializer,
+    "chain": ChainSerializer,
+}
+NOT_IN_BODIES = frozenset(["kind", "llm", "draft", "live", "tests"])
+WITHOUT_DEFAULT_MODEL = (Provider.Kind.COMPATIBLE, Provider.Kind.OLLAMA)
+
+
+class DefinitionsSerializer(StrictSerializer):
+    yaml = Text(trim_whitespace=False, max_length=1_000_000, help_text="YAML documents, as in a definition file.")
+
+
+class PlannedChangeSerializer(serializers.Serializer):
+    verb = serializers.ChoiceField(choices=["create", "change", "same"])
+    kind = serializers.ChoiceField(choices=KINDS)
+    name = serializers.CharField()
+    fields = serializers.ListField(child=serializers.CharField(), help_text="Fields that differ.")  # type: ignore[assignment]
+
+
+class PlannedChangesSerializer(serializers.Serializer):
+    changes = PlannedChangeSerializer(many=True)
+
+
+class ExportedSerializer(serializers.Serializer):
+    yaml = serializers.CharField()
+
+
+class DefinitionsView(APIView):
+    """Your own providers, functions, tools, agents and chains as YAML. Secrets are never included."""
+
+    parameters = {"get": ("kind",)}
+
+    @extend_schema(
+        operation_id="definitions_export",
+        parameters=[OpenApiParameter("kind", str, enum=KINDS, description="One kind alone.")],
+        responses={200: ExportedSerializer},
+    )
+    def get(self, request: Request) -> Response:
+        kind = request.query_params.get("kind")
+        if kind is not None and kind not in KINDS:
+            raise Invalid(f"“{kind[:40]}” is not a kind.", code="unknown_kind", hint=f"Kinds are {', '.join(KINDS)}.")
+        chosen = [kind] if kind else list(KINDS)
+        require(request, chosen, "read")
+        known: Any = files.kinds()
+        rows = sum(known[one].rows(request.user).count() for one in chosen)
+        if rows > MOST_ROWS:
+            raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
+        return Response({"yaml": files.dump(files.export(request.user, only=kind))})
+
+
+class PlanView(APIView):
+    """What applying these definitions would change. Nothing is stored."""
+
+    @extend_schema(
+        operation_id="definitions_plan", request=DefinitionsSerializer, responses={200: PlannedChangesSerializer}
+    )
+    def post(self, request: Request) -> Response:
+        return as_changes(planned(request, "read"))
+
+
+class ApplyView(APIView):
+    """Create and change your own rows as the definitions say, test and publish them: all of them, or
+    none.
+    """
+
+    @extend_schema(
+        operation_id="definitions_apply", request=DefinitionsSerializer, responses={200: PlannedChangesSerializer}
+    )
+    def post(self, request: Request) -> Response:
+        changes = planned(request, "write")
+        files.apply(changes, owner=request.user, actor=request.user, check=Checker(request))
+        return as_changes(changes)
+
+
+def planned(request: Request, verb: str) -> list[files.Change]:
+    definitions = files.read(read(DefinitionsSerializer, request)["yaml"])
+    require(request, sorted({definition["kind"] for definition in definitions}), verb)
+    return files.plan(definitions, owner=request.user)
+
+
+def require(request: Request, kinds: list[str], verb: str) -> None:
+    """The key's scopes and the person's role, for each kind. Raises Forbidden."""
+    for kind in kinds:
+        scope = f"{RESOURCES[kind]}:{verb}"
+        if isinstance(request.auth, ApiKey) and not request.auth.allows(scope):
+            raise Forbidden(f"This key lacks the scope {scope}.", hint="Use a key with the scopes of every kind.")
+        roles.require(request.user, scope)
+
+
+class Checker:
+    """The rules of the other endpoints for one definition, before it is written."""
+
+    def __init__(self, request: Request) -> None:
+        self.context = {"request": request, "address": address_of(request)}
+        self.user = request.user
+
+    def __call__(self, definition: files.Definition, row: Any) -> None:
+        if definition["kind"] == "tool":
+            self.check_tool(definition)
+            return
+        for part in (definition, definition.get("live")):
+            if part is not None:
+                self.check_body(definition["kind"], {**part, "name": definition["name"]}, row)
+
+    def check_tool(self, definition: files.Definition) -> None:
+        if not {"agent", "chain"} & definition.keys():
+            raise Forbidden("Built-in tools belong to the site.", hint="An administrator changes them.")
+
+    def check_body(self, kind: str, part: files.Definition, row: Any) -> None:
+        body = {name: value for name, value in part.items() if name not in NOT_IN_BODIES}
+        if kind == "provider":
+            body["kind"] = part.get("llm")
+        if kind == "agent":
+            body["provider"] = self.provider_of(part).name
+        if "grants" in body:
+            body["grants"] = [grant_body(grant) for grant in body["grants"]]
+        serializer = SERIALIZERS[kind](instance=row, data=body, context=self.context)
+        serializer.is_valid(raise_exception=True)
+
+    def provider_of(self, part: files.Definition) -> Provider:
+        """No server is asked for the name of its model while rows are being written."""
+        provider = provider_named(part.get("provider", "default"), self.user)
+        if provider.kind in WITHOUT_DEFAULT_MODEL and not part.get("model_name"):
+            raise Invalid("“model_name” is missing.", code="no_model", hint=f"Name a model of “{provider.name}”.")
+        return provider
+
+
+def grant_body(grant: Any) -> dict[str, Any]:
+    if isinstance(grant, str):
+        return {"tool": grant}
+    return {("version" if name == "pinned_version" else name): value for name, value in grant.items()}
+
+
+def as_changes(changes: list[files.Change]) -> Response:
+    rows = [{"verb": one.verb, "kind": one.kind, "name": one.name, "fields": one.fields} for one in changes]
+    return Response({"changes": rows})
