@@ -10,11 +10,11 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents import membership, roles
+from agents import membership, roles, served
 from agents.exceptions import NotFound
 from agents.http.filters import FilterSet
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
-from agents.http.versioned import GrantedViewSet, versions_as
+from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
@@ -27,8 +27,11 @@ from agents.serializers import (
     NewKeySerializer,
     ProviderSerializer,
     SecretSerializer,
+    ServedSerializer,
     TeamSerializer,
     ToolSerializer,
+    TrialResultSerializer,
+    TrialSerializer,
 )
 from agents.sharing import let_go
 
@@ -44,6 +47,23 @@ class ProviderViewSet(NamedViewSet):
 
     def changed(self, row: Provider) -> None:
         provider_changed(row)
+
+    @extend_schema(responses=ServedSerializer)
+    @action(detail=True, **WITHOUT_LISTS)
+    def models(self, request: Any, name: str) -> Response:
+        """The models that its server lists, for people who may use it. 503 if the server does not answer."""
+        provider = self.get_object()
+        provider.require_use(request.user)
+        return Response({"models": served.models(provider), "default_model": provider.default_model})
+
+    @extend_schema(request=TrialSerializer, responses={200: TrialResultSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def test(self, request: Any, name: str) -> Response:
+        """Try it: is its address right, is its key accepted, does it have the model? Costs no tokens."""
+        body, provider = read(TrialSerializer, request), self.get_object()
+        verdict = served.verdict(provider, body.get("model", ""))
+        self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
+        return Response(verdict)
 
 
 NEW_AGENT = OpenApiExample(

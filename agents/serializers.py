@@ -131,6 +131,24 @@ class ProviderSerializer(OwnedSerializer):
         return super().update(provider, validated)
 
 
+class ServedSerializer(serializers.Serializer):
+    models = serializers.ListField(child=serializers.CharField(), help_text="At most 1,000, in the server's order.")
+    default_model = serializers.CharField(allow_blank=True)
+
+
+class TrialSerializer(StrictSerializer):
+    model = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the provider's default model.")
+
+
+class TrialResultSerializer(serializers.Serializer):
+    ok = serializers.BooleanField()
+    code = serializers.CharField(allow_blank=True, help_text="Why not, for programs.")
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+    models = serializers.IntegerField(help_text="How many its server lists.")
+    wall_ms = serializers.FloatField()
+
+
 class ModelParamsSerializer(StrictSerializer):
     temperature = Number(min_value=0, max_value=2, required=False)
     top_p = Number(min_value=0, max_value=1, required=False)

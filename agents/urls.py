@@ -13,6 +13,10 @@ def agent(**verbs: str) -> Any:
     return routed(api.AgentViewSet, **verbs)
 
 
+def provider(**verbs: str) -> Any:
+    return routed(api.ProviderViewSet, **verbs)
+
+
 def team(**verbs: str) -> Any:
     return routed(api.TeamViewSet, **verbs)
 
@@ -27,6 +31,8 @@ urlpatterns = [
     path("keys/<int:pk>", api.KeyViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="key"),
     path("providers/", api.ProviderViewSet.as_view(LIST), name="providers"),
     path("providers/<str:name>", api.ProviderViewSet.as_view(ROW), name="provider"),
+    path("providers/<str:name>/models", provider(get="models"), name="provider-models"),
+    path("providers/<str:name>/test", provider(post="test"), name="provider-test"),
     path("agents/", api.AgentViewSet.as_view(LIST), name="agents"),
     path("agents/<str:name>", api.AgentViewSet.as_view(ROW), name="agent"),
     path("agents/<str:name>/publish", agent(post="publish"), name="agent-publish"),

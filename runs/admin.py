@@ -15,6 +15,7 @@ from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
+from runs.figures import money
 from runs.models import (
     Approval,
     Budget,
@@ -52,7 +53,7 @@ STATES = {
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ["shown_id", "state", "agent", "trigger", "principal", "created_at", "cost", "turns"]
+    list_display = ["shown_id", "state", "agent", "trigger", "principal", "created_at", "shown_cost", "turns"]
     list_filter = ["status", "trigger"]
     search_fields = ["=id", "agent__name"]
     list_select_related = ["agent", "principal"]
@@ -67,6 +68,10 @@ class RunAdmin(ReadOnlyAdmin):
     @display(description="State", label=STATES)
     def state(self, run: Run) -> str:
         return run.status
+
+    @display(description="Cost", ordering="cost")
+    def shown_cost(self, run: Run) -> str:
+        return money.dollars(run.cost)
 
     @action(description="Cancel")
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -21,7 +22,7 @@ from unfold.widgets import (
     UnfoldAdminURLInputWidget,
 )
 
-from agents import prompts
+from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from agents.spec import ModelParams
@@ -67,12 +68,16 @@ class ProviderForm(forms.ModelForm):
         return cleaned
 
 
+TRIED = {"kind", "base_url", "api_key", "enabled", "default_model"}  # a provider is tried when one of these changed
+
+
 @admin.register(Provider)
 class ProviderAdmin(OwnedAdmin):
     form = ProviderForm
     list_display = ["name", "kind", "base_url", "has_key", "enabled", "agent_count", "owner"]
     list_filter = ["kind", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "base_url"]
+    actions_detail = ["try_out"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
         ("Models and prices", {"fields": ["tool_calling", "default_model", "prices"]}),
@@ -81,6 +86,21 @@ class ProviderAdmin(OwnedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
+
+    @action(description="Test", url_path="test", permissions=["change"], icon="network_check")
+    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask its server for its models, and say what came of it."""
+        provider = self.row_or_404(request, object_id)
+        if not self.has_change_permission(request, provider):
+            raise PermissionDenied
+        self.tell_trial(request, provider)
+        self.audit(request, "tested", provider)
+        return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
+
+    def tell_trial(self, request: HttpRequest, provider: Provider) -> None:
+        trial = served.verdict(provider)
+        told = messages.success if trial["ok"] else messages.warning
+        told(request, f"{trial['message']} {trial['hint']}".strip())
 
     @display(description="Key", boolean=True)
     def has_key(self, provider: Provider) -> bool:
@@ -98,6 +118,8 @@ class ProviderAdmin(OwnedAdmin):
             messages.info(
                 request, "The address changed, so the stored key was cleared. Enter the key for the new address."
             )
+        elif obj.enabled and obj.kind != Provider.Kind.OFFLINE and TRIED & set(form.changed_data):
+            transaction.on_commit(lambda: self.tell_trial(request, obj))  # no transaction waits for a server
 
 
 class GrantForm(forms.ModelForm):
@@ -167,12 +189,17 @@ class AgentForm(VersionedForm):
     output_schema = SchemaField(help_text="The reply must be JSON that matches this schema; empty: plain text.")
     variables = JsonField(rows=6, help_text=Agent._meta.get_field("variables").help_text)
 
+    class Media:
+        js = (forms.Script("muster/models.js", type="module"),)
+
     class Meta:
         model = Agent
         exclude = ["model_params"]  # noqa: DJ006  (asked for as five separate fields)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "model_name" in self.fields:
+            self.fields["model_name"].widget.attrs |= {"data-models": "", "list": "served-models"}
         for name in ModelParams.model_fields:
             if name in self.fields:
                 self.fields[name].initial = self.instance.model_params.get(name)

@@ -6,7 +6,7 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
 from django.db.models import Count, Field, Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
 from agents.exceptions import MusterError
@@ -124,6 +124,12 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         for row in queryset:
             if self.is_editable(request, row):
                 self.delete_model(request, row)
+
+    def row_or_404(self, request: HttpRequest, object_id: str) -> Any:
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            raise Http404
+        return row
 
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         """One line in the audit log; `details` must not contain a secret."""

@@ -8,7 +8,7 @@ import pydantic
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -168,12 +168,6 @@ class VersionedAdmin(OwnedAdmin):
             self.audit(request, "rolled_back", row, version=version.number)
             messages.success(request, f"“{row}” is live in version {version.number} again.")
         return redirect(reverse(f"admin:{self.url_name('show_versions')}", args=[row.pk]))
-
-    def row_or_404(self, request: HttpRequest, object_id: str) -> Any:
-        row = self.get_object(request, object_id)
-        if row is None or not self.has_view_permission(request, row):
-            raise Http404
-        return row
 
     def url_name(self, verb: str) -> str:
         return f"{self.model._meta.app_label}_{self.model._meta.model_name}_{verb}"

@@ -1,15 +1,12 @@
 """The model of an agent whose definition names none."""
 
-import httpx
 from django.conf import settings
 
+from agents import served
 from agents.exceptions import Invalid
 from agents.models import Provider
-from plumbing import outbound
 
 DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash"}
-ASK_S = 10.0
-MAX_BYTES = 1_000_000
 
 
 def default_model(provider: Provider) -> str:
@@ -23,23 +20,14 @@ def default_model(provider: Provider) -> str:
 
 
 def first_served(provider: Provider) -> str:
-    """The first id of `GET {base_url}/models`."""
-    url = provider.base_url.rstrip("/") + "/models"
-    headers = {"Authorization": f"Bearer {provider.api_key}"} if provider.api_key else {}
+    """The first model that the server lists."""
     try:
-        with (
-            outbound.until(ASK_S),
-            outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
-            client.stream("GET", url, headers=headers) as response,
-        ):
-            response.raise_for_status()
-            text = outbound.read_body(response, MAX_BYTES)
-        names = [row["id"] for row in httpx.Response(200, content=text).json()["data"]]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise nameless(url, str(error) or type(error).__name__)
-    if not names or not isinstance(names[0], str):
-        raise nameless(url, "it lists no model")
-    return names[0][:100]
+        names = served.ask(provider)
+    except served.NotServed as error:
+        raise nameless(f"{provider.base_url.rstrip('/')}/models", f"{error} {error.hint}".strip())
+    if not names:
+        raise nameless(f"{provider.base_url.rstrip('/')}/models", "it lists no model")
+    return names[0]
 
 
 def nameless(url: str, reason: str) -> Invalid:

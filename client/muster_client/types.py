@@ -749,6 +749,11 @@ class SecretRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class Served(TypedDict):
+    models: list[str]
+    default_model: str
+
+
 class Service(TypedDict):
     provider: str
     title: str
@@ -785,6 +790,19 @@ class ToolPolicyRequest(TypedDict):
     allowed: NotRequired[list[str] | None]
     blocked: NotRequired[list[str]]
     ask: NotRequired[list[str]]
+
+
+class TrialRequest(TypedDict):
+    model: NotRequired[str]
+
+
+class TrialResult(TypedDict):
+    ok: bool
+    code: str
+    message: str
+    hint: str
+    models: int
+    wall_ms: float
 
 
 class TriggerRequest(TypedDict):

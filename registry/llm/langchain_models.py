@@ -188,7 +188,8 @@ def understood(error: Exception) -> AttemptFailed:
     if isinstance(status, int) and status >= 300:
         response = getattr(error, "response", None)
         headers = getattr(response, "headers", None) or {}
-        return refused(status, str(error).encode(), headers.get("retry-after", ""))
+        log.info("The model server refused a request", exc_info=error)
+        return refused(status, getattr(response, "content", b""), headers.get("retry-after", ""))
     log.warning("The package of a model provider raised an error", exc_info=error)
     if any(word in type(error).__name__ for word in ("Connection", "Timeout", "Protocol", "Network", "ReadError")):
         return AttemptFailed("model_unreachable", "The model server cannot be reached.", is_retryable=True)

@@ -3,6 +3,7 @@ used.
 """
 
 import importlib.util
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
+log = logging.getLogger(__name__)
 _models: Cache[tuple[int, int, str], ChatModel] = Cache(512)
 
 
@@ -59,7 +61,8 @@ def make_offline(provider: Provider, params: ModelParams) -> ChatModel:
         try:
             offline_script.lines(settings.OFFLINE_SCRIPT)
         except (OSError, ValueError) as error:
-            raise CannotBuild("bad_script", f"The offline provider's script cannot be read: {error}")
+            log.warning("The script of the offline provider cannot be read", exc_info=error)
+            raise CannotBuild("bad_script", "The offline provider's script cannot be read; see the server's log.")
     return OfflineModel(settings.OFFLINE_SCRIPT)
 
 

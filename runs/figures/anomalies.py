@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from runs.models import Run
 
+from . import money
 from .dashboard import first_id_at
 
 DAYS = 14  # today and the days before
@@ -32,7 +33,7 @@ LEAST = {  # smallest distance from the average: (absolute, as a factor)
 }
 WORDS = {
     "failures": "{value:.0%} of today's runs of “{agent}” failed; usually {usual:.0%} do.",
-    "cost": "A run of “{agent}” costs ${value:.4f} today; usually ${usual:.4f}.",
+    "cost": "A run of “{agent}” costs {value} today; usually {usual}.",
     "latency": "A run of “{agent}” takes {value:.1f} s today; usually {usual:.1f} s.",
 }
 
@@ -50,7 +51,12 @@ class Anomaly:
 
     @property
     def message(self) -> str:
-        return WORDS[self.measure].format(agent=self.agent, value=self.value, usual=self.usual)
+        value, usual = (
+            (money.dollars(self.value), money.dollars(self.usual))
+            if self.measure == "cost"
+            else (self.value, self.usual)
+        )
+        return WORDS[self.measure].format(agent=self.agent, value=value, usual=usual)
 
     def as_json(self) -> dict[str, Any]:
         numbers = {name: round(getattr(self, name), 6) for name in ("value", "usual", "limit")}

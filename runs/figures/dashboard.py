@@ -16,6 +16,8 @@ from django.utils import timezone
 from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
+from . import money
+
 DAYS = 14
 RECENT = 500  # the newest runs used for latency
 CALLS = 1000  # the newest calls used to find failing tools
@@ -176,5 +178,6 @@ def anomalies(days: list[Day]) -> list[str]:
         found.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
     costs = [float(day.cost) for day in before]
     if float(today.cost) > max(mean(costs) + 3 * pstdev(costs), 2 * mean(costs), 0.01):
-        found.append(f"Today's runs cost ${today.cost:.2f}; usually ${mean(costs):.2f} a day.")
+        usual = money.dollars(mean(costs))
+        found.append(f"Today's runs cost {money.dollars(today.cost)}; usually {usual} a day.")
     return found

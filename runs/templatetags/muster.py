@@ -8,6 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from runs.figures import money
 from runs.pages.base import pretty
 from runs.pages.waterfall import name_of
 
@@ -44,12 +45,7 @@ def milliseconds(value: float | None) -> str:
     return "–" if value is None else seconds(value / 1000)
 
 
-@register.filter
-def dollars(value: Any) -> str:
-    amount = float(value or 0)
-    if amount == 0:
-        return "$0"
-    return f"${amount:.2f}" if amount >= 0.01 else f"${amount:.5f}"
+register.filter("dollars", money.dollars)
 
 
 @register.filter

@@ -1,5 +1,5 @@
 // The playground: one or two columns, each a conversation of its own.
-import { api, csrf, localise, make, tell } from "./page.js";
+import { api, csrf, localise, make, money, tell } from "./page.js";
 import { converse } from "./sse.js";
 
 const composer = document.getElementById("composer");
@@ -205,7 +205,7 @@ class Column {
     if (reply?.text && ![...this.turns.values()].some((bubble) => bubble.textContent === reply.text)) this.stream.append(make("div", { className: "say assistant", textContent: reply.text }));
     if (reply?.untrusted) this.stream.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
     if (error) this.stream.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
-    const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? `$${Number(usage.cost).toFixed(5)}` : ""];
+    const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? money(usage.cost) : ""];
     this.stream.append(make("p", { className: "small soft" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" })));
   }
 

@@ -1,0 +1,147 @@
+"""The models that a provider's server lists: asked with the stored key, through the guarded client, within limits.
+
+Listing models proves that the address is right and that the key is accepted, and costs no tokens.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from agents.exceptions import RateLimited, Unavailable
+from agents.models import Provider
+from plumbing import outbound
+
+ASK_S = 10.0
+MAX_BYTES = 2_000_000
+MOST = 1_000  # names of an answer
+AT_ONCE = threading.BoundedSemaphore(8)  # each holds a thread of this process while it waits
+FRESH_S = 60.0
+log = logging.getLogger(__name__)
+_kept: dict[tuple[int, int], tuple[float, list[str]]] = {}
+
+
+def bearer(provider: Provider) -> dict[str, str]:
+    return {"Authorization": f"Bearer {provider.api_key}"} if provider.api_key else {}
+
+
+def ids(body: Any) -> list[Any]:
+    return [row["id"] for row in body["data"]]
+
+
+# kind → (usual address, path of the list, headers, how to read the answer)
+LISTS: dict[str, tuple[str, str, Callable[[Provider], dict[str, str]], Callable[[Any], list[Any]]]] = {
+    Provider.Kind.OPENAI: ("https://api.openai.com/v1", "/models", bearer, ids),
+    Provider.Kind.COMPATIBLE: ("", "/models", bearer, ids),
+    Provider.Kind.ANTHROPIC: (
+        "https://api.anthropic.com/v1",
+        "/models?limit=1000",
+        lambda provider: {"x-api-key": provider.api_key, "anthropic-version": "2023-06-01"},
+        ids,
+    ),
+    Provider.Kind.GOOGLE: (
+        "https://generativelanguage.googleapis.com/v1beta",
+        "/models?pageSize=1000",
+        lambda provider: {"x-goog-api-key": provider.api_key},
+        lambda body: [row["name"].removeprefix("models/") for row in body["models"]],
+    ),
+    Provider.Kind.OLLAMA: (
+        "http://127.0.0.1:11434", "/api/tags", lambda _: {}, lambda body: [row["name"] for row in body["models"]],
+    ),
+}  # fmt: skip
+
+
+class NotServed(Unavailable):
+    """The provider's server did not list its models."""
+
+    code = "provider_unreachable"
+
+
+def models(provider: Provider, *, fresh: bool = False) -> list[str]:
+    """Names of models, in the server's order; none for the offline provider. Kept for a minute.
+
+    Raises NotServed, RateLimited.
+    """
+    key, now = (provider.pk, provider.revision), time.monotonic()
+    if not fresh and key in _kept and now - _kept[key][0] < FRESH_S:
+        return _kept[key][1]
+    if provider.kind == Provider.Kind.OFFLINE:
+        return []
+    if not AT_ONCE.acquire(blocking=False):
+        raise RateLimited("Too many providers are being asked at this moment.", hint="Try again in a moment.")
+    try:
+        names = ask(provider)
+    finally:
+        AT_ONCE.release()
+    if len(_kept) > 1_000:
+        _kept.clear()
+    _kept[key] = (now, names)
+    return names
+
+
+def ask(provider: Provider) -> list[str]:
+    usual, path, headers, read = LISTS[provider.kind]
+    base = (provider.base_url or usual).rstrip("/")
+    if provider.kind == Provider.Kind.ANTHROPIC and not base.endswith("/v1"):
+        base += "/v1"
+    try:
+        with (
+            outbound.until(ASK_S),
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED, follow_redirects=False) as client,
+            client.stream("GET", f"{base}{path}", headers=headers(provider)) as response,
+        ):
+            status, content = response.status_code, outbound.read_body(response, MAX_BYTES)
+        if status != 200:
+            raise answered(provider, status)
+        names = read(httpx.Response(200, content=content).json())
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
+        log.info("The provider %s did not list its models", provider.pk, exc_info=error)
+        raise unheard(provider, error) from None
+    return [name[:100] for name in names if isinstance(name, str)][:MOST]
+
+
+def answered(provider: Provider, status: int) -> NotServed:
+    if status in (401, 403):
+        return NotServed(
+            f"“{provider.name}” refused the key ({status}).", code="provider_key_refused", hint="Enter the key again."
+        )
+    hint = "Check the base URL; for an OpenAI-compatible server it usually ends with /v1."
+    return NotServed(f"“{provider.name}” answered {status}.", code="provider_refused", hint=hint)
+
+
+def unheard(provider: Provider, error: Exception) -> NotServed:
+    if isinstance(error, outbound.AddressRefused):
+        hint = "An administrator can allow it with MUSTER_PRIVATE_HOSTS."
+        return NotServed(f"The address of “{provider.name}” is private.", code="private_address", hint=hint)
+    if isinstance(error, httpx.TimeoutException):
+        return NotServed(f"“{provider.name}” did not answer in time.", hint="Check that the server runs.")
+    if isinstance(error, httpx.HTTPError):
+        return NotServed(f"“{provider.name}” cannot be reached.", hint="Check the base URL, and that the server runs.")
+    message = f"“{provider.name}” did not answer with a list of models."
+    return NotServed(message, code="provider_refused", hint="Check the base URL.")
+
+
+def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
+    """{"ok", "code", "message", "hint", "models", "wall_ms"} of a trial: the server lists its models, and
+    `model` (default: the provider's default model) is one of them.
+    """
+    started, wanted = time.monotonic(), model or provider.default_model
+    try:
+        names = models(provider, fresh=True)
+        code, message, hint = missing(provider, wanted, names)
+    except (NotServed, RateLimited) as error:
+        names, code, message, hint = [], error.code, str(error), error.hint
+    wall_ms = round((time.monotonic() - started) * 1000, 1)
+    return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
+
+
+def missing(provider: Provider, wanted: str, names: list[str]) -> tuple[str, str, str]:
+    if provider.kind == Provider.Kind.OFFLINE:
+        return "", "The offline provider needs no server.", ""
+    if wanted and wanted not in names:
+        return "unknown_model", f"“{provider.name}” does not list the model “{wanted}”.", "See its list of models."
+    return "", f"“{provider.name}” answered and lists {len(names)} models.", ""
