@@ -1,6 +1,7 @@
 """The cloud connector agent of a fresh database: new mail → one agent a message → records."""
 
 import json
+import re
 
 import pytest
 from django.core.management import call_command
@@ -85,3 +86,71 @@ def test_outlook_and_teams_go_the_same_way(alice, graph, connect, starters, stub
 def test_without_an_account_the_run_says_what_is_missing(alice, starters, run_chain):
     run = run_chain(starters, {})
     assert run.status == "failed" and run.error["code"] == "connection_missing"
+
+
+# -- a later mail updates what an earlier one created
+
+
+def update_before_create(body):
+    """A model that follows the clerk's instructions: look by thread, then update or create."""
+    system, last = body["messages"][0]["content"], body["messages"][-1]
+    due = re.search(r"by (\d{4}-\d\d-\d\d)", system)[1]
+    thread = re.search(r'"thread_id": ?"(\w+)"', system)[1]
+    if last["role"] != "tool":
+        return calls(("list_tasks", {"source": thread}))
+    result = json.loads(re.search(r"\{.*\}", last["content"], re.DOTALL)[0])
+    if "task" in result:
+        return says("Done.")
+    if tasks := result["tasks"]:
+        return calls(("update_task", {"task_id": tasks[0]["id"], "due_date": due}))
+    return calls(("create_task", {"title": "Pay the bill", "due_date": due, "source": thread}))
+
+
+def test_a_follow_up_mail_updates_the_task_and_makes_no_second_one(
+    alice, alice_api, gmail, connect, starters, stub, run_chain
+):
+    connect(alice, "gmail")
+    stub.otherwise = update_before_create
+    gmail.deliver("Bill", "Pay 12 euros by 2026-01-10", threadId="t1")
+    gmail.deliver("Re: Bill", "You may pay by 2026-01-20", threadId="t1")
+    gmail.deliver("Other", "Pay by 2026-05-05", threadId="t2")
+    run = run_chain(starters, {})
+    assert run.status == "succeeded", run.error
+    rows = alice_api.get("/api/v1/records/tasks/?ordering=created_at").json()["results"]
+    assert [(row["due_date"], row["review"], row["source"]) for row in rows] == [
+        ("2026-01-20", "suggested", "t1"), ("2026-05-05", "suggested", "t2"),
+    ]  # fmt: skip
+    path = f"/api/v1/records/tasks/{rows[0]['id']}"
+    changes = alice_api.get(f"{path}/changes/").json()["results"]
+    assert [(one["action"], one["author"]) for one in changes] == [("changed", "mail-clerk"), ("created", "mail-clerk")]
+    assert {one["run"] for one in changes} <= {str(pk) for pk in Run.objects.values_list("pk", flat=True)}
+    assert len({one["run"] for one in changes}) == 2, "each mail has a run of its own"
+
+    assert alice_api.post(f"{path}/approve").status_code == 200
+    gmail.deliver("Re: Bill", "Pay by 2026-02-01", threadId="t1")
+    assert run_chain(starters, {}).status == "succeeded"
+    held = alice_api.get(path).json()
+    assert (held["due_date"], held["suggested_change"]["due_date"]) == ("2026-01-20", "2026-02-01")
+    assert alice_api.post(f"{path}/approve").json()["due_date"] == "2026-02-01"
+    assert len(alice_api.get("/api/v1/records/tasks/").json()["results"]) == 2
+
+
+def test_the_person_chooses_kinds_senders_and_words_of_their_own(alice, gmail, connect, starters, stub, run_chain):
+    connect(alice, "gmail")
+    gmail.deliver("Bill", "please pay")
+    gmail.deliver("Offer", "please buy")
+    stub.otherwise = by_mail
+    wishes = "Only bills; ignore advertising."
+    run = run_chain(starters, {"data_types": ["tasks"], "query": "subject:Bill", "prompt_template": wishes})
+    assert run.status == "succeeded", run.error
+    assert run.output["messages"] == 1 and len(stub.requests) == 2, "the offer was not even read"
+    for request in stub.requests:
+        offered = {tool["function"]["name"] for tool in request["tools"]}
+        assert offered == {"list_projects", "list_tasks", "create_task", "update_task", "add_task_comment", "complete"}
+        assert wishes in json.dumps(request["messages"][1:]), "the person's words are theirs, not the mail's"
+
+
+def test_a_wish_that_is_not_known_is_refused(alice_api, starters):
+    for wrong in ({"data_types": ["dreams"]}, {"senders": "x"}, {"promt_template": "x"}):
+        answer = alice_api.post("/api/v1/chains/mail-to-records/runs", {"input": wrong})
+        assert answer.status_code == 422, wrong
