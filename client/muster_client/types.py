@@ -55,6 +55,12 @@ class BudgetRequest(TypedDict):
     enabled: NotRequired[bool]
 
 
+class CallRequest(TypedDict):
+    id: str
+    tool: str
+    arguments: NotRequired[dict[str, Any]]
+
+
 class CallbackRequest(TypedDict):
     state: str
     code: NotRequired[str]
@@ -291,6 +297,7 @@ class HeartbeatRequest(TypedDict):
     claim: str
     lease: NotRequired[float]
     note: NotRequired[str]
+    fraction: NotRequired[float]
 
 
 class ImportRequest(TypedDict):
@@ -430,6 +437,12 @@ class Outcome(TypedDict):
     status: str
     result: Any
     error: FunctionError | None
+
+
+class OwnHeartbeatRequest(TypedDict):
+    lease: NotRequired[float]
+    note: NotRequired[str]
+    fraction: NotRequired[float]
 
 
 class PaginatedArtifactList(TypedDict):
@@ -1469,6 +1482,14 @@ class Offer(TypedDict):
     decided_at: str | None
 
 
+class OwnFinishRequest(TypedDict):
+    status: Literal["succeeded", "partial", "failed", "cancelled"]
+    reply: NotRequired[str]
+    output: NotRequired[Any]
+    error: NotRequired[ErrorRequest]
+    usage: NotRequired[SpentRequest]
+
+
 class PaginatedApprovalList(TypedDict):
     results: list[Approval]
     next: str | None
@@ -1714,6 +1735,8 @@ class PrepareRequest(TypedDict):
     input: NotRequired[Any]
     metadata: NotRequired[dict[str, Any]]
     timeout: NotRequired[float]
+    session: NotRequired[str | None]
+    device: NotRequired[str | None]
 
 
 class Provider(TypedDict):
@@ -1967,6 +1990,14 @@ class Trigger(TypedDict):
 class UsedBy(TypedDict):
     results: list[User]
     next: str | None
+
+
+class Work(TypedDict):
+    lease_expires_at: str
+    cancel_requested: bool
+    run: Run
+    messages: list[dict[str, Any]]
+    output_schema: Any
 
 
 class Agent(TypedDict):

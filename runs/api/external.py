@@ -31,6 +31,10 @@ class PrepareSerializer(OptionsSerializer):
     input = serializers.JSONField(required=False)
     metadata = strict.ObjectField(required=False)
     timeout = strict.Number(required=False, min_value=1, max_value=30 * 86400, help_text="Seconds; default: a week.")
+    session = serializers.UUIDField(
+        required=False, allow_null=True, help_text="Continue this session: the program gets its conversation."
+    )
+    device = serializers.UUIDField(required=False, allow_null=True, help_text="The device of the run's device tools.")
 
 
 class ClaimSerializer(strict.StrictSerializer):
@@ -42,6 +46,7 @@ class HeartbeatSerializer(strict.StrictSerializer):
     claim = strict.Text(max_length=200)
     lease = strict.Number(required=False, min_value=1, max_value=3600)
     note = strict.Text(required=False, max_length=1000, help_text="Becomes a run.progress event.")
+    fraction = strict.Number(required=False, min_value=0, max_value=1, help_text="How much of the work is done.")
 
 
 class SpentSerializer(strict.StrictSerializer):
@@ -67,7 +72,9 @@ class FinishSerializer(strict.StrictSerializer):
 
 
 class ClaimedSerializer(serializers.Serializer):
-    claim = serializers.CharField(help_text="Send it with each heartbeat; it is shown once.")
+    claim = serializers.CharField(
+        help_text="Shown once. Send it with each heartbeat, or as the bearer token of /api/v1/executor/."
+    )
     lease_expires_at = serializers.DateTimeField()
     run = RunSerializer()
     messages = serializers.ListField(child=serializers.DictField(), help_text="The conversation, system prompt first.")
@@ -97,6 +104,8 @@ class PreparedRunViewSet(RunViewSet):
             agent=body["agent"],
             input=body.get("input"),
             metadata=body.get("metadata"),
+            session=str(body["session"]) if body.get("session") else None,
+            device=str(body["device"]) if body.get("device") else None,
             idempotency_key=idempotency_key(request),
             trigger=Run.Trigger.EXTERNAL,
             asked=asked_in(body),
@@ -119,23 +128,13 @@ class ExternalViewSet(viewsets.GenericViewSet):
         """Claim a prepared run. 409 if it is already claimed, or is not for external executors."""
         body = read(ClaimSerializer, request)
         taken = external.claim(self.get_object(), executor=body["executor"], lease_s=body.get("lease"))
-        spec = options.spec_of(taken.run, taken.run.version.read_spec()) if taken.run.version else None
-        told = {
-            "claim": taken.token,
-            "lease_expires_at": taken.run.lease_expires_at,
-            "run": taken.run,
-            "messages": shown.opening(taken.run, spec) if spec else [],
-            "output_schema": spec.output_schema if spec else None,
-        }
-        return Response(ClaimedSerializer(told).data)
+        return Response(ClaimedSerializer({"claim": taken.token, **work_of(taken.run)}).data)
 
     @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
     def heartbeat(self, request: Any, pk: Any = None) -> Response:
         """Keep the claim alive. 409 if the claim was lost."""
         body = read(HeartbeatSerializer, request)
-        run = external.heartbeat(self.get_object(), body["claim"], lease_s=body.get("lease"), note=body.get("note", ""))
-        told = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
-        return Response(BeatSerializer(told).data)
+        return Response(beaten(self.get_object(), **body))
 
     @extend_schema(request=FinishSerializer, responses={200: RunSerializer})
     def finish(self, request: Any, pk: Any = None) -> Response:
@@ -143,16 +142,29 @@ class ExternalViewSet(viewsets.GenericViewSet):
         schema.
         """
         body = read(FinishSerializer, request)
-        run = external.finish(
-            self.get_object(),
-            body["claim"],
-            status=body["status"],
-            reply=body.get("reply"),
-            output=body.get("output"),
-            error=body.get("error"),
-            usage=body.get("usage"),
-        )
-        return Response(RunSerializer(run).data)
+        return Response(handed_in(self.get_object(), **body))
+
+
+def work_of(run: Run) -> dict[str, Any]:
+    """What an executor needs to begin."""
+    spec = options.spec_of(run, run.version.read_spec()) if run.version else None
+    return {
+        "lease_expires_at": run.lease_expires_at,
+        "cancel_requested": run.cancel_requested_at is not None,
+        "run": run,
+        "messages": shown.opening(run, spec) if spec else [],
+        "output_schema": spec.output_schema if spec else None,
+    }
+
+
+def beaten(run: Run, *, claim: str, lease: float | None = None, **told: Any) -> dict[str, Any]:
+    run = external.heartbeat(run, claim, lease_s=lease, **told)
+    answer = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
+    return BeatSerializer(answer).data
+
+
+def handed_in(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
+    return RunSerializer(external.finish(run, claim, **result)).data
 
 
 class LoadedSerializer(serializers.Serializer):

@@ -5,11 +5,12 @@ from django.urls import path
 
 from agents.http.viewsets import routed
 
-from . import budgets, chains, consumers, definitions, external, figures, files, inputs, messages, schedules
+from . import budgets, chains, consumers, definitions, executor, external, figures, files, inputs, messages, schedules
 
 run = partial(routed, messages.RunViewSet)
 prepared = partial(routed, external.PreparedRunViewSet)
 outside = partial(routed, external.ExternalViewSet)
+claimed = partial(routed, executor.ExecutorViewSet)
 session = partial(routed, messages.SessionViewSet)
 approval = partial(routed, messages.ApprovalViewSet)
 input_request = partial(routed, inputs.InputRequestViewSet)
@@ -32,6 +33,13 @@ urlpatterns = [
     path("runs/<uuid:pk>/claim", outside(post="claim"), name="run-claim"),
     path("runs/<uuid:pk>/heartbeat", outside(post="heartbeat"), name="run-heartbeat"),
     path("runs/<uuid:pk>/finish", outside(post="finish"), name="run-finish"),
+    path("executor/", claimed(get="work"), name="executor"),
+    path("executor/tools/", claimed(get="tools"), name="executor-tools"),
+    path("executor/calls/", claimed(get="calls", post="call"), name="executor-calls"),
+    path("executor/calls/<uuid:id>", claimed(get="one_call"), name="executor-call"),
+    path("executor/artifacts/", claimed(get="artifacts", post="add_artifact"), name="executor-artifacts"),
+    path("executor/heartbeat", claimed(post="heartbeat"), name="executor-heartbeat"),
+    path("executor/finish", claimed(post="finish"), name="executor-finish"),
     path("workers/", external.WorkerViewSet.as_view({"get": "list"}), name="worker-list"),
     path("agents/<slug:name>/figures", external.FiguresView.as_view(), name="agent-figures"),
     path("runs/<uuid:pk>", run(get="retrieve"), name="run-detail"),

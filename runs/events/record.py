@@ -30,7 +30,7 @@ TYPES = {
     "run.waiting": "The run waits without a worker; data: waiting_for, until.",
     "run.resumed": "The wait is over and the run continues; data: attempt.",
     "run.recovered": "A worker died and another took over; data: attempt.",
-    "run.progress": "An external executor reported progress; data: message.",
+    "run.progress": "An external executor reported progress; data: message, fraction (0 to 1, or null).",
     "run.cancel_requested": "A user asked to stop the run; data: by, reason.",
     "run.finished": "The run ended; data: status, reply, output, error, usage, counts.",
     "message.delta": "A piece of the reply as it is written; not stored; data: turn, offset, text.",

@@ -17,15 +17,17 @@ from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
+from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
 from runs.intake import options
 from runs.lifecycle import budgets, endings
-from runs.models import Run
+from runs.models import Run, ToolCallRecord
 
 LEASE_S = (5, 60, 3600)  # shortest, default, longest
 WAITS_S = 7 * 86400  # seconds after which a prepared run without a time limit ends
 Status = Run.Status
+PREFIX = "mc_"  # of claims, as mk_ of API keys
 
 
 class ClaimLost(Conflict):
@@ -96,7 +98,8 @@ def end_if_overdrawn(run: Run) -> None:
 
 @transaction.atomic
 def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
-    token, now, attempt = secrets.token_urlsafe(24), timezone.now(), run.attempt + 1
+    token = f"{PREFIX}{run.pk.hex}.{secrets.token_urlsafe(24)}"
+    now, attempt = timezone.now(), run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
     won = events.change(
         run,
@@ -115,23 +118,25 @@ def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
     return Claim(run, token)
 
 
-def heartbeat(run: Run, token: str, *, lease_s: float | None = None, note: str = "") -> Run:
+def heartbeat(
+    run: Run, token: str, *, lease_s: float | None = None, note: str = "", fraction: float | None = None
+) -> Run:
     """Keep the claim alive; `run.cancel_requested_at` asks the executor to stop. Raises ClaimLost,
     RunFinished.
     """
     if held(run, token).exists():
         end_if_overdrawn(run)
-    return prolong(run, token, lease_s=lease_s, note=note)
+    return prolong(run, token, lease_s=lease_s, note=note, fraction=fraction)
 
 
 @transaction.atomic
-def prolong(run: Run, token: str, *, lease_s: float | None, note: str) -> Run:
+def prolong(run: Run, token: str, *, lease_s: float | None, note: str, fraction: float | None) -> Run:
     until = timezone.now() + lease_of(lease_s)
     if not held(run, token).update(lease_expires_at=until):
         raise lost(run)
     run.refresh_from_db()
-    if note:
-        events.record(run, "run.progress", {"message": note})
+    if note or fraction is not None:
+        events.record(run, "run.progress", {"message": note, "fraction": fraction})
     return run
 
 
@@ -161,8 +166,11 @@ def finish(
     if status in (Status.FAILED, Status.CANCELLED) and error is None:
         silent = {"code": "executor_failed", "message": "the executor gave no reason"}
         error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
+    records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
+    told = shown.remembered_calls(list(records))
     try:
-        endings.finish(run, status, lease=Holder(run, token), reply=reply, output=output, error=error)
+        endings.finish(run, status, lease=Holder(run, token), reply=reply, output=output, error=error, tool_calls=told)
+        endings.close_open_work(run, reason="finished")
     except LeaseLost:
         raise lost(run)
     budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))

@@ -1,0 +1,206 @@
+"""What an outside program may do with a run that it has claimed: call the run's tools, leave files.
+
+The calls go through the same desk as those of a worker: policy, approvals, recording, provenance. A
+call that waits (for a person, a device, a child run) is continued when the program asks for it.
+"""
+
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import storage
+from agents.exceptions import Conflict, NotFound
+from agents.models import StoredFile
+from agents.tools import ToolSpec
+from registry import factory, toolsets
+from registry.exceptions import CannotBuild
+from runs.calls.artifacts import LIMIT as MOST_FILES
+from runs.calls.artifacts import described
+from runs.calls.desk import Desk
+from runs.chains.calls import Request
+from runs.chains.fanout import is_answered
+from runs.events import record as events
+from runs.exceptions import IdempotencyMismatch, LeaseLost
+from runs.lifecycle.leases import Lease
+from runs.models import Artifact, Run, ToolCallRecord
+
+from .external import end_if_overdrawn, lost, owner_of
+
+LOOK_S = 1.0  # how often a call in progress reads whether its run was cancelled
+MOST_CALLS = 1000  # of one run
+GRACE_S = 10.0  # after a call's own limit; then the process that made it is taken for dead
+Offered = tuple[ToolSpec, str]  # the tool, and "allow" or "ask"
+
+
+def run_of(token: str) -> Run | None:
+    """The run that this claim holds now; None if it holds none."""
+    id, _, secret = token.partition(".")
+    try:
+        key = UUID(id.removeprefix("mc_"))
+    except ValueError:
+        return None
+    live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": timezone.now()}
+    rows = Run.objects.filter(pk=key, lease_owner=owner_of(token), principal__is_active=True, **live)
+    related = ("principal", "agent__provider", "version", "session")
+    return rows.select_related(*related).first() if secret else None
+
+
+class ClaimLease(Lease):
+    """The claim, as a desk knows a lease. Cancellation is read from the row."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.looked = monotonic()
+
+    def is_cancelled(self) -> bool:
+        if not super().is_cancelled() and monotonic() - self.looked >= LOOK_S:
+            self.looked = monotonic()
+            names = ("cancel_requested_at", "attempt", "lease_owner", "status")
+            self.check(Run.objects.values(*names).get(pk=self.run_id))
+        return super().is_cancelled()
+
+
+def open_desk(run: Run) -> Desk:
+    """The run's tools, with the grants and the policy as they are now. Raises Conflict."""
+    lease = ClaimLease(run)
+    if run.session is not None and run.session.has_untrusted and not run.has_untrusted:
+        run.has_untrusted = True
+        lease.write(has_untrusted=True)
+    assert run.agent is not None
+    try:
+        live = factory.live_agent(run.agent, None if run.version_id == run.agent.published_id else run.version)
+    except CannotBuild as error:
+        raise Conflict(str(error), code=error.code)
+    desk = Desk(run, lease, live.tools, agent=live.spec.name)
+    desk.read_grants()
+    return desk
+
+
+def tools(run: Run) -> list[Offered]:
+    """The tools that the program may call, in the order of the grants."""
+    desk = open_desk(run)
+    return [(desk.tools[name], desk.judge(desk.tools[name], name).mode) for name in desk.offered()]
+
+
+def calls(run: Run) -> Any:
+    return ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
+
+
+# -- calling -------------------------------------------------------------------------------------
+
+
+def call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCallRecord:
+    """Make one call, or find the call that the program made under this id. Raises ClaimLost,
+    RunFinished, Conflict, IdempotencyMismatch.
+    """
+    end_if_overdrawn(run)
+    desk = open_desk(run)
+    try:
+        record, is_new = recorded(desk, Request(id, tool, arguments))
+        if is_new:
+            desk.perform([record])
+    except LeaseLost:
+        raise lost(run)
+    return record if is_new else proceed(run, record, desk)
+
+
+@transaction.atomic
+def recorded(desk: Desk, request: Request) -> tuple[ToolCallRecord, bool]:
+    """The recorded call, and whether it is new. The run's row is locked: of two requests one records."""
+    run = desk.run
+    desk.tell()
+    earlier = calls(run).filter(model_call_id=request.id).first()
+    if earlier is not None:
+        if (earlier.name, earlier.arguments) != (request.name, request.arguments):
+            raise IdempotencyMismatch("A call with this id was made with another tool or other arguments.")
+        return earlier, False
+    number = calls(run).count()
+    if number >= MOST_CALLS:
+        raise Conflict(f"A run can make at most {MOST_CALLS} calls.", code="too_many_calls")
+    [record], told = desk.record([request], number + 1)
+    desk.tell(*told)
+    extend(run, desk.tools.get(request.name))
+    return record, True
+
+
+def extend(run: Run, tool: ToolSpec | None) -> None:
+    """A call is a sign of life; the claim lasts at least as long as the call may take."""
+    until = timezone.now() + timedelta(seconds=(tool.deadline_s if tool else 0) + GRACE_S)
+    Run.objects.filter(pk=run.pk, lease_owner=run.lease_owner, lease_expires_at__lt=until).update(
+        lease_expires_at=until
+    )
+
+
+def find(run: Run, id: UUID) -> ToolCallRecord:
+    """One of the run's calls, continued if what it waits for has come. Raises NotFound, ClaimLost."""
+    record = calls(run).filter(pk=id).first()
+    if record is None:
+        raise NotFound("This run has made no such call.")
+    return record if record.outcome else proceed(run, record, open_desk(run))
+
+
+def proceed(run: Run, record: ToolCallRecord, desk: Desk) -> ToolCallRecord:
+    """Continue an open call once: of several requests, one does it and the others see it in progress."""
+    if record.outcome:
+        return record
+    try:
+        mine = taken(desk, record.pk)
+        if mine is not None:
+            desk.perform([mine])
+            return mine
+    except LeaseLost:
+        raise lost(run)
+    record.refresh_from_db()
+    return record
+
+
+@transaction.atomic
+def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
+    """The call, if it can go on now and no other request has taken it."""
+    desk.tell()
+    record = calls(desk.run).get(pk=id)
+    if record.outcome:
+        return None
+    if not record.waiting_for:
+        if not is_abandoned(record, desk.tools.get(record.name), timezone.now()):
+            return None
+        desk.after_crash(record)
+    elif not is_answered(record):
+        return None
+    elif record.waiting_for == "approval":
+        desk.follow_approval(record)
+    elif record.waiting_for == "input" and not toolsets.is_durable(record.kind):
+        desk.follow_answer(record)
+    if record.outcome:
+        return None
+    record.waiting_for, record.started_at = "", timezone.now()
+    record.save(update_fields=["waiting_for", "started_at"])
+    return record
+
+
+def is_abandoned(record: ToolCallRecord, tool: ToolSpec | None, now: datetime) -> bool:
+    limit = (tool.deadline_s if tool else 0) + GRACE_S
+    return record.started_at is None or record.started_at + timedelta(seconds=limit) < now
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def add_file(run: Run, *, name: str, content: bytes, declared: str = "") -> Artifact:
+    """A file that the program made for this run, with its event. What an outside program writes is
+    untrusted. Raises TooLarge, Conflict, ClaimLost.
+    """
+    if Artifact.objects.filter(run=run).count() >= MOST_FILES:
+        raise Conflict(f"A run can make at most {MOST_FILES} files.", code="too_many_artifacts")
+    source = StoredFile.Source.RUN
+    file = storage.prepared(run.principal_id, name, content, declared=declared, untrusted=True, source=source)
+    with transaction.atomic():
+        entry = ("artifact.created", {**described(file), "untrusted": True, "call": None})
+        if events.record_with(run, [entry], where=ClaimLease(run).conditions()) is None:
+            raise lost(run)
+        storage.keep(file)
+        return Artifact.objects.create(run=run, file=file)
