@@ -14,6 +14,7 @@ ALL = {
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
     "routing": [],
+    "tools": [],
     "circles": [],
     "connectors": [],
     "hostile_input": [],

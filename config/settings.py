@@ -374,6 +374,9 @@ ROUTER_EMBEDDINGS = env.str("MUSTER_ROUTER_EMBEDDINGS", default="")
 ROUTER_NEAR = env.float("MUSTER_ROUTER_NEAR", default=0.2)
 ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # minimum lead over the next agent
 
+# an agent with more tools than this is shown a few and the tool search_tools
+TOOLS_SHOWN = env.int("MUSTER_TOOLS_SHOWN", default=40)
+
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no traces are sent unless enabled
 
 # Functions that create the catalogue's built-in tools; `init_db` calls each.

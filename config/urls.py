@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 from config import health
 from config.schema import SchemaView
 from config.slashes import other_spelling
+from runs.api.tools import ToolSearchView
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -13,6 +14,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/schema/", SchemaView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/v1/tools/search", ToolSearchView.as_view(), name="tool-search"),  # before tools/{name}
     path("api/v1/", include("agents.urls")),
     path("api/v1/", include("functions.urls")),
     path("api/v1/", include("connectors.urls")),

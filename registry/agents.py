@@ -142,7 +142,7 @@ class LiveAgent:
     def _offered(self, names: Collection[str] | None) -> tuple[ToolSpec, ...]:
         if names is None:
             return tuple(self.tools.values())
-        return tuple(tool for name, tool in self.tools.items() if name in names)
+        return tuple(self.tools[name] for name in names if name in self.tools)
 
     def _request(self, question: Question) -> dict[str, JSON]:
         return {

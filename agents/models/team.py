@@ -32,6 +32,8 @@ RESERVED = frozenset(
         "rollback",
         "route",
         "runs",
+        "search",
+        "search_tools",
         "site",
         "standalone",
         "stubs",

@@ -799,10 +799,44 @@ class TestFromRequest(TypedDict):
     name: NotRequired[str]
 
 
+class Tool(TypedDict):
+    name: str
+    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    source: dict[str, Any]
+    definition_hash: str
+    enabled: NotRequired[bool]
+    untrusted: NotRequired[bool]
+    record_fields: NotRequired[Any]
+    deadline_s: NotRequired[float]
+    owner: str | None
+    team: str | None
+
+
+class ToolMatch(TypedDict):
+    tool: Tool
+    score: float
+    words: list[str]
+
+
+class ToolMatches(TypedDict):
+    method: Literal["words", "words and meaning"]
+    results: list[ToolMatch]
+
+
 class ToolPolicyRequest(TypedDict):
     allowed: NotRequired[list[str] | None]
     blocked: NotRequired[list[str]]
     ask: NotRequired[list[str]]
+
+
+class ToolSearchRequest(TypedDict):
+    text: str
+    limit: NotRequired[int]
+    kinds: NotRequired[list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]]]
 
 
 class TrialRequest(TypedDict):
@@ -1570,6 +1604,11 @@ class PaginatedSecretList(TypedDict):
     next: str | None
 
 
+class PaginatedToolList(TypedDict):
+    results: list[Tool]
+    next: str | None
+
+
 class PaginatedVersionList(TypedDict):
     results: list[Version]
     next: str | None
@@ -1926,23 +1965,6 @@ class TeamRequest(TypedDict):
     members: NotRequired[list[MemberRequest]]
 
 
-class Tool(TypedDict):
-    name: str
-    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
-    description: NotRequired[str]
-    input_schema: dict[str, Any]
-    output_schema: dict[str, Any] | None
-    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
-    source: dict[str, Any]
-    definition_hash: str
-    enabled: NotRequired[bool]
-    untrusted: NotRequired[bool]
-    record_fields: NotRequired[Any]
-    deadline_s: NotRequired[float]
-    owner: str | None
-    team: str | None
-
-
 class ToolCall(TypedDict):
     id: str
     name: str
@@ -2156,11 +2178,6 @@ class PaginatedTeamList(TypedDict):
 
 class PaginatedToolCallList(TypedDict):
     results: list[ToolCall]
-    next: str | None
-
-
-class PaginatedToolList(TypedDict):
-    results: list[Tool]
     next: str | None
 
 

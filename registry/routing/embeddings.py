@@ -2,6 +2,7 @@
 Optional.
 """
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -26,8 +27,8 @@ KEPT_S = 30 * 86400
 CLOSELY = 24  # agents whose examples and capabilities are compared one by one
 TIE = 1e-6
 log = structlog.get_logger(__name__)
-_vectors: Cache[str, tuple[float, ...]] = Cache(50_000)
-Vector = tuple[float, ...]
+Vector = array  # of 4-byte floats: a tuple would take eight times the memory
+_vectors: Cache[str, Vector] = Cache(50_000)
 Ranked = list[tuple[Profile, float]]
 
 
@@ -35,6 +36,33 @@ def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
     """The agents nearest in meaning, best first; None if no embedding model is configured or it
     does not answer.
     """
+    ask = asker(user)
+    if ask is None:
+        return None
+    try:
+        (message, *abouts) = ask([profile.about for profile in profiles], passing=passed(text))
+        near = nearest(message, dict(zip(profiles, abouts, strict=True)))
+        return closely(message, near, ask)
+    except (AttemptFailed, ModelFailed) as error:
+        log.warning("router_embeddings_failed", reason=str(error))
+        return None
+
+
+def similarities(user: Any, text: str, abouts: Sequence[str]) -> list[float] | None:
+    """How near in meaning each of these is to the text, -1 to 1; None as above."""
+    ask = asker(user)
+    if ask is None:
+        return None
+    try:
+        (wanted, *others) = ask(abouts, passing=passed(text))
+    except (AttemptFailed, ModelFailed) as error:
+        log.warning("search_embeddings_failed", reason=str(error))
+        return None
+    return [cosine(wanted, other) for other in others]
+
+
+def asker(user: Any) -> Callable[..., list[Vector]] | None:
+    """Asks the configured model for vectors; None if there is none."""
     if not settings.ROUTER_EMBEDDINGS:
         return None
     provider_name, _, model_name = settings.ROUTER_EMBEDDINGS.partition(":")
@@ -42,16 +70,11 @@ def ranked(user: Any, text: str, profiles: Sequence[Profile]) -> Ranked | None:
     if provider is None:
         log.warning("router_provider_missing", provider=provider_name)
         return None
-    ask = partial(vectors, provider, model_name)
-    try:
-        (message, *abouts) = ask(
-            [profile.about for profile in profiles], passing=text[:8000] or " "
-        )  # servers refuse an empty text
-        near = nearest(message, dict(zip(profiles, abouts, strict=True)))
-        return closely(message, near, ask)
-    except (AttemptFailed, ModelFailed) as error:
-        log.warning("router_embeddings_failed", reason=str(error))
-        return None
+    return partial(vectors, provider, model_name)
+
+
+def passed(text: str) -> str:
+    return text[:8000] or " "  # servers refuse an empty text
 
 
 def nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
@@ -144,13 +167,13 @@ def read_vectors(answer: dict[str, Any]) -> list[Vector]:
 
 def unit(vector: list[float]) -> Vector:
     length = sum(map(mul, vector, vector)) ** 0.5 or 1.0
-    return tuple(value / length for value in vector)
+    return array("f", (value / length for value in vector))
 
 
 def read_kept(keys: Sequence[str]) -> dict[str, Vector]:
     """From the shared cache; if the cache is down, the server is asked again."""
     try:
-        return {key: tuple(vector) for key, vector in cache.get_many(keys).items()} if keys else {}
+        return {key: array("f", vector) for key, vector in cache.get_many(keys).items()} if keys else {}
     except OSError:
         return {}
     except Exception as error:  # the cache client has its own exception classes; none may stop a message

@@ -37,7 +37,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import artifacts, callbacks, deciders, delegation, grants, inputs, results, told
+from . import artifacts, callbacks, deciders, delegation, grants, inputs, offers, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -83,6 +83,7 @@ class Desk:
     def __init__(self, run: Run, lease: Lease, tools: dict[str, ToolSpec], *, agent: str = "") -> None:
         self.run = run
         self.lease = lease
+        tools = offers.with_search(tools, run.policy.get("allowed"))
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.grants: dict[int, grants.Grant] = {}
@@ -98,7 +99,7 @@ class Desk:
         if not self.tools:
             return
         self.grants = grants.read(self.run, self.tools.values())
-        self.unshared = {one for one, grant in self.grants.items() if not grant.is_open_to(self.run.principal_id)}
+        self.unshared = grants.unshared(self.grants, self.run.principal_id)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
@@ -232,6 +233,8 @@ class Desk:
         """The tool's result; exceptions become typed results, except those that interrupt the run."""
         if tool.name == COMPLETE.name and tool.kind == "builtin":
             return ToolResult(ok=True, value=record.arguments.get("result"))
+        if offers.is_search(tool):
+            return offers.search(self, record.arguments)
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
             return callbacks.in_doubt(self, tool, record, toolsets.call(tool, call, self.context(tool, record)))

@@ -33,10 +33,6 @@ class Grant:
     owner: int | None = None
     team: int | None = None
 
-    def is_open_to(self, user_id: int) -> bool:
-        """May this person use the tool now? Asks the database about a team's tools only."""
-        return is_open(self.owner, self.team, user_id)
-
 
 # The caller executes the call, so the caller's program decides about it.
 OF_CALLER = Grant("allow", is_enabled=True, allow_after_untrusted=True)
@@ -47,3 +43,13 @@ def read(run: Run, tools: Iterable[ToolSpec]) -> dict[int, Grant]:
     rows = AGENT_GRANTS.all(agent=run.agent_id) if run.agent_id else CHAIN_GRANTS.all(version=run.chain_version_id)
     grants = {tool: Grant(*values) for tool, *values in rows}
     return grants | {tool.id: OF_CALLER for tool in tools if tool.kind == caller_tools.KIND}
+
+
+def unshared(grants: dict[int, Grant], user_id: int) -> set[int]:
+    """The tools that this person may no longer use. Asks the database once for each team that shares some."""
+    is_open_by_owner: dict[tuple[int | None, int | None], bool] = {}
+    for grant in grants.values():
+        place = (grant.owner, grant.team)
+        if place not in is_open_by_owner:
+            is_open_by_owner[place] = is_open(*place, user_id)
+    return {tool for tool, grant in grants.items() if not is_open_by_owner[grant.owner, grant.team]}

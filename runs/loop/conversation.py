@@ -22,7 +22,7 @@ from plumbing.threads import release_connection
 from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
-from runs.calls import routing, shown
+from runs.calls import offers, routing, shown
 from runs.calls.desk import COMPLETE, Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
@@ -146,11 +146,11 @@ class Conversation:
         is_last = self.run.turns >= self.max_turns
         if is_last:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
-        tools = [] if is_last else self.desk.offered()
-        of_step = (COMPLETE,) if self.run.policy.get("step") and tools else ()
+        offer = offers.Offer([]) if is_last else offers.of(self.desk, self.records)
+        of_step = (COMPLETE,) if self.run.policy.get("step") and offer.names else ()
         question: dict[str, Any] = {
-            "tool_names": tools,
-            "extra_tools": of_step if is_last else (*of_step, *self.caller_tools.values()),
+            "tool_names": offer.names,
+            "extra_tools": () if is_last else (*of_step, *self.caller_tools.values(), *offer.more),
             "output_schema": self.output_schema,
         }
         longest = self.budgets.hold(lambda: self.live.bid(self.messages, **question))

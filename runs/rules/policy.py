@@ -10,7 +10,7 @@ from .provenance import Finding, may_pass, reason
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
 EFFECTS = frozenset({"read", "read_out", "idempotent", "write", "sends_out", "destructive"})
-ALWAYS_OPEN = frozenset({"complete"})  # ends a step; a policy cannot remove it
+ALWAYS_OPEN = frozenset({"complete", "search_tools"})  # the runner's own; the names are reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def opinions(rules: Rules) -> list[Decision]:
 
 def of_grant(rules: Rules) -> Decision:
     if rules.tool in ALWAYS_OPEN:
-        return Decision(ALLOW, "part of every step")
+        return Decision(ALLOW, "part of every run")
     if rules.grant is None:
         return Decision(DENY, f"“{rules.tool}” is not granted to this agent")
     if not rules.is_enabled:
@@ -80,7 +80,7 @@ def of_grant(rules: Rules) -> Decision:
 
 def of_step(rules: Rules) -> Decision:
     if rules.tool in ALWAYS_OPEN:
-        return Decision(ALLOW, "part of every step")
+        return Decision(ALLOW, "part of every run")
     if rules.tool in rules.blocked:
         return Decision(DENY, f"this step blocks “{rules.tool}”")
     if rules.allowed is not None and rules.tool not in rules.allowed:

@@ -1,0 +1,73 @@
+"""Which tools fit a text: for searching the catalogue, and for writing an agent."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.http.strict import StrictSerializer, Text
+from agents.http.viewsets import read
+from agents.models import Tool
+from agents.serializers import ToolSerializer
+from registry import tool_search
+from registry.tool_search import Entry, Key
+
+BATCH = 500
+
+
+class ToolSearchSerializer(StrictSerializer):
+    text = Text(max_length=20_000, help_text="Words to search for, or the instructions of an agent.")
+    limit = serializers.IntegerField(min_value=1, max_value=50, default=10)
+    kinds = serializers.ListField(
+        child=serializers.ChoiceField(choices=Tool.Kind.choices), required=False, help_text="Only tools of these kinds."
+    )
+
+
+class ToolMatchSerializer(serializers.Serializer):
+    tool = ToolSerializer()
+    score = serializers.FloatField(help_text="Compares the results of one search only.")
+    words = serializers.ListField(child=serializers.CharField(), help_text="Stems of the words that matched.")
+
+
+class ToolMatchesSerializer(serializers.Serializer):
+    method = serializers.ChoiceField(choices=["words", "words and meaning"])
+    results = ToolMatchSerializer(many=True)
+
+
+class ToolSearchView(APIView):
+    """The tools that fit a text, best first, among those that this user can use."""
+
+    scope = "tools"
+    scopes = {"post": "tools:read"}
+
+    @extend_schema(operation_id="tools_search", request=ToolSearchSerializer, responses={200: ToolMatchesSerializer})
+    def post(self, request: Any) -> Response:
+        """Search the catalogue, or find tools for an agent's instructions. Nothing is changed."""
+        body = read(ToolSearchSerializer, request)
+        rows = Tool.objects.usable_by(request.user).filter(enabled=True)
+        if kinds := body.get("kinds"):
+            rows = rows.filter(kind__in=kinds)
+        found = tool_search.search(request.user, entries_of(rows), body["text"], body["limit"])
+        keys = [match.key for match in found.matches]
+        tools = rows.select_related("owner", "team").in_bulk([pk for pk, _ in keys])
+        results = [
+            {"tool": tools[match.key[0]], "score": match.score, "words": match.words}
+            for match in found.matches
+            if match.key[0] in tools
+        ]
+        return Response(ToolMatchesSerializer({"method": found.method, "results": results}).data)
+
+
+def entries_of(rows: QuerySet[Tool]) -> list[Entry]:
+    """What is known of each tool. One query if all of them have been read before."""
+    keys: list[Key] = list(rows.order_by("pk").values_list("pk", "definition_hash"))
+    entries = tool_search.known(keys)
+    missing = [pk for pk, hash in keys if (pk, hash) not in entries]
+    for start in range(0, len(missing), BATCH):
+        for tool in Tool.objects.filter(pk__in=missing[start : start + BATCH]).defer("output_schema", "source"):
+            entry = tool_search.entry_of(tool)
+            entries[entry.key] = entry
+    return [entries[key] for key in keys if key in entries]

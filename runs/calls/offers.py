@@ -1,0 +1,123 @@
+"""Which tools a model is shown: all of them, or a few and `search_tools` if there are many.
+
+What a search found is shown from then on in this run. It is read from the rows of the calls, so a
+restart changes nothing; and it is only ever added at the end, so that a provider's prompt cache
+keeps what comes before.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+
+from agents.tools import ToolResult, ToolSpec
+from registry import tool_search
+from runs.intake import caller_tools
+from runs.models import ToolCallRecord
+from runs.rules import policy
+
+CORE = 10  # tools that are always shown, besides the built-in ones: the first that were granted
+RESULTS, MOST_RESULTS = 10, 20
+MOST_FOUND = 60  # tools from searches that are shown at a time
+GROUPS = 40  # groups of tools that the description of the search names
+SHORT = 200  # characters of a description in a result
+
+SEARCH = ToolSpec(
+    id=0,
+    name="search_tools",
+    kind="builtin",
+    description="Search for tools by what they should do. The tools found can be called from the next turn on.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 500, "description": "What the tool should do."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    output_schema=None,
+    effect="read",
+    source={"builtin": "search_tools"},
+    definition_hash="search-tools-1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """`names` are the agent's tools that are shown first; `more` follow them."""
+
+    names: list[str]
+    more: tuple[ToolSpec, ...] = ()
+
+
+def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> dict[str, ToolSpec]:
+    """The tools, with the search if there are more than a model should be shown.
+
+    `allowed` is what the step leaves of them; None: all.
+    """
+    candidates = tools if allowed is None else tools.keys() & set(allowed)
+    if len(candidates) <= settings.TOOLS_SHOWN or SEARCH.name in tools:
+        return tools
+    return {**tools, SEARCH.name: replace(SEARCH, description=described(tools))}
+
+
+def described(tools: dict[str, ToolSpec]) -> str:
+    """The search's description names what there is to find, so that a model knows what to search for."""
+    groups = Counter(name.partition("_")[0] for name in tools)
+    named = ", ".join(f"{name} ({number})" for name, number in sorted(groups.most_common(GROUPS)))
+    return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {named}."
+
+
+def of(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
+    """What the model is shown in the next turn."""
+    search = desk.tools.get(SEARCH.name)
+    if not is_search(search):
+        return Offer(desk.offered())
+    core = list(core_of(desk))
+    found = [name for name in found_in(records) if name not in core and is_usable(desk, name)]
+    return Offer(core, (search, *(desk.tools[name] for name in found[-MOST_FOUND:])))
+
+
+def is_search(tool: ToolSpec | None) -> bool:
+    return tool is not None and tool.kind == SEARCH.kind and tool.name == SEARCH.name
+
+
+def core_of(desk: Any) -> Iterator[str]:
+    room = CORE
+    for name, tool in desk.tools.items():
+        is_builtin = tool.kind == SEARCH.kind
+        if (is_builtin or room) and is_granted(tool) and is_usable(desk, name):
+            room -= not is_builtin
+            yield name
+
+
+def is_granted(tool: ToolSpec) -> bool:
+    """Neither the runner's own, nor sent by the caller, whose tools are always shown."""
+    return bool(tool.id) and tool.kind != caller_tools.KIND
+
+
+def is_usable(desk: Any, name: str) -> bool:
+    return name in desk.tools and desk.judge(desk.tools[name], name).mode != policy.DENY
+
+
+def found_in(records: Sequence[ToolCallRecord]) -> list[str]:
+    """The tools that this run's searches found, in the order in which they were found."""
+    results = [
+        one.result for one in records if one.name == SEARCH.name and one.outcome == "ok" and one.kind == "builtin"
+    ]
+    return list(dict.fromkeys(tool["name"] for result in results for tool in result["tools"]))
+
+
+def search(desk: Any, arguments: dict[str, Any]) -> ToolResult:
+    """The granted tools that fit the query, best first."""
+    usable = {name: tool for name, tool in desk.tools.items() if is_granted(tool) and is_usable(desk, name)}
+    by_key = {tool_search.key_of(tool): tool for tool in usable.values()}
+    entries = [tool_search.entry_of(tool) for tool in usable.values()]
+    found = tool_search.search(desk.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS))
+    tools = [by_key[match.key] for match in found.matches]
+    shown = [{"name": tool.name, "description": tool.description[:SHORT]} for tool in tools]
+    hint = "You can call these tools now." if shown else "No tool fits. Try other words."
+    return ToolResult(ok=True, value={"tools": shown, "hint": hint})
