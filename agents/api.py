@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from agents import membership, roles, served
 from agents.exceptions import NotFound
 from agents.http.filters import FilterSet
+from agents.http.resources import located
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
@@ -168,7 +169,8 @@ class TeamViewSet(NamedViewSet):
             body = read(InvitationSerializer, request)
             invitation = membership.invite(team, body["user"]["username"], body["role"], by=request.user)
             self.audit("invited", team, user=invitation.user.get_username(), role=invitation.role)
-            return Response(InvitationSerializer(invitation).data, status=201)
+            headers = located(request, invitation.pk)
+            return Response(InvitationSerializer(invitation).data, status=201, headers=headers)
         self.page_ordering = ("-id",)
         rows = team.invitations.open().select_related("team", "user", "invited_by")
         return self.get_paginated_response(InvitationSerializer(self.paginate_queryset(rows), many=True).data)
@@ -254,7 +256,7 @@ class KeyViewSet(
             made_by=request.auth if isinstance(request.auth, ApiKey) else None,
         )  # fmt: skip
         self.audit("created", key, scopes=key.scopes)
-        return Response(NewKeySerializer(key).data, status=201)
+        return Response(NewKeySerializer(key).data, status=201, headers=located(request, key.pk))
 
     def perform_destroy(self, key: ApiKey) -> None:
         """Keys are revoked, not deleted: runs and the audit log refer to them."""

@@ -12,6 +12,7 @@ from agents import prompts, roles
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
 from agents.http.strict import (
+    REQUIRED,
     Choice,
     Number,
     ObjectField,
@@ -213,7 +214,7 @@ class AgentSerializer(OwnedSerializer):
         return agent
 
     def update(self, agent: Agent, validated: dict[str, Any]) -> Agent:
-        grants = validated.pop("grants", None)
+        grants = validated.pop("grants", [] if self.replaces else None)
         agent = super().update(agent, with_provider(validated))
         if grants is not None:
             replace_grants(agent, grants)
@@ -346,6 +347,8 @@ class TeamSerializer(StrictModelSerializer):
 
     def update(self, team: Team, validated: dict[str, Any]) -> Team:
         members = validated.pop("memberships", None)
+        if members is None and self.replaces:
+            raise serializers.ValidationError({"members": REQUIRED}, code="required")
         team = super().update(team, validated)
         if members is not None:
             set_roles(team, roles_of(members))

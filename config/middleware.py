@@ -15,6 +15,7 @@ from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
 Answer = Callable[[HttpRequest], HttpResponseBase]
+RATE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 # Our own pages: everything from this server, nothing inline.
@@ -75,3 +76,15 @@ def content_policy(answer: Answer) -> Answer:
         return response
 
     return with_policy
+
+
+def rate_headers(answer: Answer) -> Answer:
+    """`RateLimit-Limit`, `-Remaining` and `-Reset` (requests, requests, seconds) of the limit that is nearest."""
+
+    def with_rate(request: HttpRequest) -> HttpResponseBase:
+        response = answer(request)
+        for name, number in zip(RATE, getattr(request, "rate", ()), strict=False):
+            response[name] = str(number)
+        return response
+
+    return with_rate

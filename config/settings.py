@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import environ
+from corsheaders.defaults import default_headers
 from django.core.exceptions import ImproperlyConfigured
 
 from config import logs
@@ -73,6 +74,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
+    "corsheaders",
     "rest_framework",
     "django_filters",
     "drf_spectacular",
@@ -93,6 +95,8 @@ UNFOLD = LOOK
 MIDDLEWARE = [
     "config.middleware.request_id",
     "config.middleware.observation",
+    "config.middleware.rate_headers",
+    "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.content_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -103,6 +107,18 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+
+# Origins such as https://app.example.org whose pages may call the API from a browser, with a key; none by default
+CORS_ALLOWED_ORIGINS = env.list("MUSTER_CORS_ORIGINS", default=[])
+CORS_URLS_REGEX = r"^/(api|v1|mcp|a2a|agui|langgraph|\.well-known)(/|$)"  # login sessions are never accepted from there
+CORS_ALLOW_HEADERS = (
+    *default_headers, "idempotency-key", "prefer", "last-event-id", "if-match", "if-none-match", "x-request-id",
+    "x-api-key", "mcp-session-id", "mcp-protocol-version",
+)  # fmt: skip
+CORS_EXPOSE_HEADERS = (
+    "ETag", "Location", "Muster-Run", "Muster-Session", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
+    "Retry-After", "X-Request-ID", "Mcp-Session-Id",
+)  # fmt: skip
 
 # Behind a proxy that terminates TLS (docs/howto/production.md).
 if env.bool("MUSTER_BEHIND_TLS", default=False):

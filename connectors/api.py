@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http.known import ANYTHING
+from agents.http.resources import Tagged
 from agents.http.viewsets import Audited, refusals
 from agents.sharing import let_go
 from agents.tools import ToolError
@@ -50,6 +51,7 @@ CHECK_S = 15.0
 
 
 class ConnectionViewSet(
+    Tagged,
     Audited,
     mixins.CreateModelMixin,
     mixins.ListModelMixin,
@@ -78,7 +80,7 @@ class ConnectionViewSet(
             raise NotFound("There is no such connection that you can see.")
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
             row.require_edit(self.request.user)
-        return row
+        return self.matched(row)
 
     def perform_create(self, serializer: Any) -> None:
         with refusals("connection", self.request.user):

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
+from django.urls import reverse
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
@@ -73,7 +74,8 @@ class PairView(APIView):
             "account": account.get_username(),
             "server": settings.PUBLIC_URL,
         }
-        return Response(PairedSerializer(answer).data, status=201 if device else 200)
+        headers = {"Location": reverse("device", args=[device])} if device else {}
+        return Response(PairedSerializer(answer).data, status=201 if device else 200, headers=headers)
 
 
 HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offered definition.")

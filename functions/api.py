@@ -18,6 +18,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
+from agents.http.resources import located
 from agents.http.throttles import address_of
 from agents.http.versioned import WITHOUT_LISTS, VersionedViewSet, versions_as
 from agents.http.viewsets import read, readable_name, refusals
@@ -250,7 +251,7 @@ class FunctionViewSet(VersionedViewSet):
         with refusals("test"):
             test = self.new_test(function)
             self.audit("test_added", function, test=test.name)
-        return Response(FunctionTestSerializer(test).data, status=201)
+        return Response(FunctionTestSerializer(test).data, status=201, headers=located(request, test.pk))
 
     def new_test(self, function: StoredFunction) -> FunctionTest:
         data = self.request.data

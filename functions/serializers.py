@@ -85,6 +85,8 @@ class FunctionSerializer(OwnedSerializer):
         help_text="Hash of the working row; pass it as `expected` when you change or publish."
     )
 
+    compared = ("is_async", "requires_context")
+
     class Meta:
         model = StoredFunction
         fields = ["name", *BODY, "note", "expected", *TOLD, *OWNED]

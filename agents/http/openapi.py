@@ -8,7 +8,20 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
+
+from .resources import CHANGES, SHOWN
+
+LOCATION = OpenApiParameter(
+    "Location", str, OpenApiParameter.HEADER, response=[201, 202], description="Where to read what was created."
+)
+ETAG = OpenApiParameter(
+    "ETag", str, OpenApiParameter.HEADER, response=[200, 201], description="The version of the row, for `If-Match`."
+)
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The ETag that was read: 412 if the row has changed since."
+)
 
 
 class ErrorBodySerializer(serializers.Serializer):
@@ -74,6 +87,18 @@ class Schema(AutoSchema):
         """Filters apply to the list itself, not to lists within its rows."""
         return super().get_filter_backends() if getattr(self.view, "action", "list") == "list" else []
 
+    def get_override_parameters(self) -> list[Any]:
+        """The headers of rows: `Location`, `ETag` and `If-Match`."""
+        found = super().get_override_parameters()
+        if self.method == "POST":
+            found = [*found, LOCATION]
+        if getattr(self.view, "has_etag", False) and getattr(self.view, "action", "") in SHOWN:
+            found = [*found, ETAG]
+        return [*found, IF_MATCH] if self.takes_if_match() else found
+
+    def takes_if_match(self) -> bool:
+        return getattr(self.view, "has_etag", False) and self.method in CHANGES
+
     def _get_pagination_parameters(self) -> list[dict[str, Any]]:
         """A PUT that answers with a list shows its first page."""
         return super()._get_pagination_parameters() if self.method == "GET" else []
@@ -82,6 +107,8 @@ class Schema(AutoSchema):
         statuses = [400, 401, 403, 404, 406, 422, 429]
         if self.method in ("POST", "PUT", "PATCH", "DELETE"):
             statuses += [409]
+        if self.takes_if_match():
+            statuses += [412]
         if self.method in ("POST", "PUT", "PATCH"):
             statuses += [413, 415, 503]
         return statuses

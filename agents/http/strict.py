@@ -173,7 +173,31 @@ class StrictSerializer(KnownFields, serializers.Serializer):
 
 
 class StrictModelSerializer(KnownFields, serializers.ModelSerializer):
-    """A ModelSerializer with the strict fields above."""
+    """A ModelSerializer with the strict fields above.
+
+    PUT replaces the row: fields that it leaves out get their defaults, except those that cannot be
+    read, such as secrets, and those in `compared`, which are not stored as sent. A PATCH merges.
+    """
+
+    compared: tuple[str, ...] = ()
+
+    @property
+    def replaces(self) -> bool:
+        return self.parent is None and getattr(self.context.get("request"), "method", "") == "PUT"
+
+    def to_internal_value(self, data: Any) -> Any:
+        value = super().to_internal_value(data)
+        return {**self.defaults(value), **value} if self.replaces else value
+
+    def defaults(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """The model's defaults of columns that were not sent."""
+        columns = {column.name: column for column in self.Meta.model._meta.concrete_fields}  # type: ignore[attr-defined]
+        names = [
+            field.source.split(".")[0]
+            for name, field in self.fields.items()
+            if not field.read_only and not field.write_only and name not in self.compared
+        ]
+        return {name: columns[name].get_default() for name in names if name in columns and name not in sent}
 
     serializer_choice_field = Choice
     serializer_field_mapping = {

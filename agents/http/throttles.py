@@ -29,7 +29,12 @@ class Rate(BaseThrottle):
     """
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        return is_within(request.user, request.auth, address_of(request))
+        """`config.middleware.rate_headers` tells the client how near the nearest limit is."""
+        seen = seen_of(request.user, request.auth, address_of(request))
+        if seen:
+            count, limit = min(seen, key=lambda one: one[1] - one[0])
+            request._request.rate = (limit, max(0, limit - count), int(until_next()) + 1)
+        return all(count <= limit for count, limit in seen)
 
     def wait(self) -> float:
         return until_next()
@@ -39,11 +44,16 @@ def is_within(user: Any, key: Any, address: str) -> bool:
     """Count one request or one frame of a socket; False if it exceeds the limit. A limit of 0 means
     no limit.
     """
+    return all(count <= limit for count, limit in seen_of(user, key, address))
+
+
+def seen_of(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
+    """Count one request; for each limit that applies (requests in this window, limit)."""
     caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
     limits = [(caller, settings.RATE_PER_KEY), (f"a{address}", settings.RATE_PER_ADDRESS)]
     limits = [(name, limit) for name, limit in limits if limit > 0]
     counts = count([name for name, _ in limits]) if limits else []
-    return all(seen <= limit for seen, (_, limit) in zip(counts, limits, strict=True))
+    return [(seen, limit) for seen, (_, limit) in zip(counts, limits, strict=True)]
 
 
 def until_next() -> float:

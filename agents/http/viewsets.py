@@ -15,6 +15,7 @@ from agents.models import AuditEvent
 from agents.models.team import SLUG, Owned, the_one
 from agents.sharing import dependents, let_go
 
+from .resources import Tagged
 from .throttles import address_of
 
 
@@ -41,7 +42,7 @@ class Audited:
         AuditEvent.record(action, row, actor=self.request.user, source=address_of(self.request), **details)
 
 
-class NamedViewSet(Audited, viewsets.ModelViewSet):
+class NamedViewSet(Tagged, Audited, viewsets.ModelViewSet):
     """Rows by name: 404 if not visible, 403 if visible but not editable."""
 
     model: Any
@@ -67,7 +68,7 @@ class NamedViewSet(Audited, viewsets.ModelViewSet):
         row = the_one(found, self.request.user)
         if self.request.method not in ("GET", "HEAD", "OPTIONS"):
             row.require_edit(self.request.user)
-        return row
+        return self.matched(row)
 
     def perform_create(self, serializer: Any) -> None:
         with refusals(self.model._meta.verbose_name, self.request.user):

@@ -69,7 +69,7 @@ class RecordViewSet(AllRecords):
     def get_queryset(self) -> QuerySet:
         return super().get_queryset().filter(kind=self.kind)
 
-    @extend_schema(parameters=[COLLECTION])
+    @extend_schema(operation_id="records_of_kind_list", parameters=[COLLECTION])
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         """Records of one kind."""
         return super().list(request, *args, **kwargs)

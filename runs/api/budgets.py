@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Forbidden, Invalid
+from agents.http.resources import Tagged
 from agents.http.strict import KnownFields, RowId
 from agents.models import Agent, AuditEvent, Membership, Team
 from runs.figures import usage
@@ -66,7 +67,7 @@ def administered_team(person: Any, name: str) -> Team:
     return team
 
 
-class BudgetViewSet(viewsets.ModelViewSet):
+class BudgetViewSet(Tagged, viewsets.ModelViewSet):
     """Limits on tokens, cost and runs, checked before each model call."""
 
     scope = "budgets"

@@ -116,7 +116,9 @@ class ChainSerializer(OwnedSerializer):
         return chain
 
     def update(self, chain: Chain, validated: dict[str, Any]) -> Chain:
-        steps, grants = validated.pop("steps", None), validated.pop("grants", None)
+        steps, grants = validated.pop("steps", [] if self.replaces else None), validated.pop("grants", None)
+        if self.replaces:
+            chain.grants.all().delete()
         chain = super().update(chain, validated)
         if steps is not None:
             chain.replace_steps(steps)

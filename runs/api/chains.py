@@ -31,7 +31,7 @@ from .chain_serializers import (
     WholeChainVersionSerializer,
 )
 from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
-from .serializers import RunSerializer
+from .serializers import RunSerializer, urls_of
 
 NEW_CHAIN = OpenApiExample(
     "Look something up, then report it",
@@ -192,4 +192,4 @@ def as_image(picture: str) -> HttpResponse:
 
 def as_run(run: Run, status: int) -> Response:
     fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
-    return Response(RunSerializer(fresh).data, status=status)
+    return Response(RunSerializer(fresh).data, status=status, headers={"Location": urls_of(run)["self"]})

@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import Invalid
 from agents.http import strict
+from agents.http.resources import located
 from agents.http.viewsets import read
 from agents.models import Agent
 from runs.calls import shown
@@ -112,7 +113,8 @@ class PreparedRunViewSet(RunViewSet):
         )
         if taken.is_new:
             external.set_deadline(taken.run, body.get("timeout"))
-        return Response(RunSerializer(taken.run).data, status=201 if taken.is_new else 200)
+        status = 201 if taken.is_new else 200
+        return Response(RunSerializer(taken.run).data, status=status, headers=located(request, taken.run.pk))
 
 
 class ExternalViewSet(viewsets.GenericViewSet):

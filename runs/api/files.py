@@ -14,6 +14,7 @@ from rest_framework.decorators import action
 
 from agents import storage
 from agents.exceptions import Invalid, NotFound
+from agents.http.resources import Located
 from agents.http.strict import KnownFields, Text
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
@@ -85,6 +86,7 @@ class ArtifactSerializer(serializers.ModelSerializer):
 
 @extend_schema(examples=[REPORT])
 class FileViewSet(
+    Located,
     Audited,
     mixins.CreateModelMixin,
     mixins.RetrieveModelMixin,

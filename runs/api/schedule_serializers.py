@@ -55,8 +55,6 @@ class TargetMixin(serializers.Serializer):
             if nested is not None:
                 found[field] = named(model, self.context["request"].user, nested["name"]) if nested["name"] else None
         instance = getattr(self, "instance", None)
-        if instance is not None and not self.partial and not any(found.values()):
-            found = {}
         if any(found.values()) and len(found) == 1:
             found = {"agent": None, "chain": None, **found}
         merged = found or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
@@ -122,7 +120,7 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         data |= self.targets(data)
         given = {name: data.pop(name) for name in TIMINGS if name in data}
         chosen = {name: value for name, value in given.items() if value is not None}
-        if len(chosen) > 1 or (not chosen and self.instance is None):
+        if len(chosen) > 1 or (not chosen and not self.partial):
             raise serializers.ValidationError(
                 {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
             )

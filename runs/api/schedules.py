@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
+from django.urls import reverse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
+from agents.http.resources import Tagged
 from agents.http.viewsets import Audited, NamedViewSet, refusals
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
@@ -101,7 +103,8 @@ class ScheduleViewSet(NamedViewSet):
         schedule = self.get_object()
         occurrence = schedules.run_now(schedule, by=request.user)
         self.audit("run_now", schedule)
-        return Response(OccurrenceSerializer(occurrence).data, status=202)
+        headers = {"Location": reverse("run-detail", args=[occurrence.run_id])} if occurrence.run_id else {}
+        return Response(OccurrenceSerializer(occurrence).data, status=202, headers=headers)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
@@ -194,7 +197,7 @@ class HookView(APIView):
         return Response(FiringSerializer(firing).data, status=202)
 
 
-class WebhookViewSet(ShownOnce, Audited, viewsets.ModelViewSet):
+class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
     """Addresses that receive your own run events."""
 
     scope = "webhooks"

@@ -34,7 +34,7 @@ KEPT = {
     "MUSTER_FIELD_KEYS": "encrypt secrets in the database; comma-separated, newest first (`rotate_secrets`)",
 }
 STATUS = {
-    "Forbidden": 403, "NotFound": 404, "Conflict": 409, "TooLarge": 413, "Invalid": 422, "RateLimited": 429,
+    "Forbidden": 403, "NotFound": 404, "Conflict": 409, "PreconditionFailed": 412, "TooLarge": 413, "Invalid": 422, "RateLimited": 429,
     "Unavailable": 503,
 }  # fmt: skip
 

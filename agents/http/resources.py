@@ -1,0 +1,87 @@
+"""The addresses and versions of rows over HTTP: `Location`, `ETag`, `If-Match` and `If-None-Match`."""
+
+import json
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from django.db import transaction
+from django.utils.cache import get_conditional_response
+from rest_framework.response import Response
+
+from agents.exceptions import NotFound, PreconditionFailed
+
+CHANGES = ("PUT", "PATCH", "DELETE")
+SHOWN = ("retrieve", "create", "update", "partial_update")
+
+
+class Located:
+    """POST of a new row names its address, which is the list's followed by the row's name or id."""
+
+    request: Any
+    lookup_field = "pk"
+
+    def get_success_headers(self, data: Any) -> dict[str, str]:
+        return located(self.request, data["name" if self.lookup_field == "name" else "id"])
+
+
+def located(request: Any, key: Any) -> dict[str, str]:
+    return {"Location": f"{request.path}{key}"}
+
+
+class Tagged(Located):
+    """A row has an `ETag`, a hash of what a client can write. A change with another one in `If-Match`
+    gets 412; the comparison and the change are one transaction.
+    """
+
+    has_etag = True
+    action: str
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if request.method not in CHANGES or "If-Match" not in request.headers:
+            return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+        with transaction.atomic():
+            response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+            if response.status_code >= 400:
+                transaction.set_rollback(True)
+        return response
+
+    def get_object(self) -> Any:
+        return self.matched(super().get_object())  # type: ignore[misc]
+
+    def matched(self, row: Any) -> Any:
+        """The row, read again under its lock, if the request has If-Match. Raises PreconditionFailed."""
+        if self.request.method not in CHANGES or "If-Match" not in self.request.headers:
+            return row
+        type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
+        row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]
+        if row is None:
+            raise NotFound("It was deleted meanwhile.")
+        tag = etag_of(self.get_serializer_class(), self.get_serializer(row).data)  # type: ignore[attr-defined]
+        answer = get_conditional_response(self.request._request, etag=tag)
+        if answer is not None and answer.status_code == 412:
+            raise PreconditionFailed(hint="Read the row again, then repeat your change.", headers={"ETag": tag})
+        return row
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
+        if not isinstance(response, Response) or response.status_code >= 300 or self.action not in SHOWN:
+            return response
+        tag = response["ETag"] = etag_of(self.get_serializer_class(), response.data)  # type: ignore[attr-defined]
+        if self.action != "retrieve":
+            return response
+        return get_conditional_response(request._request, etag=tag, response=response)
+
+
+def etag_of(serializer_class: Any, data: Any) -> str:
+    shown = json.dumps({name: data[name] for name in written(serializer_class)}, sort_keys=True, default=str)
+    return f'"{sha256(shown.encode()).hexdigest()[:32]}"'
+
+
+@cache
+def written(serializer_class: Any) -> list[str]:
+    """The fields that a client writes and reads. A secret cannot be read, so its row's last change counts."""
+    fields = serializer_class().fields
+    shown = [name for name, field in fields.items() if not field.read_only and not field.write_only]
+    hidden = [name for name, field in fields.items() if field.write_only]
+    return [*shown, *(["updated_at"] if hidden and "updated_at" in fields else [])]
