@@ -53,7 +53,7 @@ format: $(DEV)  ## let ruff mend what it can
 types: $(DEV)  ## mypy alone
 	$(BIN)/mypy .
 
-reference: $(DEV)  ## write docs/reference/ anew from the code
+reference: $(DEV)  ## write docs/reference/ and what is generated in client/ anew from the code
 	$(BIN)/python -m tests.docs.reference
 
 docs: $(DOCS)  ## build the documentation as a site in build/site; broken links fail

@@ -89,7 +89,7 @@ def members() -> dict[str, set[str]]:
     """Class or module name → the names that it defines or sets. Bases are joined in."""
     own: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
-    for path in (ROOT / name for name in files() if name.endswith(".py") and name.split("/")[0] in APPS):
+    for path in (ROOT / name for name in files() if name.endswith(".py") and name.split("/")[0] in (*APPS, "client")):
         tree = ast.parse(path.read_text())
         module = path.parent.name if path.name == "__init__.py" else path.stem
         own.setdefault(module, set()).update(defined(tree.body))

@@ -12,6 +12,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference"),
     ROOT / "devices" / "client" / "README.md",
+    ROOT / "client" / "README.md",
     *sorted(path for app in signs.APPS for path in (ROOT / app).rglob("__init__.py")),
 ]
 PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # tells of what was, too

@@ -14,6 +14,7 @@ from .._sync.runs import Run
 from ..events import Event
 from .app import OBJECT, App, json_option, pass_app, stop
 from .output import as_json, clean, compact, line, note, say, table
+from .shown import seconds_of
 from .watching import GOOD, Watcher, described
 
 COLUMNS = ("id", "status", "who", "started", "seconds", "cost")
@@ -50,21 +51,9 @@ def as_row(run: Run) -> dict[str, Any]:
         "status": run.status,
         "who": data.get("agent") or data.get("chain") or "",
         "started": (data.get("started_at") or data.get("created_at") or "")[:19].replace("T", " "),
-        "seconds": seconds_of(run),
+        "seconds": seconds_of(data),
         "cost": data["usage"]["cost"],
     }
-
-
-def seconds_of(run: Run) -> str:
-    """From its start to its end, or until now."""
-    from datetime import datetime, timezone
-
-    start = run.data.get("started_at")
-    if not start:
-        return ""
-    end = run.data.get("finished_at")
-    until = datetime.fromisoformat(end.replace("Z", "+00:00")) if end else datetime.now(timezone.utc)
-    return f"{max(0.0, (until - datetime.fromisoformat(start.replace('Z', '+00:00'))).total_seconds()):.1f}"
 
 
 @runs.command()

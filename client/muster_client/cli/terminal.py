@@ -1,4 +1,4 @@
-"""The program for this machine as a device."""
+"""The full screen, and the program for this machine as a device."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ from importlib.util import find_spec
 
 import click
 
-from .app import stop
+from .._async.client import AsyncMuster
+from .app import App, pass_app, stop
 
 TO_PAIR = "It is installed by: pip install ./devices/client"
+
+
+@click.command()
+@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks at the runs.")
+@pass_app
+def top(app: App, every: float) -> None:
+    """A screen with your live runs, their events, and the approvals that wait for you."""
+    if find_spec("textual") is None:
+        raise click.ClickException("The screen needs one more package: pip install 'muster-client[tui]'")
+    from ..tui.screen import Top
+
+    Top(AsyncMuster(app.muster.url, app.muster.api_key), every=every).run()
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
@@ -36,4 +49,4 @@ def device_client() -> list[str]:
     raise click.ClickException(f"The device client is not installed. {TO_PAIR}")
 
 
-COMMANDS = (device,)
+COMMANDS = (top, device)

@@ -1,0 +1,26 @@
+"""Rows of the tables as cells."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from .._async.questions import AsyncApproval
+from .._async.runs import AsyncRun
+from ..cli.output import STYLES, compact, line
+from ..cli.shown import seconds_of
+
+RUNS = ("status", "who", "seconds", "cost", "trigger", "run")
+APPROVALS = ("tool", "arguments", "reason")
+
+
+def run_cells(run: AsyncRun) -> list[Text]:
+    data = run.data
+    status = f"waiting ({run.waiting_for})" if run.waiting_for else run.status
+    who = data.get("agent") or data.get("chain") or ""
+    cells = [who, seconds_of(data), data["usage"]["cost"], data.get("trigger") or "", run.id]
+    return [Text(status, style=STYLES.get(run.status, "")), *(Text(line(cell, 60)) for cell in cells)]
+
+
+def approval_cells(approval: AsyncApproval) -> list[Text]:
+    reason = approval.data.get("reason") or ""
+    return [Text(line(approval.tool, 40), style="bold"), Text(compact(approval.arguments, 60)), Text(line(reason, 60))]
