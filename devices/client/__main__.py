@@ -48,9 +48,11 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(act=run)
     one = commands.add_parser("status", help="show the identity of this device, and its calls by run")
     one.set_defaults(act=status)
-    one = commands.add_parser("review", help="list suggestions of agents; approve or reject them")
-    one.add_argument("decision", nargs="?", choices=["approve", "reject"])
-    one.add_argument("ids", nargs="*", metavar="ID", help="or “all”")
+    one = commands.add_parser("review", help="show suggestions of agents; correct, approve or reject them")
+    one.add_argument("decision", nargs="?", choices=["approve", "reject", "edit"])
+    one.add_argument("ids", nargs="*", metavar="ID", help="or “all”; for edit an id and NAME=VALUE …")
+    one.add_argument("--search", default="", metavar="WORDS", help="show only suggestions that contain these words")
+    one.add_argument("--reason", default="", help="why you reject; kept with the record")
     one.set_defaults(act=review_suggestions)
     return made
 
@@ -123,12 +125,16 @@ def status(home: Home, options: argparse.Namespace) -> int:
 def review_suggestions(home: Home, options: argparse.Namespace) -> int:
     store = Store(home.database)
     if options.decision is None:
-        print("\n".join(review.listed(store)) or "No suggestions.")
+        print("\n".join(review.listed(store, options.search)).rstrip() or "No suggestions.")
         return 0
     if not options.ids:
         raise Fatal("give ids from the list, or “all”")
-    count, missing = review.decide(store, options.ids, approve=options.decision == "approve")
-    print(f"{count} {'approved' if options.decision == 'approve' else 'rejected'}")
+    if options.decision == "edit":
+        print("\n".join(review.shown(review.edit(store, options.ids[0], options.ids[1:]))))
+        return 0
+    is_yes = options.decision == "approve"
+    count, missing = review.decide(store, options.ids, approve=is_yes, reason=options.reason)
+    print(f"{count} {'approved' if is_yes else 'rejected'}")
     for id in missing:
         print(f"there is no open suggestion {id}", file=sys.stderr)
     return 1 if missing else 0

@@ -1,28 +1,82 @@
-"""Suggestions of agents, for the user to approve or reject."""
+"""Suggestions of agents on this device: shown whole, corrected, approved or rejected by the person."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
-from .records import Record
+from . import schema
+from .exceptions import Fatal, ToolRefused
+from .records import CHANGE, SET_BY_STORE, Record, is_found
 from .store import Store
 from .text import printable
+from .tools import TOOLS
 
 JSON = Any
+HIDDEN = {*SET_BY_STORE, CHANGE, "untrusted", "isRejected", "reason"}
+NOTE = "written after an agent read text from other people: check names, amounts and links"
 
 
-def listed(store: Store) -> list[str]:
-    """One line a suggestion: id, kind, title."""
-    return [f"{record['id']}  {record['kind']:8}  {title_of(record)}" for record in store.suggestions()]
+def listed(store: Store, search: str = "") -> list[str]:
+    """Every suggestion with its whole content, as lines for the terminal."""
+    found = [record for record in store.suggestions() if is_found(record, search, None)]
+    return [line for record in found for line in (*shown(record), "")]
 
 
-def decide(store: Store, ids: list[str], *, approve: bool) -> tuple[int, list[str]]:
+def shown(record: Record) -> list[str]:
+    """One suggestion, or one suggested change with what is there now."""
+    change = record.get(CHANGE)
+    head = f"{record['id']}  {record['kind']}{'  change of an approved record' if change else ''}"
+    marked = [f"  ! {NOTE}"] if record.get("untrusted") or (change or {}).get("untrusted") else []
+    fields = fields_of(record)
+    lines = [line for name, value in fields.items() for line in entry(name, value)]
+    lines += [line for name, value in fields_of(change or {}).items() for line in entry(f"→ {name}", value)]
+    return [head, *marked, *lines]
+
+
+def fields_of(record: Record) -> Record:
+    return {name: value for name, value in record.items() if name not in HIDDEN and value not in ("", [], None)}
+
+
+def entry(name: str, value: JSON) -> list[str]:
+    """A field; the lines of a long text are indented, so that none looks like a line of its own."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    first, *rest = [printable(line) for line in text.splitlines()] or [""]
+    return [f"  {printable(name)}: {first}", *(f"    {line}" for line in rest)]
+
+
+def edit(store: Store, id: str, assignments: Iterable[str]) -> Record:
+    """Change fields of a suggestion (NAME=VALUE) by the rules of the tools. Raises Fatal."""
+    record = next((one for one in store.suggestions() if one["id"] == id), None)
+    tool = TOOLS.get(f"update_{record['kind']}") if record else None
+    if record is None or tool is None:
+        raise Fatal(f"there is no suggestion {printable(id)} that can be edited")
+    values = {
+        name: value_of(tool.input_schema, name, text) for name, _, text in (one.partition("=") for one in assignments)
+    }
+    arguments = {**values, f"{record['kind']}_id": id}
+    if problems := schema.problems(tool.input_schema, arguments):
+        raise Fatal("; ".join(problems))
+    try:
+        tool.function(store, **arguments)
+    except ToolRefused as refusal:
+        raise Fatal(str(refusal))
+    return store.get(record["kind"], id)
+
+
+def value_of(shape: dict[str, JSON], name: str, text: str) -> JSON:
+    """Lists are written as JSON or as words between commas."""
+    if "array" not in shape["properties"].get(name, {}).get("type", ""):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def decide(store: Store, ids: list[str], *, approve: bool, reason: str = "") -> tuple[int, list[str]]:
     """The number of decided suggestions, and the ids that do not exist. “all” means every open
     suggestion.
     """
     wanted = [record["id"] for record in store.suggestions()] if ids == ["all"] else ids
-    act = store.approve if approve else store.reject
-    missing = [id for id in wanted if not act(id)]
+    missing = [id for id in wanted if not store.decide(id, is_approved=approve, reason=reason)]
     return len(wanted) - len(missing), missing
-
-
-def title_of(record: Record) -> str:
-    return printable(str(record.get("title") or record.get("name") or record.get("text") or "")[:100])

@@ -135,13 +135,13 @@ def test_a_follow_up_mail_updates_the_task_and_makes_no_second_one(
     assert len(alice_api.get("/api/v1/records/tasks/").json()["results"]) == 2
 
 
-def test_the_person_chooses_kinds_senders_and_words_of_their_own(alice, gmail, connect, starters, stub, run_chain):
+def test_the_person_chooses_kinds_labels_and_words_of_their_own(alice, gmail, connect, starters, stub, run_chain):
     connect(alice, "gmail")
-    gmail.deliver("Bill", "please pay")
+    gmail.deliver("Bill", "please pay", labels=("INBOX", "BILLS"))
     gmail.deliver("Offer", "please buy")
     stub.otherwise = by_mail
     wishes = "Only bills; ignore advertising."
-    run = run_chain(starters, {"data_types": ["tasks"], "query": "subject:Bill", "prompt_template": wishes})
+    run = run_chain(starters, {"data_types": ["tasks"], "labels": ["BILLS"], "prompt_template": wishes})
     assert run.status == "succeeded", run.error
     assert run.output["messages"] == 1 and len(stub.requests) == 2, "the offer was not even read"
     for request in stub.requests:

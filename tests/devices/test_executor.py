@@ -210,9 +210,11 @@ def test_a_definition_that_no_frame_takes_does_not_keep_the_others_from_being_of
     assert [offer.name for offer in fitting([broken, *large])] == ["large-0", "large-1"]
 
 
-async def test_a_suggestions_title_does_not_move_the_cursor(device):
-    assert (await device.run("create_task", title="Pay\x1b[2J\rme")).ok
-    assert review.listed(device.store)[0].endswith("Pay\ufffd[2J\ufffdme")
+async def test_a_suggestions_text_does_not_move_the_cursor(device):
+    assert (await device.run("create_task", title="Pay\x1b[2J\rme", description="one\n0f3c  task\x1b[2J")).ok
+    lines = review.listed(device.store)
+    assert "  title: Pay\ufffd[2J" in lines and not any("\x1b" in line for line in lines)
+    assert [line for line in lines if line and not line.startswith("  ")] == lines[:1], "text makes no line of its own"
 
 
 def test_the_seconds_of_the_frame_count_not_this_machines_clock():
