@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from .mapping import MappingError, parsed, plain_path, read_source, steps_in
@@ -12,6 +13,7 @@ MAX_STEPS = 200
 KEY = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 ROOTS = frozenset(["input", "steps", "variables", "run"])
 ITEM_ROOTS = frozenset(["item", "index"])
+TALKING = frozenset(["agent", "router"])  # targets whose runs have a session
 REPEAT_ROOTS = frozenset(["input", "output", "previous", "round"])
 COVERS_ROOTS = frozenset(["input", "output", "calls"])
 
@@ -98,6 +100,8 @@ def problems(spec: ChainSpec) -> list[Problem]:
         return found
     return [
         *reach_problems(spec),
+        *session_problems(spec),
+        *(problem for step in spec.steps for problem in context_problems(spec, step)),
         *(problem for step in spec.steps for problem in expression_problems(spec, step)),
         *output_problems(spec),
     ]
@@ -205,6 +209,61 @@ def reach_problems(spec: ChainSpec) -> Iterator[Problem]:
                 "Put the step without `when` last.",
             )  # fmt: skip
             break
+
+
+def session_problems(spec: ChainSpec) -> Iterator[Problem]:
+    """In one session for the whole run agents take turns: of any two, one ends before the other
+    starts.
+    """
+    if spec.session != "run":
+        return
+    known, spare, either = upstream(spec), fallback_keys(spec), set(alternatives(spec))
+    talking = [step for step in in_order(spec) if step.target_kind in TALKING]
+    turns = [step.key for step in talking if step.key not in spare]
+    for step in talking:
+        if step.for_each and min(step.max_parallel, spec.max_parallel) > 1:
+            yield Problem(
+                step.key, "parallel_in_session", f"The items of step “{step.key}” would share one session in parallel.",
+                "Set max_parallel to 1, or session to “step”.",
+            )  # fmt: skip
+    for before, key in pairwise(turns):
+        if before not in known[key] and not {before, key} <= either:
+            yield Problem(
+                key, "parallel_in_session", f"Steps “{before}” and “{key}” would share one session at the same time.",
+                f"Add “{before}” to the needs of “{key}”, or set session to “step”.",
+            )  # fmt: skip
+
+
+def in_order(spec: ChainSpec) -> list[StepSpec]:
+    by_key = {step.key: step for step in spec.steps}
+    return [by_key[key] for key in ordered(spec)]
+
+
+def context_problems(spec: ChainSpec, step: StepSpec) -> Iterator[Problem]:
+    known = upstream(spec).get(step.key, frozenset())
+    by_key = {each.key: each for each in spec.steps}
+    if step.context and step.target_kind not in TALKING:
+        yield Problem(step.key, "no_session", f"Step “{step.key}” has context, but its target has no session.")
+    for source in step.context:
+        what = f"context “{source.source}”"
+        if source.id and source.step:
+            yield Problem(step.key, "two_sources", f"{what} of step “{step.key}” names a step and an id.")
+        if source.source in ("file", "session") and not source.id and not source.step:
+            yield Problem(step.key, "no_source", f"{what} of step “{step.key}” needs an id.")
+        if source.source == "file" and source.step:
+            yield Problem(step.key, "no_source", f"{what} of step “{step.key}” needs an id, not a step.")
+        if source.step and source.step not in by_key:
+            yield unknown(step.key, "has the context of", source.step, set(by_key))
+        elif source.step and source.step not in known:
+            yield Problem(
+                step.key, "not_upstream", f"{what} reads “{source.step}”, which may not have ended by then.",
+                f"Add “{source.step}” to the step's needs.",
+            )  # fmt: skip
+        elif source.step and by_key[source.step].target_kind not in TALKING:
+            yield Problem(step.key, "no_session", f"{what} reads “{source.step}”, which has no session.")
+        if isinstance(source.id, str) and source.id:
+            roots = ROOTS | (ITEM_ROOTS if step.for_each else frozenset())
+            yield from one_expression(spec, step.key, f"{what}: its id", source.id, roots, known)
 
 
 def never_holds(expression: str) -> bool:

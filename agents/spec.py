@@ -27,6 +27,30 @@ class ModelParams(Frozen):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
+class CallerContext(Frozen):
+    """What an agent that is called as a tool is told of its caller's session; the `last` messages of a
+    transcript.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["summary", "compact", "transcript"]
+    last: int = Field(default=10, ge=1, le=200)
+
+
+class ContextSource(Frozen):
+    """What the run of a step is told before it starts. `id` (JMESPath, or a constant as {"value"}) names a
+    session or a file, `step` the session of an earlier step; neither: the session around the chain.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["summary", "compact", "session", "transcript", "file"]
+    step: str = ""
+    id: str | dict[str, Any] = ""
+    last: int = Field(default=10, ge=1, le=200)
+
+
 class GrantSpec(Frozen):
     """One granted tool at the time of publishing. The current mode is read when a call is made."""
 
@@ -37,6 +61,7 @@ class GrantSpec(Frozen):
     deadline_s: float | None = None
     offline: Literal["fail", "wait", "any"] = "fail"
     definition_hash: str = ""
+    context: list[CallerContext] = []
 
 
 class AgentSpec(Frozen):
@@ -133,14 +158,19 @@ class StepSpec(Frozen):
     instructions: str = Field(default="", max_length=20_000)
     variables: dict[str, Any] = {}
     covers: Covers | None = None
+    context: list[ContextSource] = Field(default=[], max_length=10)
 
 
 class ChainSpec(Frozen):
-    """A chain version: a graph of steps over agents, tools and chains."""
+    """A chain version: a graph of steps over agents, tools and chains.
+
+    `session`: each agent's step has a session of its own (`step`), or all are turns of one (`run`).
+    """
 
     name: str
     description: str = ""
     strategy: Literal["graph", "sequential", "parallel", "router"] = "graph"
+    session: Literal["step", "run"] = "step"
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     output: str = ""

@@ -94,7 +94,8 @@ def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
     """The tool as this grant gives it; agents with the same grant share one object."""
     deadline_s = grant.deadline_s or row.deadline_s
     marks = (row.untrusted, *row.record_fields)
-    key = (row.pk, row.definition_hash, marks, deadline_s, grant.deadline_s, grant.pinned_version, grant.offline)
+    settings = (grant.deadline_s, grant.pinned_version, grant.offline, tuple(grant.context))
+    key = (row.pk, row.definition_hash, marks, deadline_s, settings)
     return _tools.get_or_make(key, lambda: pinned(make_tool_spec(row, grant, deadline_s)))
 
 
@@ -117,6 +118,7 @@ def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:
         record_fields=tuple(row.record_fields),
         deadline_s=deadline_s,
         granted_s=grant.deadline_s,
+        context=tuple(source.model_dump() for source in grant.context),
         pinned_version=grant.pinned_version,
         offline=grant.offline,
     )

@@ -68,7 +68,7 @@ class ChainAdmin(VersionedAdmin):
     definition_kind = "chain"
     readonly_fields = ["picture"]
     fieldsets = [
-        (None, {"fields": ["name", "description", "enabled", "strategy", "picture"]}),
+        (None, {"fields": ["name", "description", "enabled", "strategy", "session", "picture"]}),
         ("Input and output", {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
         SHARING,

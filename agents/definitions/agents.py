@@ -138,6 +138,7 @@ GRANT_DEFAULTS = {
     "pinned_version": None,
     "deadline_s": None,
     "offline": "fail",
+    "context": [],
     "allow_after_untrusted": False,
     "decides": "starter",
     "decider_role": "",

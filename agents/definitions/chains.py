@@ -13,8 +13,8 @@ from .agents import extra_in_grants, faults_in_grants, read_grants, write_grants
 from .files import Definition, check_schemas, set_columns, without_defaults
 
 COLUMNS = (
-    "description", "strategy", "input_schema", "output_schema", "output", "max_chain_depth", "max_parallel", "timeout",
-    "enabled",
+    "description", "strategy", "session", "input_schema", "output_schema", "output", "max_chain_depth",
+    "max_parallel", "timeout", "enabled",
 )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pydantic
 from rest_framework import serializers
 
 from agents.models import Agent, Chain, Tool, ToolGrant
+from agents.spec import CallerContext
 
 from .strict import Number, StrictModelSerializer, Text, Whole
 
@@ -22,12 +24,24 @@ class GrantSerializer(StrictModelSerializer):
     )
     deadline_s = Number(min_value=0.1, max_value=86400, allow_null=True, required=False)
 
+    context = serializers.ListField(  # type: ignore[assignment]
+        child=serializers.DictField(), required=False, max_length=5,
+        help_text='Of an agent: what it is told of its caller\'s session: {"source": summary, compact or '
+        'transcript, "last"?}.',
+    )  # fmt: skip
+
     class Meta:
         model = ToolGrant
         fields = [
-            "tool", "kind", "mode", "version", "deadline_s", "offline", "allow_after_untrusted", "decides",
+            "tool", "kind", "mode", "version", "deadline_s", "offline", "context", "allow_after_untrusted", "decides",
             "decider_role", "not_starter",
         ]  # fmt: skip
+
+    def validate_context(self, context: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        try:
+            return [CallerContext.model_validate(source).model_dump() for source in context]
+        except pydantic.ValidationError as error:
+            raise serializers.ValidationError([str(one["msg"]) for one in error.errors()])
 
     def validate(self, grant: dict[str, Any]) -> dict[str, Any]:
         """Each grant must be complete, even in a PATCH that leaves out other fields of its agent."""
@@ -48,10 +62,16 @@ def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
             problems[index] = {"tool": [f"There is no tool “{name}” that you can use."]}
         elif name in names[:index]:
             problems[index] = {"tool": [f"“{name}” is granted twice."]}
+        elif grants[index].get("context") and not takes_context(tools[name]):
+            problems[index] = {"context": [f"“{name}” is not an agent: it has no session to be told anything."]}
     if problems:
         raise serializers.ValidationError(problems)  # type: ignore[arg-type]
     found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]
     return [ToolGrant(**{"mode": grant["tool"].mode_when_granted, **grant}) for grant in found]
+
+
+def takes_context(tool: Tool) -> bool:
+    return tool.kind == Tool.Kind.AGENT or tool.source.get("builtin") == "delegate"
 
 
 def replace_grants(row: Agent | Chain, grants: list[ToolGrant]) -> None:

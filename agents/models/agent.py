@@ -261,6 +261,7 @@ def grant_spec(grant: Any) -> GrantSpec:
         deadline_s=grant.deadline_s,
         offline=grant.offline,
         definition_hash=grant.tool.definition_hash,
+        context=grant.context,
     )
 
 

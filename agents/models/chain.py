@@ -30,8 +30,13 @@ class Chain(Owned):
         PARALLEL = "parallel", "All at once"
         ROUTER = "router", "The first whose condition holds"
 
+    class Sessions(models.TextChoices):
+        STEP = "step", "One for each agent's step"
+        RUN = "run", "One for the whole run, in which each step changes agent, tools and instructions"
+
     name = models.CharField(max_length=64, validators=[check_name])
     description = models.TextField(blank=True)
+    session = models.CharField(max_length=4, choices=Sessions.choices, default=Sessions.STEP)
     strategy = models.CharField(max_length=10, choices=Strategy.choices, default=Strategy.GRAPH)
     input_schema = models.JSONField(null=True, blank=True)
     output_schema = models.JSONField(null=True, blank=True)
@@ -73,6 +78,7 @@ class Chain(Owned):
                 name=self.name,
                 description=self.description,
                 strategy=str(self.strategy),  # type: ignore[arg-type]
+                session=str(self.session),  # type: ignore[arg-type]
                 input_schema=self.input_schema,
                 output_schema=self.output_schema,
                 output=self.output,

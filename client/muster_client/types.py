@@ -109,6 +109,7 @@ class Step(TypedDict):
     instructions: NotRequired[str]
     variables: NotRequired[dict[str, Any]]
     covers: NotRequired[dict[str, Any] | None]
+    context: NotRequired[list[Any]]
 
 
 class ChainVersion(TypedDict):
@@ -1145,6 +1146,12 @@ class ConnectionRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class ContextRequest(TypedDict):
+    source: Literal["summary", "compact", "session", "transcript", "file"]
+    id: str
+    last: NotRequired[int]
+
+
 class Delivery(TypedDict):
     id: str
     type: str
@@ -1349,6 +1356,7 @@ class Grant(TypedDict):
     version: NotRequired[int | None]
     deadline_s: NotRequired[float | None]
     offline: NotRequired[Literal["fail", "wait", "any"]]
+    context: NotRequired[list[dict[str, Any]]]
     allow_after_untrusted: NotRequired[bool]
     decides: NotRequired[Literal["starter", "owner", "team", "role"]]
     decider_role: NotRequired[str]
@@ -1361,6 +1369,7 @@ class GrantRequest(TypedDict):
     version: NotRequired[int | None]
     deadline_s: NotRequired[float | None]
     offline: NotRequired[Literal["fail", "wait", "any"]]
+    context: NotRequired[list[dict[str, Any]]]
     allow_after_untrusted: NotRequired[bool]
     decides: NotRequired[Literal["starter", "owner", "team", "role"]]
     decider_role: NotRequired[str]
@@ -1659,6 +1668,7 @@ class PatchedChainRequest(TypedDict):
     name: NotRequired[str]
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    session: NotRequired[Literal["step", "run"]]
     steps: NotRequired[list[Step]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
@@ -1776,6 +1786,7 @@ class PrepareRequest(TypedDict):
     timeout: NotRequired[float]
     session: NotRequired[str | None]
     device: NotRequired[str | None]
+    context: NotRequired[list[ContextRequest]]
 
 
 class Provider(TypedDict):
@@ -2091,6 +2102,7 @@ class Chain(TypedDict):
     name: str
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    session: NotRequired[Literal["step", "run"]]
     steps: NotRequired[list[Step]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
@@ -2111,6 +2123,7 @@ class ChainRequest(TypedDict):
     name: str
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
+    session: NotRequired[Literal["step", "run"]]
     steps: NotRequired[list[Step]]
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]

@@ -43,6 +43,10 @@ STEP_SCHEMA = {
         "instructions": {"type": "string", "description": "For an agent: added to its system prompt."},
         "variables": {"type": "object", "description": "For an agent: variable → JMESPath, as in `input`."},
         "covers": {"type": ["object", "null"], "description": '{"values": JMESPath, "by": JMESPath}: two lists'},
+        "context": {
+            "type": "array",
+            "description": '{"source": summary, compact, session, transcript or file, "step"?, "id"?, "last"?}',
+        },
     },
 }
 
@@ -96,8 +100,8 @@ class ChainSerializer(OwnedSerializer):
     class Meta:
         model = Chain
         fields = [
-            "name", "description", "strategy", "steps", "input_schema", "output_schema", "output", "max_chain_depth",
-            "max_parallel", "timeout", "enabled", "grants", "published_version", *OWNED,
+            "name", "description", "strategy", "session", "steps", "input_schema", "output_schema", "output",
+            "max_chain_depth", "max_parallel", "timeout", "enabled", "grants", "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
             "description": {"max_length": 10_000},

@@ -16,14 +16,20 @@ from agents.http.viewsets import read
 from agents.models import Agent
 from runs.calls import shown
 from runs.figures import track_records
+from runs.intake import context, options
 from runs.intake import messages as intake
-from runs.intake import options
 from runs.lifecycle import workers
 from runs.models import Run, Worker
 from runs.worker import external
 
 from .messages import RUN_JOINS, RunViewSet, asked_in, idempotency_key
 from .serializers import OptionsSerializer, RunSerializer
+
+
+class ContextSerializer(strict.StrictSerializer):
+    source = strict.Choice(list(context.READERS))  # type: ignore[assignment]
+    id = strict.Text(max_length=64, help_text="Of one of your sessions or files.")
+    last = strict.Whole(required=False, min_value=1, max_value=200, help_text="Messages of a session; default: 10.")
 
 
 class PrepareSerializer(OptionsSerializer):
@@ -36,6 +42,9 @@ class PrepareSerializer(OptionsSerializer):
         required=False, allow_null=True, help_text="Continue this session: the program gets its conversation."
     )
     device = serializers.UUIDField(required=False, allow_null=True, help_text="The device of the run's device tools.")
+    context = ContextSerializer(  # type: ignore[assignment, call-arg]
+        many=True, required=False, max_length=10, help_text="What it is told before."
+    )
 
 
 class ClaimSerializer(strict.StrictSerializer):
@@ -110,6 +119,7 @@ class PreparedRunViewSet(RunViewSet):
             idempotency_key=idempotency_key(request),
             trigger=Run.Trigger.EXTERNAL,
             asked=asked_in(body),
+            context=body.get("context"),
         )
         if taken.is_new:
             external.set_deadline(taken.run, body.get("timeout"))

@@ -13,17 +13,15 @@ from runs.intake import checks, children
 from runs.models import Run, ToolCallRecord
 
 
-def delegate(
-    run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None, *, limit_s: float | None = None
-) -> Any:
-    """Start the child once, then wait for it as a minion's caller does. Raises CallPending,
-    ToolFailed.
+def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None, **more: Any) -> Any:
+    """Start the child once, then wait for it as a minion's caller does; `more` as in children.spawn.
+    Raises CallPending, ToolFailed.
     """
     started = Run.objects.filter(parent_call=call).select_related("agent").first()
     if started is not None and started.agent is not None:
         return children.spawn(run, started.agent.name, call=call)
     agent = choose(run, call, capability, task)
-    return children.spawn(run, agent, text=task, input=input, call=call, limit_s=limit_s)
+    return children.spawn(run, agent, text=task, input=input, call=call, **more)
 
 
 def choose(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:

@@ -268,13 +268,20 @@ class Desk:
             call_tool=lambda name, arguments: callbacks.call(self, record, name, arguments),
             tool_names=tuple(self.tools),
             spawn=lambda agent, text="", input=None, asked=None: children.spawn(
-                run, agent, text=text, input=input, call=record, limit_s=tool.granted_s, asked=asked
+                run,
+                agent,
+                text=text,
+                input=input,
+                call=record,
+                limit_s=tool.granted_s,
+                asked=asked,
+                sources=tool.context,
             ),
             start_chain=lambda chain, input=None: children.spawn_chain(
                 run, chain, input, call=record, limit_s=tool.granted_s
             ),
             delegate=lambda capability, task, input=None: delegation.delegate(
-                run, record, capability, task, input, limit_s=tool.granted_s
+                run, record, capability, task, input, limit_s=tool.granted_s, sources=tool.context
             ),
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),

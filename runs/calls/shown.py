@@ -9,7 +9,7 @@ from django.db.models import UUIDField
 from agents.spec import AgentSpec
 from plumbing.statements import Select
 from runs.intake import parts
-from runs.intake.again import ids_in
+from runs.intake.parts import ids_in
 from runs.models import Message, ModelCall, Run, ToolCallRecord
 from runs.rules import marks
 
@@ -43,9 +43,8 @@ def instructions(run: Run, spec: AgentSpec) -> str:
     if session is not None and session.summary and spec.session_context != "none":
         summary = marks.marked(session.summary, "summary") if session.has_untrusted else session.summary
         said.append(f"Summary of the conversation so far:\n{summary}")
-    if session is not None and session.variables.get("context"):
-        context = session.variables["context"]
-        said.append(f"Context:\n{marks.marked(context, 'context') if session.has_untrusted else context}")
+    if context := run.policy.get("context"):
+        said.append(f"Context:\n{marks.marked(context, 'context') if run.has_untrusted else context}")
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
         said.append(f"Input:\n{marks.marked(text, 'input') if run.has_untrusted else text}")

@@ -13,6 +13,7 @@ from registry.routing import router
 from runs.calls import routing
 from runs.intake import chains, checks, children
 from runs.intake.children import own_input
+from runs.intake.parts import ids_in
 from runs.models import Run, StepRun
 
 from . import steps
@@ -32,7 +33,8 @@ def start_child(
         if step.target_kind == "chain":
             start = chain_starter(run, step, given)
         else:
-            start = agent_starter(run, spec, step, given, steps.options_of(step, row, scope))
+            more = {"asked": steps.options_of(step, row, scope), "sources": steps.context_of(run, step, row, scope)}
+            start = agent_starter(run, spec, step, given, **more, **place_of(run, spec, step))
         with transaction.atomic():
             if not steps.claim(row, StepRun.Status.WAITING):
                 return False
@@ -45,7 +47,23 @@ def start_child(
     return True
 
 
-def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any], asked: dict[str, Any]) -> Any:
+def place_of(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, Any]:
+    """The session of the step's run: one of its own, or the whole run's. There it does not see earlier
+    attempts that failed. Raises StepFailed.
+    """
+    if spec.session != "run" or run.session is None:
+        return {}
+    here = Run.objects.filter(parent=run, session=run.session_id)
+    if here.live().exists():
+        raise StepFailed("session_busy", "another step is still talking in the session of this run")
+    failed = here.filter(policy__step=step.key).exclude(status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL])
+    before = ids_in(run.metadata.get("instead_of"))
+    replaced = [str(pk) for pk in (*before, *failed.values_list("pk", flat=True))]
+    return {"session": run.session, "metadata": {"instead_of": replaced} if replaced else {}}
+
+
+def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, Any], **more: Any) -> Any:
+    """`more` as in intake's start_child."""
     agent, version, route = agent_of(run, step, given)
     policy = {
         "step": step.key,
@@ -64,10 +82,9 @@ def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, given: dict[str, An
             input=own_input(given),
             version=version,
             policy=policy,
-            sources=given.get("sources"),
             timeout_s=step.timeout_s,
             trigger=Run.Trigger.CHAIN,
-            asked=asked,
+            **more,
         )
         if route:
             routing.record(child, route)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents import schema
 from agents.mapping import MappingError, holds, map_input
-from agents.spec import StepSpec
+from agents.spec import ContextSource, StepSpec
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun
 from runs.rules.plan import backoff_s, may_retry
@@ -54,6 +54,27 @@ def options_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str,
     variables = mapped(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
     given = {"model": step.model, "instructions": step.instructions, "variables": variables}
     return {name: value for name, value in given.items() if value}
+
+
+def context_of(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
+    """What its agent's run is told before (runs/intake/context.py). Raises StepFailed."""
+    return [source_of(run, step, source, with_round(scope, row)) for source in step.context]
+
+
+def source_of(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {"source": source.source, "last": source.last}
+    if source.step:
+        return told | {"id": session_of(run, source.step)}
+    return told | mapped(step, "context", {"id": source.id}, scope) if source.id else told
+
+
+def session_of(run: Run, key: str) -> str:
+    """The session of an ended step. Raises StepFailed where it has none: it was skipped, say."""
+    rows = StepRun.objects.filter(run=run, key=key, item=-1).values_list("child__session_id", flat=True)
+    session = rows.first()
+    if session is None:
+        raise StepFailed("unknown_session", f"step “{key}” has no session that this step could be told of")
+    return str(session)
 
 
 def mapped(step: StepSpec, what: str, mapping: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Retries: a chain from its failed step, a message with the version it ran with or the live one."""
 
 from typing import Any
-from uuid import UUID
 
 from django.db import IntegrityError
 
@@ -12,6 +11,7 @@ from runs.models import Message, Run, Session
 
 from . import chains, checks
 from . import messages as intake
+from .parts import ids_in
 
 
 def retry(
@@ -107,14 +107,3 @@ def session_of(run: Run, message: Message) -> Session:
     last = Run.objects.filter(session=run.session_id, parent=None).order_by("-id").values_list("pk", flat=True).first()
     assert run.session is not None  # it contains the run's message
     return run.session if last == run.pk else run.session.fork(before=message.seq)
-
-
-def ids_in(value: Any) -> list[UUID]:
-    """The run ids in a list; metadata may contain anything."""
-    found = []
-    for one in value if isinstance(value, list) else ():
-        try:
-            found.append(UUID(str(one)))
-        except ValueError:
-            continue
-    return found

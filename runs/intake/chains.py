@@ -11,10 +11,12 @@ from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
 from plumbing.statements import insert_each
 from runs.events import record as events
-from runs.lifecycle import queue
-from runs.models import Run, RunEvent, StepRun, ToolCallRecord
+from runs.exceptions import SessionBusy
+from runs.lifecycle import endings, queue
+from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 
 from . import checks
+from .parts import ids_in
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
 
@@ -36,6 +38,7 @@ def prepare(
     return Run(
         principal=user,
         chain_version=version,
+        session=new_session(user, spec, fields) if spec.session == "run" else None,
         trigger=trigger,
         input=input if input is not None else {},
         deadline=checks.deadline(spec, timeout, parent=fields.get("parent")),
@@ -44,9 +47,20 @@ def prepare(
     )
 
 
+def new_session(user: Any, spec: ChainSpec, fields: dict[str, Any]) -> Session:
+    """One session in which all steps of the run talk."""
+    parent = fields.get("parent")
+    return Session(
+        owner=user, title=spec.name, depth=fields.get("depth", 0), parent_id=parent.session_id if parent else None,
+        has_untrusted=fields.get("has_untrusted", False), variables={"agent_depth": fields.get("depth", 0)},
+    )  # fmt: skip
+
+
 @transaction.atomic
 def insert(runs: list[Run]) -> None:
     """Store prepared runs with their first event, and queue them."""
+    if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
+        insert_each(sessions)
     insert_each(runs)
     insert_each([queued(run) for run in runs])
     for run in runs:
@@ -101,21 +115,42 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
         raise Conflict("You can no longer use the chain of this run, or it is switched off.", code="target_not_visible")
     spec = run.chain_version.read_spec()
     begin = starting_points(run, spec, step)
+    redone = begin | downstream(spec, begin)
     again = Run(
         principal=user,
         chain_version=run.chain_version,
         trigger=Run.Trigger.MANUAL,
+        session=run.session,
         input=run.input,
         deadline=checks.deadline(spec),
-        metadata={**run.metadata, "retry_of": str(run.pk)},
+        metadata={**run.metadata, "retry_of": str(run.pk), **replaced(run, redone)},
         has_untrusted=run.has_untrusted,
         last_event=1,
         **fields,
     )
     with transaction.atomic():
+        require_free(run.session)
         insert([again])
         copy_steps(run, again, spec, begin, input)
     return again
+
+
+def replaced(run: Run, redone: set[str]) -> dict[str, Any]:
+    """In one session for the whole run: what the repeated steps said before is not shown again."""
+    if run.session_id is None:
+        return {}
+    said = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
+    before = ids_in(run.metadata.get("instead_of"))
+    return {"instead_of": [str(pk) for pk in (*before, *said.values_list("pk", flat=True))]}
+
+
+def require_free(session: Session | None) -> None:
+    """Lock the session until the transaction ends. Raises SessionBusy."""
+    if session is None:
+        return
+    Session.objects.select_for_update(of=("self",)).get(pk=session.pk)
+    if busy := endings.session_is_busy(session):
+        raise SessionBusy(hint="Wait for it, or cancel it.", details=[{"run": str(busy.pk)}])
 
 
 def starting_points(run: Run, spec: ChainSpec, step: str | None) -> set[str]:

@@ -2,6 +2,7 @@
 before a row is created.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -23,7 +24,7 @@ def spawn(
     text: str = "",
     input: Any = None,
     call: ToolCallRecord,
-    sources: list[dict[str, Any]] | None = None,
+    sources: Sequence[dict[str, Any]] = (),
     limit_s: float | None = None,
     asked: dict[str, Any] | None = None,
 ) -> ToolResult:
@@ -101,14 +102,15 @@ def start_child(
     version: AgentVersion | None = None,
     call: ToolCallRecord | None = None,
     policy: dict[str, Any] | None = None,
-    sources: list[dict[str, Any]] | None = None,
+    sources: Sequence[dict[str, Any]] = (),
+    session: Session | None = None,
     timeout_s: float | None = None,
     limit_s: float | None = None,
     trigger: str = Run.Trigger.AGENT,
     metadata: dict[str, Any] | None = None,
     asked: dict[str, Any] | None = None,
 ) -> Run:
-    """A queued child run in a child session. Raises MusterError if it cannot be started, ToolFailed
+    """A queued child run in a child session, or in `session`. Raises MusterError if it cannot be started, ToolFailed
     for its context.
 
     `timeout_s` replaces the agent's own time limit, `limit_s` only shortens it. `asked`: its options,
@@ -118,8 +120,9 @@ def start_child(
     spec = version.read_spec()
     checks.check_input(spec, input)
     given = options.read({**(asked or {}), "budget": None})
-    told = context.gather(parent, sources or [])
-    marked = parent.has_untrusted or context.is_untrusted(parent, sources or [])
+    asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
+    told = context.gather(asker, sources)
+    marked = parent.has_untrusted or context.is_untrusted(asker, sources)
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     child = Run(
         principal_id=parent.principal_id,
@@ -131,7 +134,7 @@ def start_child(
         depth=depth,
         trigger=trigger,
         input=input,
-        policy=policy or {},
+        policy={**(policy or {}), **({"context": told} if told else {})},
         options={"asked": given} if given else {},
         has_untrusted=marked,
         metadata={**parent.metadata, **(metadata or {})},
@@ -141,8 +144,8 @@ def start_child(
     options.settle(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
     try:
         with transaction.atomic():
-            session = open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent), told=told)
-            session.has_untrusted = marked
+            session = session or open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent))
+            mark(session, marked)
             child.session = session
             child.save(force_insert=True)
             session.add_message(
@@ -157,21 +160,28 @@ def start_child(
     return child
 
 
+def mark(session: Session, has_untrusted: bool) -> None:
+    """A new one is stored with its mark; one that others write to is only ever marked."""
+    if session._state.adding:
+        session.has_untrusted = has_untrusted
+    elif has_untrusted and not session.has_untrusted:
+        session.has_untrusted = True
+        Session.objects.filter(pk=session.pk).update(has_untrusted=True)
+
+
 def tell_of(child: Run, parent: Run, agent: str) -> None:
     queued = {"trigger": child.trigger, "agent": agent}
     RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
     events.record(parent, "child.started", {"run": str(child.pk), "agent": agent})
 
 
-def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int, told: str) -> Session:
+def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int) -> Session:
     variables = {
         "agent_depth": depth,
         "max_agent_depth": limit,
         "can_spawn": depth < limit,
         "parent_session": str(parent.session_id) if parent.session_id else None,
     }
-    if told:
-        variables["context"] = told
     return Session(
         owner_id=parent.principal_id,
         agent=agent,
@@ -214,4 +224,4 @@ def reply_text(run: Run) -> str:
 
 def own_input(given: dict[str, Any]) -> dict[str, Any] | None:
     """The agent's own part of a step's input, without the message and the step's settings."""
-    return {name: value for name, value in given.items() if name not in ("message", "sources", "allowed_tools")} or None
+    return {name: value for name, value in given.items() if name not in ("message", "allowed_tools")} or None

@@ -1,5 +1,9 @@
-"""Context for a child session: each source names one thing, and a missing one is refused."""
+"""Context for a run: texts that it is told before it starts. Each source names one thing, and a
+missing one is refused.
+"""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -8,86 +12,90 @@ from agents.models import StoredFile
 from agents.tools import ToolFailed
 from runs.models import Message, Run, Session
 
+from .checks import lineage
+
 LIMIT = 20_000  # characters of one source
 COMPACT = 600
+SESSIONS = ("summary", "compact", "session", "transcript")
+
+Source = dict[str, Any]
 
 
-def is_untrusted(parent: Run, sources: Any) -> bool:
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whose sessions and files may be read, and the session that a source without `id` means."""
+
+    owner_id: int
+    session_id: Any = None
+
+    @classmethod
+    def of(cls, run: Run) -> "Asker":
+        """A chain without a session of its own is in that of the nearest run above it."""
+        return cls(run.principal_id, next((one.session_id for one in lineage(run) if one.session_id), None))
+
+
+def is_untrusted(asker: Asker, sources: Sequence[Source]) -> bool:
     """Whether a source may contain untrusted content. They were gathered before, so each exists."""
     return any(
         StoredFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
         if source.get("source") == "file"
-        else own_session(parent, source).has_untrusted
+        else own_session(asker, source).has_untrusted
         for source in sources
     )
 
 
-def gather(parent: Run, sources: Any) -> str:
+def gather(asker: Asker, sources: Sequence[Source]) -> str:
     """The sources' text, one block each. Raises ToolFailed for an unknown source or another user's."""
-    if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
-        raise ToolFailed(
-            'context sources must be a list of objects such as {"source": "summary"}', code="unknown_source"
-        )
-    return "\n\n".join(read(parent, source) for source in sources)
+    return "\n\n".join(read(asker, source) for source in sources)
 
 
-def read(parent: Run, source: dict[str, Any]) -> str:
+def read(asker: Asker, source: Source) -> str:
     reader = READERS.get(str(source.get("source", "")))
     if reader is None:
         known = ", ".join(sorted(READERS))
         raise ToolFailed(f"unknown context source {source.get('source')!r}; known: {known}", code="unknown_source")
-    text = reader(parent, source)
+    text = reader(asker, source)
     return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[cut: {len(text) - LIMIT} more characters]"
 
 
-def summary(parent: Run, source: dict[str, Any]) -> str:
-    session = own_session(parent, source)
-    return session.summary or transcript(parent, {**source, "last": 10})
+def summary(asker: Asker, source: Source) -> str:
+    session = own_session(asker, source)
+    return session.summary or transcript(asker, {**source, "last": 10})
 
 
-def compact_summary(parent: Run, source: dict[str, Any]) -> str:
-    text = summary(parent, source)
+def compact(asker: Asker, source: Source) -> str:
+    text = summary(asker, source)
     return text if len(text) <= COMPACT else f"…{text[-COMPACT:]}"
 
 
-def transcript(parent: Run, source: dict[str, Any]) -> str:
-    session = own_session(parent, source)
-    last = source.get("last", 10)
-    if isinstance(last, bool) or not isinstance(last, int):
-        raise ToolFailed(f"“last” of a context source must be a whole number, not {last!r}", code="unknown_source")
-    last = min(max(last, 1), 200)
-    rows = Message.objects.filter(session=session).order_by("-seq")[:last]
+def transcript(asker: Asker, source: Source) -> str:
+    session = own_session(asker, source)
+    rows = Message.objects.filter(session=session).order_by("-seq")[: source.get("last", 10)]
     return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
 
 
-def file(parent: Run, source: dict[str, Any]) -> str:
-    row = StoredFile.objects.filter(pk=checked_id(source), owner_id=parent.principal_id).first()
+def file(asker: Asker, source: Source) -> str:
+    row = StoredFile.objects.filter(pk=checked_id(source), owner_id=asker.owner_id).first()
     content = storage.read(row) if row else None
     if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
     return f"File {row.name}:\n{content.decode('utf-8', 'replace')}"
 
 
-def own_session(parent: Run, source: dict[str, Any]) -> Session:
-    """The parent's session, or another one of the same user."""
-    wanted = checked_id(source) if source.get("id") else parent.session_id
-    session = Session.objects.filter(pk=wanted, owner_id=parent.principal_id).first() if wanted else None
+def own_session(asker: Asker, source: Source) -> Session:
+    """The asker's session, or another one of the same user."""
+    wanted = checked_id(source) if source.get("id") else asker.session_id
+    session = Session.objects.filter(pk=wanted, owner_id=asker.owner_id).first() if wanted else None
     if session is None:
         raise ToolFailed("there is no such session", code="unknown_session")
     return session
 
 
-def checked_id(source: dict[str, Any]) -> str:
+def checked_id(source: Source) -> str:
     try:
         return str(UUID(str(source.get("id")).removeprefix("file:")))
     except ValueError:
         raise ToolFailed(f"{source.get('id')!r} is not a valid id", code="unknown_source")
 
 
-READERS = {
-    "summary": summary,
-    "compact_summary": compact_summary,
-    "session": transcript,
-    "transcript": transcript,
-    "file": file,
-}
+READERS = {"summary": summary, "compact": compact, "session": transcript, "transcript": transcript, "file": file}

@@ -9,6 +9,7 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
+from agents.tools import ToolFailed
 from plumbing.statements import insert, insert_each
 from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
@@ -17,6 +18,7 @@ from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
 from . import caller_tools, chains, checks, options
+from . import context as contexts
 from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
@@ -119,11 +121,12 @@ def message_run(
     timeout: float | None = None,
     tools: list[dict[str, Any]] | None = None,
     asked: dict[str, Any] | None = None,
+    context: list[dict[str, Any]] | None = None,
 ) -> Run:
     """The run of a message, with its agent checked; not stored, and not in a session yet.
 
     `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
-    (`options.Asked`).
+    (`options.Asked`). `context`: sources of what it is told before (runs/intake/context.py).
     """
     chosen, version, spec = checked_agent(user, agent, version)
     checks.check_input(spec, input)
@@ -131,6 +134,7 @@ def message_run(
         taken = [grant.tool for grant in spec.grants] if spec else []
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
     given = options.read(asked)
+    about = told_before(user, context or [])
     run = Run(
         principal=user,
         agent=chosen,
@@ -138,7 +142,8 @@ def message_run(
         trigger=trigger,
         key=key,
         input=input,
-        policy=policy or {},
+        policy={**(policy or {}), **about},
+        has_untrusted=bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or []),
         options={"asked": given} if given else {},
         metadata=metadata or {},
         deadline=checks.deadline(spec, timeout),
@@ -147,6 +152,16 @@ def message_run(
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
     return run
+
+
+def told_before(user: Any, sources: list[dict[str, Any]]) -> dict[str, str]:
+    """The context of a run that is not started by another one. Raises Invalid."""
+    try:
+        text = contexts.gather(contexts.Asker(user.pk), sources)
+    except ToolFailed as error:
+        detail = {"field": "context", "code": error.code, "message": str(error)}
+        raise Invalid(f"The context is not valid: {error}.", code=error.code, details=[detail])
+    return {"context": text} if text else {}
 
 
 def first_event(run: Run) -> RunEvent:
@@ -230,7 +245,8 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    found = {name: asked[name] for name in ("metadata", "timeout", "device", "tools", "asked") if asked.get(name)}
+    names = ("metadata", "timeout", "device", "tools", "asked", "context")
+    found = {name: asked[name] for name in names if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
     return [found] if found else []

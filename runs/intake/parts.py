@@ -123,3 +123,14 @@ def size_of(content: str | list[Part]) -> int:
     if isinstance(content, str):
         return len(content)
     return sum(IMAGE_SIZE if part.get("type") == "image" else len(part.get("text", "")) for part in content)
+
+
+def ids_in(value: Any) -> list[UUID]:
+    """The run ids in a list; metadata may contain anything."""
+    found = []
+    for one in value if isinstance(value, list) else ():
+        try:
+            found.append(UUID(str(one)))
+        except ValueError:
+            continue
+    return found

@@ -265,8 +265,11 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
 
 
 def session_is_busy(session: Session) -> Run | None:
-    """The run in progress in this session, newest first; in a child session that is a child run."""
-    return Run.objects.filter(session=session).live().order_by("-id").first()
+    """The run in progress in this session, newest first; in a child session that is a child run. Of a
+    chain that keeps one session it is the chain's run: its steps are part of it.
+    """
+    live = Run.objects.filter(session=session).live().order_by("-id")
+    return live.exclude(parent__session=session).first()
 
 
 def untrusted(run: Run) -> dict[str, Any]:

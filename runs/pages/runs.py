@@ -13,7 +13,7 @@ from runs.figures import totals
 from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake import options
-from runs.intake.again import ids_in
+from runs.intake.parts import ids_in
 from runs.lifecycle import endings
 from runs.models import Artifact, Message, ModelCall, Run
 

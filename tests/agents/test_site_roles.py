@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from agents import roles
-from agents.http.authentication import HasScope, scope_for
+from agents.http.authentication import ApiKeyAuthentication, HasScope, scope_for
 from agents.http.standing import Standing
 from agents.models import Agent, ApiKey, Chain
 from agents.models.key import RESOURCES
@@ -97,6 +97,12 @@ def test_over_rest(person, api, site_rows, role, right):
         assert not Run.objects.exists() and not Agent.objects.filter(name="mine").exists()
 
 
+def test_other_protocols_are_limited_too(person, api, site_rows):
+    body = {"model": "guide", "messages": [{"role": "user", "content": "hi"}]}
+    answer = api(person("viewer")).post("/v1/chat/completions", body)
+    assert answer.status_code == 403 and "viewer" in answer.content.decode() and not Run.objects.exists()
+
+
 def views(patterns=None, prefix=""):
     """Every view of the API with its path."""
     for one in patterns or get_resolver().url_patterns:
@@ -113,6 +119,8 @@ def test_no_unsafe_request_of_the_api_is_a_viewer_s(person, api):
     for path, callback in views():
         if HasScope not in getattr(callback.cls, "permission_classes", []):
             continue
+        if ApiKeyAuthentication not in callback.cls.authentication_classes:
+            continue  # an executor's claim is a credential of its own
         actions = getattr(callback, "actions", None) or dict.fromkeys(("post", "put", "patch", "delete"), "")
         for verb, action in list(actions.items()):
             if verb in ("get", "head", "options") or not hasattr(callback.cls, action or verb):

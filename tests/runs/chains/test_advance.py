@@ -343,20 +343,21 @@ def test_an_agent_ends_its_step_by_complete_and_hands_the_result_on(
 
 @pytest.mark.parametrize("attempts", [1, 3])
 @pytest.mark.parametrize(
-    ("sources", "n", "code"), [(7, 1, "unknown_source"), ([], "x", "input_invalid"), ([], 1, "not_published")]
+    ("file", "n", "code"), [("7", 1, "unknown_source"), ("", "x", "input_invalid"), ("", 1, "not_published")]
 )
 def test_an_agent_step_that_cannot_begin_fails_and_does_not_go_round_for_ever(
-    worker, alice, make_agent, make_chain, attempts, sources, n, code
+    worker, alice, make_agent, make_chain, attempts, file, n, code
 ):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     agent = make_agent(input_schema=schema)
-    given = {"message": "input.text", "n": "input.n", "sources": "input.sources"}
+    given = {"message": "input.text", "n": "input.n"}
     retry = {"attempts": attempts, "backoff_s": 0}
-    chain = make_chain({"key": "ask", "agent": "helper", "input": given, "retry": retry})
+    context = [{"source": "file", "id": "input.file"}] if file else []
+    chain = make_chain({"key": "ask", "agent": "helper", "input": given, "retry": retry, "context": context})
     if code == "not_published":
         type(agent).objects.update(enabled=False)
     with worker.capture(execute=True):
-        run = intake.start_chain(user=alice, chain=chain, input={"text": "Hi", "n": n, "sources": sources})
+        run = intake.start_chain(user=alice, chain=chain, input={"text": "Hi", "n": n, "file": file})
     worker.work(limit=20)
     run.refresh_from_db()
     assert (run.status, run.error and run.error["code"]) == ("failed", code)
