@@ -377,6 +377,11 @@ class ModelParamsRequest(TypedDict):
     max_tokens: NotRequired[int]
 
 
+class Most(TypedDict):
+    tokens: NotRequired[int | None]
+    cost: NotRequired[float | None]
+
+
 class MostRequest(TypedDict):
     tokens: NotRequired[int | None]
     cost: NotRequired[float | None]
@@ -530,31 +535,6 @@ class PatchedFunctionTestRequest(TypedDict):
     expects: NotRequired[Literal["value", "schema", "error"]]
     expected: NotRequired[Any]
     tolerance: NotRequired[float]
-
-
-class PatchedScheduleRequest(TypedDict):
-    name: NotRequired[str]
-    description: NotRequired[str]
-    agent: NotRequired[str | None]
-    chain: NotRequired[str | None]
-    text: NotRequired[str]
-    input: NotRequired[Any]
-    crontab: NotRequired[str | None]
-    interval: NotRequired[IntervalFieldRequest | None]
-    at: NotRequired[str | None]
-    timezone: NotRequired[str]
-    starts_at: NotRequired[str | None]
-    ends_at: NotRequired[str | None]
-    jitter_s: NotRequired[float]
-    missed_policy: NotRequired[Literal["skip", "once", "all"]]
-    missed_window_s: NotRequired[float]
-    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
-    wait_for_device: NotRequired[bool]
-    device: NotRequired[str | None]
-    pause_after_failures: NotRequired[int]
-    notify_email: NotRequired[str]
-    enabled: NotRequired[bool]
-    team: NotRequired[str | None]
 
 
 class PatchedSecretRequest(TypedDict):
@@ -711,31 +691,6 @@ class RunUrls(TypedDict):
     page: str
 
 
-class ScheduleRequest(TypedDict):
-    name: str
-    description: NotRequired[str]
-    agent: NotRequired[str | None]
-    chain: NotRequired[str | None]
-    text: NotRequired[str]
-    input: NotRequired[Any]
-    crontab: NotRequired[str | None]
-    interval: NotRequired[IntervalFieldRequest | None]
-    at: NotRequired[str | None]
-    timezone: NotRequired[str]
-    starts_at: NotRequired[str | None]
-    ends_at: NotRequired[str | None]
-    jitter_s: NotRequired[float]
-    missed_policy: NotRequired[Literal["skip", "once", "all"]]
-    missed_window_s: NotRequired[float]
-    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
-    wait_for_device: NotRequired[bool]
-    device: NotRequired[str | None]
-    pause_after_failures: NotRequired[int]
-    notify_email: NotRequired[str]
-    enabled: NotRequired[bool]
-    team: NotRequired[str | None]
-
-
 class Scope3(TypedDict):
     scope: str
     access: Literal["read", "write", "send"]
@@ -828,6 +783,12 @@ class ToolMatches(TypedDict):
     results: list[ToolMatch]
 
 
+class ToolPolicy(TypedDict):
+    allowed: NotRequired[list[str] | None]
+    blocked: NotRequired[list[str]]
+    ask: NotRequired[list[str]]
+
+
 class ToolPolicyRequest(TypedDict):
     allowed: NotRequired[list[str] | None]
     blocked: NotRequired[list[str]]
@@ -851,24 +812,6 @@ class TrialResult(TypedDict):
     hint: str
     models: int
     wall_ms: float
-
-
-class TriggerRequest(TypedDict):
-    name: str
-    description: NotRequired[str]
-    kind: Literal["webhook", "run_ended", "device_online"]
-    agent: NotRequired[str | None]
-    chain: NotRequired[str | None]
-    text: NotRequired[str]
-    input: NotRequired[Any]
-    on_agent: NotRequired[str | None]
-    on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
-    device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
-    cooldown_s: NotRequired[float]
-    enabled: NotRequired[bool]
-    team: NotRequired[str | None]
 
 
 class TryRequest(TypedDict):
@@ -1462,30 +1405,6 @@ class Message(TypedDict):
 NewTestRequest: TypeAlias = FunctionTestRequest | TestFromRequest
 
 
-class NewTrigger(TypedDict):
-    name: str
-    description: NotRequired[str]
-    kind: Literal["webhook", "run_ended", "device_online"]
-    agent: NotRequired[str | None]
-    chain: NotRequired[str | None]
-    text: NotRequired[str]
-    input: NotRequired[Any]
-    on_agent: NotRequired[str | None]
-    on_chain: NotRequired[str | None]
-    on_status: NotRequired[list[str]]
-    device: NotRequired[str | None]
-    replay_window_s: NotRequired[int]
-    cooldown_s: NotRequired[float]
-    enabled: NotRequired[bool]
-    last_fired_at: str | None
-    url: str | None
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    secret: str
-
-
 class Occurrence(TypedDict):
     id: str
     due_at: str
@@ -1523,6 +1442,26 @@ class Offer(TypedDict):
     tool: str | None
     first_offered_at: str
     decided_at: str | None
+
+
+class Options(TypedDict):
+    model: NotRequired[str | None]
+    instructions: NotRequired[str | None]
+    variables: NotRequired[dict[str, Any] | None]
+    tool_policy: NotRequired[ToolPolicy | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    max_steps: NotRequired[int | None]
+    budget: NotRequired[Most | None]
+
+
+class OptionsRequest(TypedDict):
+    model: NotRequired[str | None]
+    instructions: NotRequired[str | None]
+    variables: NotRequired[dict[str, Any] | None]
+    tool_policy: NotRequired[ToolPolicyRequest | None]
+    output_schema: NotRequired[dict[str, Any] | None]
+    max_steps: NotRequired[int | None]
+    budget: NotRequired[MostRequest | None]
 
 
 class OwnFinishRequest(TypedDict):
@@ -1730,6 +1669,32 @@ class PatchedProviderRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class PatchedScheduleRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    options: NotRequired[OptionsRequest]
+    crontab: NotRequired[str | None]
+    interval: NotRequired[IntervalFieldRequest | None]
+    at: NotRequired[str | None]
+    timezone: NotRequired[str]
+    starts_at: NotRequired[str | None]
+    ends_at: NotRequired[str | None]
+    jitter_s: NotRequired[float]
+    missed_policy: NotRequired[Literal["skip", "once", "all"]]
+    missed_window_s: NotRequired[float]
+    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
+    wait_for_device: NotRequired[bool]
+    device: NotRequired[str | None]
+    pause_after_failures: NotRequired[int]
+    notify_email: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
+
+
 class PatchedSessionRequest(TypedDict):
     title: NotRequired[str]
     device: NotRequired[str | None]
@@ -1750,6 +1715,7 @@ class PatchedTriggerRequest(TypedDict):
     chain: NotRequired[str | None]
     text: NotRequired[str]
     input: NotRequired[Any]
+    options: NotRequired[OptionsRequest]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
     on_status: NotRequired[list[str]]
@@ -1880,6 +1846,7 @@ class Schedule(TypedDict):
     chain: NotRequired[str | None]
     text: NotRequired[str]
     input: NotRequired[Any]
+    options: NotRequired[Options]
     crontab: NotRequired[str | None]
     interval: NotRequired[IntervalField | None]
     at: NotRequired[str | None]
@@ -1905,6 +1872,32 @@ class Schedule(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+
+
+class ScheduleRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    options: NotRequired[OptionsRequest]
+    crontab: NotRequired[str | None]
+    interval: NotRequired[IntervalFieldRequest | None]
+    at: NotRequired[str | None]
+    timezone: NotRequired[str]
+    starts_at: NotRequired[str | None]
+    ends_at: NotRequired[str | None]
+    jitter_s: NotRequired[float]
+    missed_policy: NotRequired[Literal["skip", "once", "all"]]
+    missed_window_s: NotRequired[float]
+    overlap_policy: NotRequired[Literal["skip", "queue", "cancel", "allow"]]
+    wait_for_device: NotRequired[bool]
+    device: NotRequired[str | None]
+    pause_after_failures: NotRequired[int]
+    notify_email: NotRequired[str]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
 
 
 class SendRequest(TypedDict):
@@ -2005,6 +1998,7 @@ class Trigger(TypedDict):
     chain: NotRequired[str | None]
     text: NotRequired[str]
     input: NotRequired[Any]
+    options: NotRequired[Options]
     on_agent: NotRequired[str | None]
     on_chain: NotRequired[str | None]
     on_status: NotRequired[list[str]]
@@ -2018,6 +2012,25 @@ class Trigger(TypedDict):
     team: NotRequired[str | None]
     created_at: str
     updated_at: str
+
+
+class TriggerRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    kind: Literal["webhook", "run_ended", "device_online"]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    options: NotRequired[OptionsRequest]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    team: NotRequired[str | None]
 
 
 class UsedBy(TypedDict):
@@ -2142,6 +2155,31 @@ class Claimed(TypedDict):
     run: Run
     messages: list[dict[str, Any]]
     output_schema: Any
+
+
+class NewTrigger(TypedDict):
+    name: str
+    description: NotRequired[str]
+    kind: Literal["webhook", "run_ended", "device_online"]
+    agent: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    text: NotRequired[str]
+    input: NotRequired[Any]
+    options: NotRequired[Options]
+    on_agent: NotRequired[str | None]
+    on_chain: NotRequired[str | None]
+    on_status: NotRequired[list[str]]
+    device: NotRequired[str | None]
+    replay_window_s: NotRequired[int]
+    cooldown_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    last_fired_at: str | None
+    url: str | None
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+    secret: str
 
 
 class PaginatedAgentList(TypedDict):

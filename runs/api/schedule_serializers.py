@@ -22,6 +22,7 @@ from agents.http.strict import (
     Whole,
     Words,
 )
+from agents.http.viewsets import kept
 from agents.mapping import MappingError, parsed, read_source
 from agents.models import Agent, Chain
 from agents.serializers import OWNED, OwnedSerializer, named
@@ -33,12 +34,23 @@ from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFirin
 from runs.rules.timing import TimingError, read_line, zone_named
 from runs.schedules import tick as schedules
 
+from .serializers import OptionsSerializer
+
 TIMINGS = ("crontab", "interval", "at")
 
 
 class IntervalField(StrictSerializer):
     every = Whole(min_value=1, max_value=1_000_000)
     period = Choice(choices=["seconds", "minutes", "hours", "days"])
+
+
+@extend_schema_field(OptionsSerializer)
+class OptionsField(serializers.JSONField):
+    """Options of the messages that it sends; those of an agent."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        given = kept(OptionsSerializer).run_validation(data)
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class TargetMixin(serializers.Serializer):
@@ -60,10 +72,13 @@ class TargetMixin(serializers.Serializer):
         merged = found or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
         if sum(row is not None for row in merged.values()) != 1:
             raise serializers.ValidationError({"agent": "Name exactly one agent or chain."}, code="one_target")
+        if merged["chain"] and data.get("options", getattr(instance, "options", None)):
+            raise serializers.ValidationError({"options": "Only messages to an agent have options."}, code="invalid")
         return found
 
 
 class ScheduleSerializer(TargetMixin, OwnedSerializer):
+    options = OptionsField(required=False)
     crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
     interval = IntervalField(required=False, allow_null=True)
     at = Moment(required=False, allow_null=True, help_text="A single time.")
@@ -76,8 +91,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
     class Meta:
         model = Schedule
         fields = [
-            "name", "description", "agent", "chain", "text", "input", "crontab", "interval", "at", "timezone",
-            "starts_at", "ends_at", "jitter_s", "missed_policy", "missed_window_s", "overlap_policy",
+            "name", "description", "agent", "chain", "text", "input", "options", "crontab", "interval", "at",
+            "timezone", "starts_at", "ends_at", "jitter_s", "missed_policy", "missed_window_s", "overlap_policy",
             "wait_for_device", "device", "pause_after_failures", "notify_email", "enabled", "failures",
             "paused_reason", "next_due_at", "next_due_local", "last_due_at", "why_not", *OWNED,
         ]  # fmt: skip
@@ -219,6 +234,7 @@ class PreviewSerializer(serializers.Serializer):
 
 
 class TriggerSerializer(TargetMixin, OwnedSerializer):
+    options = OptionsField(required=False)
     input = serializers.JSONField(required=False, allow_null=True, help_text="Parameter → JMESPath over {event}.")
     on_agent = Text(max_length=64, required=False, allow_null=True, source="on_agent.name", default=None)
     on_chain = Text(max_length=64, required=False, allow_null=True, source="on_chain.name", default=None)
@@ -231,8 +247,8 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
     class Meta:
         model = Trigger
         fields = [
-            "name", "description", "kind", "agent", "chain", "text", "input", "on_agent", "on_chain", "on_status",
-            "device", "replay_window_s", "cooldown_s", "enabled", "last_fired_at", "url", *OWNED,
+            "name", "description", "kind", "agent", "chain", "text", "input", "options", "on_agent", "on_chain",
+            "on_status", "device", "replay_window_s", "cooldown_s", "enabled", "last_fired_at", "url", *OWNED,
         ]  # fmt: skip
         read_only_fields = ["last_fired_at"]
         extra_kwargs = {"description": {"max_length": 10_000}, "text": {"max_length": 100_000}}

@@ -182,6 +182,8 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
     insert_each([run.session for run, _, _ in runs])
     insert_each([run for run, _, _ in runs])
+    for run, _, _ in runs:
+        options.limit_cost(run)
     insert_each(messages)
     insert_each([first_event(run) for run, _, _ in runs])
     for run, _, _ in runs:

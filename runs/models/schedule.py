@@ -47,6 +47,9 @@ class Schedule(Owned):
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, null=True, blank=True, related_name="schedules")
     text = models.TextField(blank=True, help_text="The message to the agent.")
     input = models.JSONField(null=True, blank=True, help_text="The input of the agent or chain.")
+    options = models.JSONField(
+        default=dict, blank=True, help_text="What its messages ask for beside the agent's definition."
+    )
     crontab = models.ForeignKey(CrontabSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     interval = models.ForeignKey(IntervalSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     clocked = models.ForeignKey(ClockedSchedule, on_delete=models.PROTECT, null=True, blank=True, related_name="+")

@@ -38,6 +38,9 @@ class Trigger(Owned):
     input = models.JSONField(
         null=True, blank=True, help_text="Parameter → JMESPath over {event}; empty: the whole event."
     )
+    options = models.JSONField(
+        default=dict, blank=True, help_text="What its messages ask for beside the agent's definition."
+    )
     hook = models.UUIDField(default=uuid7, unique=True, editable=False)
     secret = EncryptedTextField(default=new_secret, help_text="Key for checking incoming signatures; shown once.")
     replay_window_s = models.PositiveIntegerField(default=300, validators=[MinValueValidator(1)])

@@ -110,7 +110,8 @@ def run_of(occurrence: ScheduleOccurrence) -> Run:
     if occurrence.schedule.chain is not None:
         run = intake.chain_run(**order(occurrence), chain=occurrence.schedule.chain)
     else:
-        run = intake.message_run(**order(occurrence), agent=occurrence.schedule.agent)
+        schedule = occurrence.schedule
+        run = intake.message_run(**order(occurrence), agent=schedule.agent, asked=schedule.options)
     run.idempotency_key = key_of(occurrence)
     return run
 
@@ -216,7 +217,8 @@ def start_target(occurrence: ScheduleOccurrence) -> Run:
     asked = {**order(occurrence), "idempotency_key": key_of(occurrence)}
     if schedule.chain is not None:
         return intake.start_chain(chain=target, **asked)
-    return intake.accept_message(agent=target, text=text_of(schedule), device=device_of(schedule), **asked).run
+    more = {"text": text_of(schedule), "device": device_of(schedule), "asked": schedule.options}
+    return intake.accept_message(agent=target, **more, **asked).run
 
 
 def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:

@@ -162,6 +162,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
         idempotency_key=key,
         metadata=told,
         untrusted_input=origin,
+        asked=trigger.options,
     )
     return accepted.run
 

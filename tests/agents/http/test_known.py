@@ -53,7 +53,7 @@ def test_an_invented_parameter_is_refused_everywhere(alice_api):
         if (answer := called(alice_api, path, method, "?zzz=1")).status_code != 422
         or codes(answer) != ["unknown_parameter"]
     ]
-    assert accepted == []
+    assert accepted == [], accepted
 
 
 def test_the_parameters_of_the_document_are_those_that_are_read(alice_api):
@@ -65,7 +65,7 @@ def test_the_parameters_of_the_document_are_those_that_are_read(alice_api):
             refused = answer.status_code == 422 and "unknown_parameter" in codes(answer)
             if refused == (name in declared) and not is_open(path):
                 wrong.append((method, path, name))
-    assert wrong == []
+    assert wrong == [], wrong
 
 
 def test_a_body_where_none_is_read_is_refused(alice_api):
@@ -79,7 +79,7 @@ def test_a_body_where_none_is_read_is_refused(alice_api):
         if (answer := called(alice_api, path, method, body='{"zzz": 1}')).status_code != 422
         or codes(answer) != ["unknown_field"]
     ]
-    assert lost == []
+    assert lost == [], lost
 
 
 def test_an_empty_body_is_none(alice_api, team):
