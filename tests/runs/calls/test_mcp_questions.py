@@ -1,11 +1,15 @@
 """An MCP server asks the person of a run: the run waits without a worker, and the call goes on with the answer."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.models import Tool
 from connectors.models import Connection
 from connectors.toolsets import sessions
 from connectors.toolsets.mcp import list_tools
+from runs.calls import inputs
+from runs.calls.desk import Desk
 from runs.lifecycle import endings, queue
 from runs.models import InputRequest, Run, ToolCallRecord
 from tests.connectors.fake_mcp import FakeMcp, ModernMcp, stream
@@ -50,6 +54,20 @@ def start(alice, worker, make_agent, stub_provider, stub):
         worker.work()
         run.refresh_from_db()
         return run
+
+    return start
+
+
+@pytest.fixture
+def chain_of(alice, make_chain, run_chain):
+    """A run of a chain with one step that calls the server's tool `echo`."""
+
+    def start(server, **step):
+        row = Connection.objects.create(owner=alice, name="fake", provider="mcp", base_url=server.address)
+        list_tools(row, alice.pk)
+        Tool.objects.filter(name="fake_echo").update(effect="write")
+        step = {"key": "ask", "tool": "fake_echo", "input": {"text": "'hello'"}, **step}
+        return run_chain(make_chain(step), {"items": ["a", "b"]})
 
     return start
 
@@ -225,6 +243,35 @@ def test_a_worker_that_dies_after_the_answer_does_not_make_the_call_twice(modern
     worker.send(queue.EXECUTE_RUN, str(run.pk))
     worker.work()
     assert only_call(run).outcome == "unknown" and len(modern.calls) == 1
+
+
+def test_a_chain_step_that_calls_the_tool_waits_and_goes_on_too(modern, alice, worker, answer, chain_of):
+    modern.reply = asking(elicit())
+    run = chain_of(modern)
+    assert (run.status, run.waiting_for) == ("waiting", "input")
+    answer(run, value={"name": "Ada"})
+    assert run.status == "succeeded" and modern.calls[1]["inputResponses"] == {"q0": ADA}
+
+
+def test_items_of_a_step_wait_for_their_own_answers(modern, alice, worker, answer, chain_of):
+    modern.reply = asking(elicit())
+    run = chain_of(modern, for_each="input.items", input={"text": "item"}, max_parallel=2)
+    assert run.status == "waiting" and InputRequest.objects.open().count() == 2
+    for _ in range(2):
+        request = InputRequest.objects.open().order_by("id").first()
+        with worker.capture(execute=True):
+            inputs.answer(request, by=alice, value={"name": "Ada"})
+        worker.work()
+    run.refresh_from_db()
+    assert run.status == "succeeded" and len(modern.calls) == 4
+
+
+def test_a_functions_callback_is_not_asked_and_the_server_gets_a_cancel(modern, alice, start, monkeypatch):
+    modern.reply = asking(elicit())
+    desk_context = Desk.context
+    monkeypatch.setattr(Desk, "context", lambda *args: replace(desk_context(*args), ask=None))  # as in a callback
+    run = start(modern)
+    assert run.status == "succeeded" and modern.calls[1]["inputResponses"] == {"q0": {"action": "cancel"}}
 
 
 def test_nobody_else_sees_or_answers_the_question(modern, start, bob_api, charlie_api):
