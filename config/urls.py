@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 from config import health
 from config.schema import SchemaView
 from config.slashes import other_spelling
+from gateway import agui
 from runs.api.tools import ToolSearchView
 
 urlpatterns = [
@@ -22,5 +23,7 @@ urlpatterns = [
     path("api/v1/", include("runs.api.urls")),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("v1/", include("gateway.openai.urls")),
+    path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
+    path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("runs.pages.urls")),
 ]

@@ -5,7 +5,7 @@ A turn is a run and the number of the event after which it begins: a run that wa
 continues in another turn. So a turn can be read again from the rows, and the gateway has no tables.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -15,14 +15,15 @@ from django.db import transaction
 from agents.exceptions import Invalid
 from agents.models import Agent, ApiKey
 from plumbing.threads import in_thread
-from runs.calls import inputs
+from runs.calls import approvals, inputs
 from runs.events import record as events
 from runs.events import stream, waiting
 from runs.events.frames import Frame
 from runs.intake import messages as intake
-from runs.models import InputRequest, Message, Run, RunEvent, Session
+from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session
 
 JSON = Any
+RUN_JOINS = ("agent", "session", "version")
 ROUTER = "auto"  # the name under which the router chooses the agent
 
 
@@ -55,7 +56,7 @@ def parsed(user: Any, id: str) -> Turn | None:
         return None
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         return None
-    rows = Run.objects.visible_to(user).select_related("agent", "session", "version")
+    rows = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = rows.filter(pk=pk).first()
     return Turn(run, int(after or 0)) if run else None
 
@@ -109,24 +110,36 @@ def opened(user: Any, agent: str, earlier: list[Said]) -> Session:
     return session
 
 
-def answer(user: Any, results: Mapping[UUID, JSON]) -> Turn:
+def answer(
+    user: Any,
+    results: Mapping[UUID, JSON],
+    *,
+    declined: Collection[UUID] = (),
+    decisions: Collection[tuple[Approval, dict[str, JSON]]] = (),
+    source: str = "",
+) -> Turn:
     """Send the results of calls that a run of this user waits for, by the ids of the calls.
 
-    Raises Invalid, Conflict (already_answered).
+    `declined`: calls that get no answer. `decisions`: approvals, with the arguments of
+    `runs.calls.approvals.decide`. Raises Invalid, Forbidden, Conflict (already_answered, already_decided).
     """
-    rows = InputRequest.objects.visible_to(user).select_related("run__agent", "run__session", "run__version")
-    asked = {request.call_id: request for request in rows.filter(call_id__in=list(results))}
-    if lacking := [str(one) for one in results if one not in asked]:
+    rows = InputRequest.objects.visible_to(user).select_related(*(f"run__{name}" for name in RUN_JOINS))
+    asked = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
+    if lacking := [str(one) for one in (*results, *declined) if one not in asked]:
         raise Invalid(f"There is no call “{lacking[0]}” that waits for you.", code="unknown_call")
-    if len({request.run_id for request in asked.values()}) > 1:
-        raise Invalid("The results belong to more than one run.", code="several_runs", hint="Send them one by one.")
-    run = next(iter(asked.values())).run
+    runs = {request.run_id for request in asked.values()} | {approval.run_id for approval, _ in decisions}
+    if len(runs) != 1:
+        raise Invalid("The answers belong to more than one run.", code="several_runs", hint="Send them one by one.")
     with transaction.atomic():
-        after = Run.objects.select_for_update(of=("self",)).get(pk=run.pk).last_event
+        run = Run.objects.select_for_update(of=("self",)).select_related(*RUN_JOINS).get(pk=runs.pop())
         for call, value in results.items():
             inputs.answer(asked[call], by=user, value=value)
+        for call in declined:
+            inputs.decline(asked[call], by=user)
+        for approval, decision in decisions:
+            approvals.decide(approval, by=user, source=source, **decision)
     events.expect_watcher(run.pk)
-    return Turn(run, after)
+    return Turn(run, run.last_event)
 
 
 # -- following ------------------------------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from time import time
 from typing import Any
 
-import orjson
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.models import ApiKey
 from gateway import turns
-from gateway.turns import Pause, Said, Turn
+from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
+from gateway.sse import DONE, HEARTBEAT, sse, streamed
+from gateway.turns import Said, Turn
 from runs.events.frames import Frame
 
 from .requests import (
@@ -32,7 +33,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import DONE, HEARTBEAT, LONGEST_WAIT_S, WAITS, OpenAIView, error_json, sse, streamed
+from .views import LONGEST_WAIT_S, WAITS, OpenAIView, error_json
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -142,37 +143,24 @@ class Completion:
     """Reads a turn's events: pieces of text, calls for the caller, how it ended."""
 
     def __init__(self) -> None:
-        self.pause = Pause()
-        self.said: dict[int, str] = {}  # text by turn of the model
+        self.reading = Reading(for_approvals=False)
+        self.text = ""
         self.calls: list[dict[str, JSON]] = []
-        self.end: dict[str, JSON] | None = None
 
     def take(self, frame: Frame) -> str:
         """The new text in this event."""
-        data = frame.data
-        if frame.type == "message.delta":
-            return self.add(data["turn"], self.said.get(data["turn"], "")[: data["offset"]] + data["text"])
-        if frame.type == "model.finished":
-            return self.add(data["turn"], data["text"] or "")
-        if frame.type == "input.requested":
-            arguments = data["arguments"] if data["kind"] == "tool" else {"question": data["prompt"]}
-            function = {"name": data["name"], "arguments": orjson.dumps(arguments).decode()}
-            self.calls.append({"id": CALL + data["call"].replace("-", ""), "type": "function", "function": function})
-            self.calls.sort(key=lambda call: call["id"])  # in the model's order: they were asked side by side
-        elif frame.is_last:
-            self.end = data
-            reply = (data.get("reply") or {}).get("text", "")
-            return self.add(0, reply) if not self.text and reply else ""
-        return ""
-
-    def add(self, turn: int, text: str) -> str:
-        before = self.said.get(turn, "")
-        self.said[turn] = text
-        return text[len(before) :]
+        before = len(self.text)
+        for step in self.reading.take(frame):
+            if step.kind == TEXT:
+                self.text += step.data["text"]
+            elif step.kind == QUESTION:
+                self.calls.append(call_json(step.data))
+                self.calls.sort(key=lambda call: call["id"])  # in the model's order: they were asked side by side
+        return self.text[before:]
 
     @property
-    def text(self) -> str:
-        return "".join(self.said.values())
+    def end(self) -> dict[str, JSON] | None:
+        return self.reading.end
 
     @property
     def finish_reason(self) -> str:
@@ -192,9 +180,18 @@ class Completion:
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
+def call_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    """A call of the caller's tool, or a question to the person."""
+    arguments = data["arguments"] if data["kind"] == "tool" else {"question": data["prompt"]}
+    return {
+        "id": CALL + bare(data["call"]), "type": "function",
+        "function": {"name": data["name"], "arguments": as_text(arguments)},
+    }  # fmt: skip
+
+
 def completed(turn: Turn, model: str) -> Response:
     completion = Completion()
-    for frame in turns.replayed(turn, completion.pause):
+    for frame in turns.replayed(turn, completion.reading.pause):
         completion.take(frame)
     if failure := completion.failure():
         return Response({"error": failure}, status=502 if failure["code"].startswith("model") else 500)
@@ -222,7 +219,7 @@ async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[byte
 
     completion = Completion()
     yield chunk({"role": "assistant", "content": ""})
-    async for frame in turns.follow(turn, completion.pause):
+    async for frame in turns.follow(turn, completion.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
         elif piece := completion.take(frame):

@@ -40,10 +40,10 @@ class Asked:
 
     def more(self) -> dict[str, Any]:
         """Further arguments for the intake."""
-        policy: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
+        options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
         if self.instructions:
-            policy["instructions"] = "\n\n".join(self.instructions)
-        return {"policy": policy, "tools": self.tools or None}
+            options["instructions"] = "\n\n".join(self.instructions)
+        return {"asked": options or None, "tools": self.tools or None}
 
 
 def refused(param: str, message: str, code: str = "invalid_value") -> Invalid:

@@ -14,10 +14,10 @@ from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
+from gateway.reading import Reading
+from gateway.sse import DONE, HEARTBEAT, sse, streamed
 from gateway.turns import Said, Turn
 from plumbing.threads import in_thread
-from runs.calls import approvals
-from runs.events import record as events
 from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Approval, Message, Run
@@ -37,7 +37,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import DONE, HEARTBEAT, LONGEST_WAIT_S, WAITS, OpenAIView, sse, streamed
+from .views import LONGEST_WAIT_S, WAITS, OpenAIView
 
 JSON = Any
 FIELDS = (
@@ -61,7 +61,7 @@ class ResponsesView(OpenAIView):
             return streamed(request, stream_of(turn))
         if not in_background:
             with WAITS.take(request.user.pk) as place:
-                turns.wait(turn, LONGEST_WAIT_S, place, lambda: Items("").pause)
+                turns.wait(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
         return Response(response_json(turn))
 
     def started(self, request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool) -> Turn:
@@ -104,16 +104,15 @@ def decided(request: Any, asked: Asked) -> Turn:
     """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
     if isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
         raise Forbidden(f"This key lacks the scope {DECIDE}.")
-    rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run__agent", "run__session")
+    rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run")
     open_ones = {row.pk: row for row in rows.filter(pk__in=asked.approvals)}
-    if len(open_ones) < len(asked.approvals) or len({row.run_id for row in open_ones.values()}) != 1:
+    if len(open_ones) < len(asked.approvals):
         raise NotFound("There is no such approval request.", code="approval_not_found")
-    run = next(iter(open_ones.values())).run
-    after = Run.objects.get(pk=run.pk).last_event
-    events.expect_watcher(run.pk)
-    for pk, is_approved in asked.approvals.items():
-        approvals.decide(open_ones[pk], "approve" if is_approved else "deny", by=request.user, source="openai")
-    return Turn(run, after)
+    decisions = [
+        (open_ones[pk], {"decision": "approve" if is_approved else "deny"})
+        for pk, is_approved in asked.approvals.items()
+    ]
+    return turns.answer(request.user, {}, decisions=decisions, source="openai")
 
 
 @extend_schema(exclude=True)
@@ -258,7 +257,7 @@ def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
     refresh(turn.run)
     items = Items(turn.id)
-    for frame in turns.replayed(turn, items.pause):
+    for frame in turns.replayed(turn, items.reading.pause):
         for _ in items.take(frame):
             pass
     return described(turn, items, turn.run.status)
@@ -270,7 +269,7 @@ def refresh(run: Run) -> None:
 
 def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
     run, echo = turn.run, echoed(turn.run)
-    end, status = items.end or {}, items.status(of_run)
+    end, status = items.reading.end or {}, items.status(of_run)
     error = end.get("error") if status == "failed" else None
     used = end.get("usage") or endings.usage_of(run)
     return {
@@ -321,7 +320,7 @@ async def stream_of(turn: Turn) -> AsyncIterator[bytes]:
     begun = described(turn, items, "running")
     yield numbered({"type": "response.created", "response": begun})
     yield numbered({"type": "response.in_progress", "response": begun})
-    async for frame in turns.follow(turn, items.pause):
+    async for frame in turns.follow(turn, items.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
         for event in items.take(frame):

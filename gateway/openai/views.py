@@ -1,20 +1,17 @@
 """What OpenAI's APIs share: models, errors in OpenAI's form, streams."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
-import orjson
 from django.conf import settings
-from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.exceptions import NotFound
-from agents.http.standing import Standing, while_good
 from agents.models import Agent
 from gateway.turns import ROUTER
-from runs.events.places import STREAMS, Places
+from runs.events.places import Places
 
 WAITS = Places(settings.MAX_WAITS)
 LONGEST_WAIT_S = 600.0
@@ -45,24 +42,6 @@ class OpenAIView(APIView):
 def error_json(message: str, code: str, status: int = 500, param: str | None = None) -> dict[str, Any]:
     kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return {"message": message, "type": kind, "param": param, "code": code}
-
-
-def streamed(request: Any, source: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    """Server-sent events. The reader that goes away does not stop the run. Raises RateLimited."""
-    STREAMS.enter(request.user.pk, settings.MAX_STREAMS)
-    content = while_good(source, Standing.of(request.auth, getattr(request, "session", None)))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    response = StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
-    response._resource_closers.append(lambda: STREAMS.leave(request.user.pk))  # type: ignore[attr-defined]
-    return response
-
-
-def sse(data: dict[str, Any], event: str = "") -> bytes:
-    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", orjson.dumps(data, default=str))
-
-
-DONE = b"data: [DONE]\n\n"
-HEARTBEAT = b": still here\n\n"
 
 
 @extend_schema(exclude=True)

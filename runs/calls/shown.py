@@ -38,7 +38,7 @@ def opening(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
 
 
 def instructions(run: Run, spec: AgentSpec) -> str:
-    said = [spec.system_prompt, run.policy.get("instructions", "")]
+    said = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
         summary = marks.marked(session.summary, "summary") if session.has_untrusted else session.summary

@@ -2,16 +2,14 @@
 
 import base64
 import json
-import os
-import subprocess
-import sys
 
 import httpx
 import openai
 import pytest
 
-from tests.fakes import StubOpenAI, calls, says
-from tests.live import ROOT, wait_for
+from tests.fakes import calls, says
+from tests.gateway.live_agents import new_key
+from tests.live import wait_for
 
 pytestmark = pytest.mark.live
 WEATHER = {
@@ -24,36 +22,12 @@ TOOL = {"type": "function", **WEATHER}
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 20).decode()
 
 
-@pytest.fixture(scope="module")
-def model():
-    with StubOpenAI() as stub:
-        yield stub
-
-
-@pytest.fixture(scope="module")
-def agents(live, model):
-    """`plain` has no tool, `clerk` has a function, and `careful` asks before it calls the same."""
-    made = live.http.post(
-        "/api/v1/providers/",
-        json={"name": "scripted", "kind": "openai-compatible", "base_url": model.url},
-    )
-    assert made.status_code == 201, made.text
-    for name, grants in (
-        ("plain", []),
-        ("clerk", [{"tool": "calculate", "mode": "allow"}]),
-        ("careful", [{"tool": "calculate", "mode": "ask"}]),
-    ):
-        body = {"name": name, "description": name, "provider": "scripted", "model_name": "scripted", "grants": grants}
-        assert live.http.post("/api/v1/agents/", json=body).status_code == 201
-        assert live.http.post(f"/api/v1/agents/{name}/publish", json={}).status_code == 200
-    return live
-
-
 @pytest.fixture
 def client(agents, model):
+    live, _ = agents
     model.turns.clear()
     model.requests.clear()
-    return openai.OpenAI(base_url=f"{agents.url}/v1", api_key=agents.key, max_retries=0, timeout=60)
+    return openai.OpenAI(base_url=f"{live.url}/v1", api_key=live.key, max_retries=0, timeout=60)
 
 
 def test_the_models_are_the_agents(client):
@@ -159,7 +133,7 @@ def test_a_failing_model_is_an_error_and_not_an_answer(client, model):
 
 
 def test_an_unknown_key_and_an_unknown_agent(agents, client):
-    stranger = openai.OpenAI(base_url=f"{agents.url}/v1", api_key="mk_none.none", max_retries=0)
+    stranger = openai.OpenAI(base_url=f"{agents[0].url}/v1", api_key="mk_none.none", max_retries=0)
     with pytest.raises(openai.AuthenticationError):
         stranger.models.list()
     with pytest.raises(openai.NotFoundError):
@@ -212,8 +186,8 @@ def test_the_caller_executes_its_tool(client, model):
 
 
 def test_an_approval_is_asked_and_answered(agents, client, model):
-    owner = client.models.retrieve("careful").owned_by
-    decider = openai.OpenAI(base_url=f"{agents.url}/v1", api_key=new_key(agents, owner, "*", "approvals:decide"))
+    live, key = agents
+    decider = openai.OpenAI(base_url=f"{live.url}/v1", api_key=key)
     model.script(calls(("calculate", {"expression": "1 + 1"})), says("Two."))
     first = client.responses.create(model="careful", input="1 + 1?")
     request = first.output[-1]
@@ -259,7 +233,7 @@ def test_a_response_that_is_not_stored_cannot_be_read_again(client, model):
 def test_another_person_neither_reads_continues_nor_cancels_a_response(agents, client, model, stranger_key):
     model.script(calls(("weather", {"city": "Oslo"})), says("It rains."))
     mine = client.responses.create(model="plain", input="mine", tools=[TOOL])
-    other = openai.OpenAI(base_url=f"{agents.url}/v1", api_key=stranger_key, max_retries=0)
+    other = openai.OpenAI(base_url=f"{agents[0].url}/v1", api_key=stranger_key, max_retries=0)
     with pytest.raises(openai.NotFoundError):
         other.responses.retrieve(mine.id)
     with pytest.raises(openai.NotFoundError):
@@ -275,20 +249,12 @@ def test_another_person_neither_reads_continues_nor_cancels_a_response(agents, c
 @pytest.fixture(scope="module")
 def stranger_key(agents):
     """A key of somebody who has nothing."""
-    return new_key(agents, "stranger", "*")
-
-
-def new_key(live, name, *scopes):
-    environment = {**os.environ, "MUSTER_DATA_DIR": str(live.data_dir), **live.environment}
-    flags = [word for scope in scopes for word in ("--scope", scope)]
-    command = [sys.executable, "manage.py", "create_key", name, *flags]
-    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    return next(word for word in said.split() if word.startswith("mk_"))
+    return new_key(agents[0], "stranger", "*")
 
 
 def test_errors_have_openais_form(agents):
     said = httpx.post(
-        f"{agents.url}/v1/responses", json={"model": "plain"}, headers={"Authorization": f"Bearer {agents.key}"}
+        f"{agents[0].url}/v1/responses", json={"model": "plain"}, headers={"Authorization": f"Bearer {agents[0].key}"}
     )
     assert said.status_code == 400 and said.json()["error"].keys() == {"message", "type", "param", "code"}
-    assert httpx.post(f"{agents.url}/v1/responses", json={}).status_code == 401
+    assert httpx.post(f"{agents[0].url}/v1/responses", json={}).status_code == 401

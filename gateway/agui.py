@@ -1,0 +1,299 @@
+"""AG-UI 1.0: a frontend such as CopilotKit runs an agent and draws its events.
+
+A thread is a session of the person: one of Muster's by its id, or one named by the frontend. A run
+that waits for the person ends with interrupts, and `resume` answers them; a tool of the frontend
+ends it with the call, and the tool's message is the result.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+from uuid import UUID
+
+from ag_ui.core import AssistantMessage, RunAgentInput, UserMessage
+from drf_spectacular.utils import extend_schema
+from pydantic import ValidationError
+from rest_framework.views import APIView
+
+from agents.exceptions import Forbidden, Invalid, NotFound
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from runs.models import Approval, Message, Run, Session
+
+from . import turns
+from .reading import APPROVAL, BEGIN, CALL, CLOSE, QUESTION, RESULT, TEXT, Reading, Step, as_text, result_text
+from .sse import HEARTBEAT, sse, streamed
+from .turns import Said, Turn
+
+JSON = Any
+THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
+YES_OR_NO = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}, "arguments": {"type": "object"}},
+    "required": ["approved"],
+}
+
+
+@extend_schema(exclude=True)
+class AgentView(APIView):
+    """POST /ag-ui/agents/{name}: run input in, events out."""
+
+    scope = "messages"
+
+    def post(self, request: Any, name: str) -> Any:
+        given = read(request.data)
+        turn = started(request, name, given)
+        return streamed(request, stream_of(turn, given.thread_id, given.run_id))
+
+
+@extend_schema(exclude=True)
+class ThreadView(APIView):
+    """GET /ag-ui/agents/{name}/threads/{id}: the messages so far, then the run in progress."""
+
+    scope = "messages"
+
+    def get(self, request: Any, name: str, thread: str) -> Any:
+        session = session_of(request.user, thread)
+        if session is None:
+            raise NotFound("There is no such thread that you can see.")
+        run = Run.objects.filter(session=session, parent=None).order_by("-id").first()
+        messages = [
+            message_json(row) for row in session.messages.filter(role__in=["user", "assistant"]).order_by("seq")
+        ]
+        return streamed(request, snapshot(messages, Turn(run) if run else None, thread))
+
+
+# -- the request ----------------------------------------------------------------------------------------------------
+
+
+def read(body: JSON) -> RunAgentInput:
+    """Raises Invalid with one detail per problem."""
+    try:
+        return RunAgentInput.model_validate(body)
+    except ValidationError as error:
+        details = [
+            {"field": ".".join(map(str, one["loc"]))[:200], "code": "invalid", "message": one["msg"]}
+            for one in error.errors()[:20]
+        ]
+        raise Invalid("This is not an AG-UI run input.", hint="See details.", details=details)
+
+
+def started(request: Any, name: str, given: RunAgentInput) -> Turn:
+    """Answer what a run of the thread waits for, or start a run with the last message of the user."""
+    if given.resume or (given.messages and given.messages[-1].role == "tool"):
+        return resumed(request, given)
+    said = [one for message in given.messages if (one := said_in(message))]
+    if not said or said[-1].role != "user":
+        raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
+    session = session_of(request.user, given.thread_id) or new_session(request.user, given.thread_id, said[:-1])
+    context = [f"{one.description}: {one.value}" for one in given.context or ()]
+    return turns.begin(
+        user=request.user,
+        key=request.auth if isinstance(request.auth, ApiKey) else None,
+        agent=name,
+        parts=said[-1].parts,
+        session=session,
+        is_watched=True,
+        tools=[tool_json(tool) for tool in given.tools or ()] or None,
+        asked={"instructions": "\n".join(["What the page shows:", *context])} if context else None,
+        metadata={"agui_run": given.run_id[:200]},
+    )
+
+
+def session_of(user: Any, thread: str) -> Session | None:
+    mine = Session.objects.visible_to(user).select_related("agent")
+    try:
+        found = mine.filter(pk=UUID(thread)).first()
+    except ValueError:
+        found = None
+    return found or mine.filter(metadata__thread=thread).first()
+
+
+def new_session(user: Any, thread: str, earlier: Iterable[Said]) -> Session:
+    if not thread or len(thread) > 200 or "\0" in thread:
+        raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
+    session = Session.objects.create(owner=user, metadata={THREAD: thread}, variables={"agent_depth": 0})
+    for said in earlier:
+        session.add_message(said.role, said.parts)
+    return session
+
+
+def said_in(message: Any) -> Said | None:
+    """Text and pictures of the user, and text of the assistant; the server keeps the rest itself."""
+    if isinstance(message, AssistantMessage):
+        return Said("assistant", [{"type": "text", "text": message.content}]) if message.content else None
+    if not isinstance(message, UserMessage):
+        return None
+    content = message.content
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else [part_json(part) for part in content]
+    return Said("user", parts)
+
+
+def part_json(part: Any) -> dict[str, JSON]:
+    if part.type == "text":
+        return {"type": "text", "text": part.text}
+    if part.type == "image" and part.source.type in ("url", "data"):
+        if part.source.type == "url":
+            return {"type": "image", "url": part.source.value}
+        return {"type": "image", "data": part.source.value, "media_type": part.source.mime_type}
+    raise Invalid(f"A part of type “{part.type}” cannot be sent.", code="unsupported_part")
+
+
+def tool_json(tool: Any) -> dict[str, JSON]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters or {"type": "object"}}
+
+
+def resumed(request: Any, given: RunAgentInput) -> Turn:
+    """Results of the frontend's tools, answers to questions, and decisions; each once."""
+    results, declined, decisions = {}, [], {}
+    for message in reversed(given.messages):
+        if message.role != "tool":
+            break
+        results[id_in(message.tool_call_id)] = message.content
+    approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
+    for entry in given.resume or ():
+        id = id_in(entry.interrupt_id)
+        if id in approvals:
+            decisions[id] = entry
+        elif entry.status == "cancelled":
+            declined.append(id)
+        else:
+            results[id] = entry.payload
+    if decisions and isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
+        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    return turns.answer(request.user, results, declined=declined, decisions=[
+        (approvals[id], decision_of(entry)) for id, entry in decisions.items()
+    ])  # fmt: skip
+
+
+def decision_of(entry: Any) -> dict[str, JSON]:
+    payload = entry.payload if isinstance(entry.payload, dict) else {"approved": entry.payload is True}
+    approved = entry.status == "resolved" and payload.get("approved") is True
+    arguments = payload.get("arguments") if isinstance(payload.get("arguments"), dict) else None
+    note = payload.get("note") if isinstance(payload.get("note"), str) else ""
+    return {"decision": "approve" if approved else "deny", "arguments": arguments if approved else None, "note": note}
+
+
+def id_in(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(f"Nothing with the id “{text[:80]}” waits for you.", code="unknown_call")
+
+
+# -- the events -----------------------------------------------------------------------------------------------------
+
+
+class Translator:
+    """The events of one AG-UI run, in the order that its client verifies."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.reading = Reading()
+        self.interrupts: dict[str, dict[str, JSON]] = {}
+        self.calls: list[str] = []  # of the frontend's tools
+
+    def take(self, step: Step) -> list[dict[str, JSON]]:
+        data, message = step.data, f"{self.prefix}-{step.data.get('turn', 0)}"
+        if step.kind == BEGIN:
+            return [{"type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant"}]
+        if step.kind == TEXT:
+            return [{"type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": data["text"]}]
+        if step.kind == CLOSE:
+            return [{"type": "TEXT_MESSAGE_END", "messageId": message}]
+        if step.kind == CALL:
+            return call_events(data)
+        if step.kind == RESULT:
+            id = data["id"]
+            result = {"messageId": f"result-{id}", "toolCallId": id, "content": result_text(data), "role": "tool"}
+            return [{"type": "TOOL_CALL_RESULT", **result}]
+        self.note(step)
+        return []
+
+    def note(self, step: Step) -> None:
+        """What the run will wait for."""
+        data = step.data
+        if step.kind == APPROVAL:
+            self.interrupts[data["id"]] = approval_json(data)
+        elif step.kind == QUESTION and data["kind"] == "form":
+            self.interrupts[data["id"]] = question_json(data)
+        elif step.kind == QUESTION:
+            self.calls.append(data["call"])
+
+    def ending(self, thread: str, run: str) -> dict[str, JSON]:
+        ids = {"threadId": thread, "runId": run}
+        end = self.reading.end
+        if end is None and self.interrupts:
+            outcome = {"type": "interrupt", "interrupts": list(self.interrupts.values())}
+            return {"type": "RUN_FINISHED", **ids, "outcome": outcome}
+        if end is None:
+            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "success", "pendingToolCallIds": self.calls}}
+        used = {"inputTokens": end["usage"]["input_tokens"], "outputTokens": end["usage"]["output_tokens"]}
+        if end["status"] == "cancelled":
+            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}, "usage": [used]}
+        if end["status"] in ("succeeded", "partial"):
+            outcome = {"type": "success"}
+            return {"type": "RUN_FINISHED", **ids, "outcome": outcome, "result": end["output"], "usage": [used]}
+        error = end.get("error") or {}
+        message = error.get("message", end["status"])
+        return {"type": "RUN_ERROR", "message": message, "code": error.get("code", end["status"]), "usage": [used]}
+
+
+def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
+    id = data["id"]
+    return [
+        {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": data["name"]},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": as_text(data["arguments"])},
+        {"type": "TOOL_CALL_END", "toolCallId": id},
+    ]
+
+
+def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    wanted = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
+    return {
+        "id": data["call"], "reason": "input_required", "message": data["prompt"], "toolCallId": data["call"],
+        "expiresAt": data["expires_at"], **wanted,
+    }  # fmt: skip
+
+
+def approval_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    call = {"toolCallId": data["call"]} if data["call"] else {}
+    return {
+        "id": data["id"], "reason": "tool_approval", "message": f"{data['tool']}: {data['reason']}",
+        "responseSchema": YES_OR_NO, "expiresAt": data["expires_at"],
+        "metadata": {"tool": data["tool"], "arguments": data["arguments"]}, **call,
+    }  # fmt: skip
+
+
+async def stream_of(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
+    yield sse({"type": "RUN_STARTED", "threadId": thread, "runId": run})
+    async for piece in following(turn, thread, run):
+        yield piece
+
+
+async def following(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
+    translator = Translator(turn.id)
+    async for frame in turns.follow(turn, translator.reading.pause):
+        if frame.type == "heartbeat":
+            yield HEARTBEAT
+            continue
+        for step in translator.reading.take(frame):
+            for event in translator.take(step):
+                yield sse(event)
+    yield sse(translator.ending(thread, run))
+
+
+async def snapshot(messages: list[dict[str, JSON]], turn: Turn | None, thread: str) -> AsyncIterator[bytes]:
+    """For a page that comes back: the stored messages, and what the run in progress has done."""
+    run = str(turn.run.pk) if turn else thread
+    yield sse({"type": "RUN_STARTED", "threadId": thread, "runId": run})
+    yield sse({"type": "MESSAGES_SNAPSHOT", "messages": messages})
+    yield sse({"type": "STATE_SNAPSHOT", "snapshot": {}})
+    if turn is None or turn.run.is_done:
+        yield sse({"type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": {"type": "success"}})
+        return
+    async for piece in following(turn, thread, run):
+        yield piece
+
+
+def message_json(row: Message) -> dict[str, JSON]:
+    return {"id": str(row.pk), "role": row.role, "content": row.words}

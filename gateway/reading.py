@@ -1,0 +1,105 @@
+"""What happens in a turn, as each protocol wants to hear it: text as it is written, calls, results,
+questions, the end. Stored events and those that are arriving are read by the same code.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from runs.events.frames import Frame
+
+from .turns import Pause
+
+JSON = Any
+BEGIN, TEXT, CLOSE, CALL, RESULT, APPROVAL, QUESTION, END = (
+    "begin", "text", "close", "call", "result", "approval", "question", "end",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), CLOSE (it is
+    complete), CALL, RESULT (of the agent's own call), APPROVAL, QUESTION (an input request), END.
+
+    `data` is the event's data; of BEGIN, TEXT and CLOSE {"turn", "text"}.
+    """
+
+    kind: str
+    data: dict[str, JSON]
+
+
+class Reading:
+    """Reads a turn's events in order. The other protocols' translators are built on it."""
+
+    def __init__(self, *, for_approvals: bool = True) -> None:
+        self.pause = Pause(for_approvals=for_approvals)
+        self.turn: int | None = None  # of the message that is being written
+        self.text = ""
+        self.has_text = False
+        self.kinds: dict[str, str] = {}  # kind of each call by its id
+        self.end: dict[str, JSON] | None = None
+        self.is_paused = False
+
+    def take(self, frame: Frame) -> Iterator[Step]:
+        data = frame.data
+        match frame.type:
+            case "message.delta":
+                yield from self.write(data["turn"], data["offset"], data["text"])
+            case "model.finished":
+                if data["text"]:
+                    yield from self.write(data["turn"], 0, data["text"])
+                yield from self.close()
+            case "tool.called" if not data["parent_call"]:
+                self.kinds[data["id"]] = data["kind"]
+                yield Step(CALL, data)
+            case "tool.finished" | "tool.denied" if self.kinds.get(data["id"], "caller") != "caller":
+                yield Step(RESULT, data)
+            case "approval.requested":
+                yield Step(APPROVAL, data)
+            case "input.requested":
+                yield Step(QUESTION, data)
+            case "run.finished":
+                yield from self.finish(data)
+        self.is_paused = self.pause.ends_with(frame) and self.end is None
+
+    def write(self, turn: int, offset: int, text: str) -> Iterator[Step]:
+        """Text at an offset of the turn's message; what is there already is left out."""
+        if self.turn != turn:
+            yield from self.close()
+            self.turn, self.text, self.has_text = turn, "", True
+            yield Step(BEGIN, {"turn": turn, "text": ""})
+        if piece := text[max(0, len(self.text) - offset) :]:
+            self.text += piece
+            yield Step(TEXT, {"turn": turn, "text": piece})
+
+    def close(self) -> Iterator[Step]:
+        if self.turn is not None:
+            yield Step(CLOSE, {"turn": self.turn, "text": self.text})
+        self.turn = None
+
+    def finish(self, data: dict[str, JSON]) -> Iterator[Step]:
+        """The reply of a run that ended without an answer of the model is the tool's result."""
+        self.end = data
+        reply = (data.get("reply") or {}).get("text")
+        if reply and not self.has_text:
+            yield from self.write(0, 0, reply)
+        yield from self.close()
+        yield Step(END, data)
+
+
+def as_text(value: JSON) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def result_text(data: dict[str, JSON]) -> str:
+    """The result of a call as its model reads it; of a failed one {"error": …}."""
+    if data.get("outcome") != "ok":
+        return as_text({"error": data.get("error") or {"code": "denied", "message": data.get("reason", "")}})
+    return data["text"] if data.get("text") is not None else as_text(data["result"])
+
+
+def bare(id: str) -> str:
+    """An id without hyphens."""
+    return id.replace("-", "")
