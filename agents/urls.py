@@ -2,7 +2,7 @@ from typing import Any
 
 from django.urls import path
 
-from agents import api
+from agents import api, hook_api
 from agents.http.viewsets import routed
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
@@ -54,5 +54,11 @@ urlpatterns = [
     path("invitations/<int:pk>/decline", invitation(post="decline"), name="invitation-decline"),
     path("secrets/", api.SecretViewSet.as_view(LIST), name="secrets"),
     path("secrets/<str:name>", api.SecretViewSet.as_view(ROW), name="secret"),
+    path("run-hooks/", hook_api.HookViewSet.as_view(LIST), name="run-hooks"),
+    path(
+        "run-hooks/<int:pk>",
+        hook_api.HookViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="run-hook",
+    ),
     path("audit/", api.AuditViewSet.as_view({"get": "list"}), name="audit"),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from agents.exceptions import Conflict
-from agents.models import ChainStep, Tool, ToolGrant
+from agents.models import ChainStep, Hook, Tool, ToolGrant
 from agents.models.agent import tool_changed
 from agents.sharing import is_seen
 from agents.tools import ToolSpec
@@ -94,7 +94,7 @@ def unlist_tool(function: StoredFunction) -> None:
 
 
 def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
-    """Agents and chains with a grant, and chain steps that name it: [{kind, name, mode, version}].
+    """Agents and chains with a grant, chain steps that name it, and hooks: [{kind, name, mode, version}].
 
     Those that this user cannot see have an empty name.
     """
@@ -114,6 +114,10 @@ def used_by(function: StoredFunction, user: Any) -> list[dict[str, Any]]:
             "version": step.target_version,
         }
         for step in steps
+    ]
+    found += [
+        {"kind": "hook", "name": named(hook, user), "mode": hook.place, "version": hook.pinned_version}
+        for hook in Hook.objects.filter(tool=tool).select_related("tool")
     ]
     return found
 

@@ -301,7 +301,7 @@ class ReplayedSerializer(serializers.Serializer):
 
 
 class UserSerializer(serializers.Serializer):
-    kind = serializers.CharField(help_text="agent, chain or step.")
+    kind = serializers.CharField(help_text="agent, chain, step or hook.")
     name = serializers.CharField()
     mode = serializers.CharField(allow_blank=True)
     version = serializers.IntegerField(

@@ -5,4 +5,4 @@ from .versioned import VersionedAdmin, VersionedForm
 
 __all__ = ["OwnedAdmin", "ReadOnlyAdmin", "VersionedAdmin", "VersionedForm", "VisibleChoices"]
 
-from . import access, authored, chain  # noqa: E402,F401  (registers the models; needs the bases above)
+from . import access, authored, chain, hook  # noqa: E402,F401  (registers the models; needs the bases above)

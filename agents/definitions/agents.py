@@ -12,6 +12,7 @@ from agents.unknown import extra, extra_of
 
 from . import shapes
 from .files import Definition, check_schemas, default, set_columns, without_defaults
+from .hooks import extra_in_hooks, faults_in_hooks, plain_hook, read_hooks, write_hooks
 from .model_names import default_model
 
 
@@ -238,9 +239,10 @@ class AgentKind:
 
     def unknown(self, definition: Definition, place: str = "") -> dict[str, str]:
         """`live` is a definition too, without what is not part of a version."""
-        own = () if place else ("kind", "name", "team", "draft", "live")
+        own = () if place else ("kind", "name", "team", "draft", "live", "hooks")
         return {
             **extra(definition, {*own, "provider", "grants", *AGENT_COLUMNS}, place),
+            **extra_in_hooks(definition.get("hooks"), place),
             **extra_of(ModelParams, definition.get("model_params"), f"{place}model_params."),
             **extra_in_grants(definition.get("grants"), place),
             **(self.unknown(definition["live"], "live.") if isinstance(definition.get("live"), dict) else {}),
@@ -249,7 +251,8 @@ class AgentKind:
     def faults(self, definition: Definition, place: str = "") -> list[dict[str, str]]:
         known = {**shapes.of_columns(Agent, AGENT_COLUMNS), "provider": (str,), "grants": (list,), **shapes.SHARED}
         return [
-            *shapes.faults(definition, known, place),
+            *shapes.faults(definition, {**known, "hooks": (list,)}, place),
+            *faults_in_hooks(definition.get("hooks"), place),
             *shapes.not_texts(definition, ("fallback_models", "capabilities", "examples", "delegates_to"), place),
             *faults_in_grants(definition.get("grants"), place),
             *(self.faults(definition["live"], "live.") if isinstance(definition.get("live"), dict) else ()),
@@ -265,14 +268,17 @@ class AgentKind:
     def read(self, row: Agent) -> Definition:
         values = {name: getattr(row, name) for name in AGENT_COLUMNS}
         draft = short_agent(row.provider.name, values, read_grants(row.grants))
-        return {"kind": self.name, "name": row.name, **draft, **live_agent(row, draft), **sharing(row)}
+        hooks = {"hooks": found} if (found := read_hooks(row)) else {}
+        return {"kind": self.name, "name": row.name, **draft, **hooks, **live_agent(row, draft), **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
         values = {name: definition.get(name, default(Agent, name)) for name in AGENT_COLUMNS}
         grants = [plain_grant(entry, owner) for entry in definition.get("grants", [])]
         named = ("kind", "name", "provider", "team", "draft", "live")
         kept = {name: definition[name] for name in named if definition.get(name)}
-        return {**kept, **without_defaults(values, Agent), **({"grants": grants} if grants else {})}
+        hooks = [plain_hook(entry) for entry in definition.get("hooks", [])]
+        lists = {name: value for name, value in {"grants": grants, "hooks": hooks}.items() if value}
+        return {**kept, **without_defaults(values, Agent), **lists}
 
     def left_open(self, definition: Definition) -> set[str]:
         """Settings that the site fills in when a file leaves them out."""
@@ -289,6 +295,7 @@ class AgentKind:
             self.keep(row, {**{name: definition.get(name) for name in ("name", "team")}, **live}, owner)
             row.publish(author=actor if actor.pk else None, note="from a definition file")
         self.keep(row, definition, owner)
+        write_hooks(row, definition.get("hooks", []), owner=owner)
         if not definition.get("draft") and not live:
             row.publish(author=actor if actor.pk else None, note="from a definition file")
         AuditEvent.record("agent.applied", row, actor=actor, source="definitions")

@@ -2,6 +2,7 @@ from .agent import Agent, AgentVersion
 from .audit import AuditEvent
 from .chain import Chain, ChainStep, ChainVersion
 from .file import StoredFile
+from .hook import Hook
 from .invitation import Invitation
 from .key import ApiKey
 from .provider import Provider
@@ -18,6 +19,7 @@ __all__ = [
     "Chain",
     "ChainStep",
     "ChainVersion",
+    "Hook",
     "Invitation",
     "Membership",
     "Provider",

@@ -755,7 +755,7 @@ class TestFromRequest(TypedDict):
     name: NotRequired[str]
 
 
-class Tool(TypedDict):
+class ToolModel(TypedDict):
     name: str
     kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
     description: NotRequired[str]
@@ -773,7 +773,7 @@ class Tool(TypedDict):
 
 
 class ToolMatch(TypedDict):
-    tool: Tool
+    tool: ToolModel
     score: float
     words: list[str]
 
@@ -1325,6 +1325,35 @@ class Graph(TypedDict):
     problems: list[Problem]
 
 
+class Hook(TypedDict):
+    id: int
+    place: Literal["before_tool", "after_tool", "message_in", "message_out"]
+    function: str
+    pinned_version: NotRequired[int | None]
+    scope: str
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    tools: NotRequired[list[str]]
+    position: NotRequired[int]
+    timeout_s: NotRequired[float]
+    enabled: NotRequired[bool]
+    created_by: str | None
+    created_at: str
+    updated_at: str
+
+
+class HookRequest(TypedDict):
+    place: Literal["before_tool", "after_tool", "message_in", "message_out"]
+    function: str
+    pinned_version: NotRequired[int | None]
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    tools: NotRequired[list[str]]
+    position: NotRequired[int]
+    timeout_s: NotRequired[float]
+    enabled: NotRequired[bool]
+
+
 class InputAnswerRequest(TypedDict):
     value: NotRequired[Any]
     error: NotRequired[InputFailureRequest]
@@ -1517,6 +1546,11 @@ class PaginatedGrantList(TypedDict):
     next: str | None
 
 
+class PaginatedHookList(TypedDict):
+    results: list[Hook]
+    next: str | None
+
+
 class PaginatedInputRequestList(TypedDict):
     results: list[InputRequest]
     next: str | None
@@ -1553,7 +1587,7 @@ class PaginatedSecretList(TypedDict):
 
 
 class PaginatedToolList(TypedDict):
-    results: list[Tool]
+    results: list[ToolModel]
     next: str | None
 
 
@@ -1655,6 +1689,18 @@ class PatchedFunctionRequest(TypedDict):
     expected: NotRequired[str]
     is_deprecated: NotRequired[bool]
     team: NotRequired[str | None]
+
+
+class PatchedHookRequest(TypedDict):
+    place: NotRequired[Literal["before_tool", "after_tool", "message_in", "message_out"]]
+    function: NotRequired[str]
+    pinned_version: NotRequired[int | None]
+    agent: NotRequired[str | None]
+    team: NotRequired[str | None]
+    tools: NotRequired[list[str]]
+    position: NotRequired[int]
+    timeout_s: NotRequired[float]
+    enabled: NotRequired[bool]
 
 
 class PatchedProviderRequest(TypedDict):

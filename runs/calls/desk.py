@@ -17,15 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents import schema
-from agents.tools import (
-    CallPending,
-    OutcomeUnknown,
-    ToolCall,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    ToolSpec,
-)
+from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
@@ -37,7 +29,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import artifacts, callbacks, deciders, delegation, grants, inputs, offers, results, told
+from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, told
 from .rows import (
     approval_data,
     argument_problems,
@@ -80,12 +72,15 @@ class Desk:
     each turn.
     """
 
-    def __init__(self, run: Run, lease: Lease, tools: dict[str, ToolSpec], *, agent: str = "") -> None:
+    def __init__(
+        self, run: Run, lease: Lease, tools: dict[str, ToolSpec], *, agent: str = "", hooked: hooks.Hooks | None = None
+    ) -> None:
         self.run = run
         self.lease = lease
         tools = offers.with_search(tools, run.policy.get("allowed"))
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
+        self.hooks = hooked or hooks.Hooks(run)
         self.grants: dict[int, grants.Grant] = {}
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
         self.called_back: set[UUID] = set()  # calls whose function has called tools
@@ -150,11 +145,13 @@ class Desk:
     def record(self, requested: Iterable[Any], turn: int) -> tuple[list[ToolCallRecord], list[tuple[str, dict]]]:
         """Record the model's calls, each with its policy decision, and their events."""
         self._told = None
+        requested = list(requested)
         records = [self.judged_record(call, turn) for call in requested]
         insert(*records)
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
-        told = [("tool.called", called_data(record)) for record in records]
+        told = hooks.events_of(requested)
+        told += [("tool.called", called_data(record)) for record in records]
         told += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
         told += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
         told += [("approval.requested", approval_data(approval)) for approval in approvals]
@@ -175,13 +172,16 @@ class Desk:
         findings = self.findings(tool, requested.arguments)
         decision = self.judge(tool, requested.name, findings=findings)
         record.untrusted = self.run.has_untrusted and told.is_derived(findings)
+        refusal = hooks.noted(record, requested)
         if decision.mode == policy.DENY:
             close(record, Outcome.DENIED, error={"code": "denied", "message": decision.reason})
+        elif refusal:
+            close(record, Outcome.DENIED, error={"code": "denied_by_hook", "message": refusal})
         elif problems := argument_problems(tool, requested):
             close(record, Outcome.FAILED, error=invalid_arguments(problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
-            record.details = {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
+            record.details |= {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
         else:
             start(record)
         return record
@@ -230,6 +230,10 @@ class Desk:
         self.settle(record, result)
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
+        """The tool's result as the run's hooks leave it."""
+        return hooks.around(self, tool, record) if self.hooks.rows else self.unhooked(tool, record)
+
+    def unhooked(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result; exceptions become typed results, except those that interrupt the run."""
         if tool.name == COMPLETE.name and tool.kind == "builtin":
             return ToolResult(ok=True, value=record.arguments.get("result"))
@@ -384,6 +388,7 @@ class Desk:
         decision = self.judge(tool, record.name)
         if approval.edited_arguments is not None:
             record.arguments = approval.edited_arguments
+            record.details.pop("hooks", None)  # they are asked again
         if tool is None or decision.mode == policy.DENY:
             self.deny(record, "denied", decision.reason)
         elif problems := schema.validate(tool.input_schema, record.arguments):

@@ -14,7 +14,7 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert, update_each
 from registry import factory
-from runs.calls import results, rows
+from runs.calls import hooks, results, rows
 from runs.calls.desk import Desk
 from runs.events import record as events
 from runs.models import Run, StepRun, ToolCallRecord
@@ -53,7 +53,8 @@ def desk_for(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: A
     """A desk for this one tool, with the chain's grants and the step's policy."""
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
-    desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool})
+    hooked = hooks.of(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
+    desk = (kind or HeldDesk)(narrowed, lease, {tool.name: tool}, hooked=hooked)
     desk.read_grants()
     return desk
 

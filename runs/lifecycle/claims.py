@@ -11,6 +11,7 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from agents.models import Hook
 from plumbing.statements import Select
 from runs.events import outbox
 from runs.events import record as events
@@ -63,6 +64,7 @@ def seen(run: Any) -> Seen:
         is_heard=run.is_heard,
         is_budgeted=run.is_budgeted or run.agent_id is None,
         is_followed=run.is_followed,
+        is_hooked=run.is_hooked,
         last_seq=run.session.last_seq if run.session else 0,
     )
 
@@ -75,6 +77,7 @@ TAKEN = Select(
         .annotate(
             is_heard=outbox.listeners(PRINCIPAL),
             is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, shared=OuterRef(AGENT))),
+            is_hooked=Exists(Hook.objects.of_work(AGENT, shared=OuterRef(AGENT)).order_by()),
             is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
         )
         .filter(pk=at.run)

@@ -22,7 +22,7 @@ from plumbing.threads import release_connection
 from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
-from runs.calls import offers, routing, shown
+from runs.calls import hooks, offers, routing, shown
 from runs.calls.desk import COMPLETE, Desk
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
@@ -34,7 +34,7 @@ from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of
 
-from . import summary
+from . import guards, summary
 
 Status = Run.Status
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
@@ -47,12 +47,14 @@ class Conversation:
         self.run = run
         self.lease = lease
         self.inherit_mark()
+        was_routed = run.agent is None
         self.live = self.build()
         if run.options:
             self.live = replace(self.live, spec=options.spec_of(run, self.live.spec))
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
-        self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name)
+        self.hooks = hooks.of(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
+        self.desk = Desk(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
         self.max_turns = run.policy.get("max_turns") or self.spec.max_steps
@@ -106,6 +108,7 @@ class Conversation:
 
     def hold(self) -> None:
         """Take turns until there is a reply."""
+        guards.check_message(self.run, self.lease, self.hooks)
         summary.keep_up(self.run, self.live, self.lease)
         self.messages = shown.opening(self.run, self.spec)
         if self.run.turns or self.run.attempt > 1:
@@ -113,6 +116,7 @@ class Conversation:
         while True:
             check_alive(self.run, self.lease)
             reply, requested = self.turn()
+            reply = guards.checked_reply(self, reply)
             if requested:
                 self.make_calls(reply, requested)
             elif self.conclude(reply):
@@ -166,7 +170,8 @@ class Conversation:
         meanwhile.
         """
         turn = self.run.turns + 1
-        deltas = events.Deltas(self.run.pk, turn) if events.has_watchers(self.run.pk) else None
+        is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
+        deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
         try:
             return self.live.reply(
@@ -254,10 +259,11 @@ class Conversation:
         """Write the turn in one transaction and make its calls; then wait, end, or show the model
         the results.
         """
+        checked = hooks.checked(self.desk, requested)
         with transaction.atomic():
-            calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in requested]
+            calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
             answered = self.write_answer(reply, calls)
-            records, told = self.desk.record(requested, self.run.turns)
+            records, told = self.desk.record(checked, self.run.turns)
             self.write([answered, *told])
             self.settle(reply)
         self.records += records

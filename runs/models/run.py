@@ -48,6 +48,7 @@ class Seen:
     is_heard: bool
     is_budgeted: bool
     is_followed: bool
+    is_hooked: bool
     last_seq: int
 
 

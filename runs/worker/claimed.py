@@ -18,6 +18,7 @@ from agents.models import StoredFile
 from agents.tools import ToolSpec
 from registry import factory, toolsets
 from registry.exceptions import CannotBuild
+from runs.calls import hooks
 from runs.calls.artifacts import LIMIT as MOST_FILES
 from runs.calls.artifacts import described
 from runs.calls.desk import Desk
@@ -75,7 +76,8 @@ def open_desk(run: Run) -> Desk:
         live = factory.live_agent(run.agent, None if run.version_id == run.agent.published_id else run.version)
     except CannotBuild as error:
         raise Conflict(str(error), code=error.code)
-    desk = Desk(run, lease, live.tools, agent=live.spec.name)
+    hooked = hooks.of(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
+    desk = Desk(run, lease, live.tools, agent=live.spec.name, hooked=hooked)
     desk.read_grants()
     return desk
 
@@ -115,7 +117,8 @@ def recorded(desk: Desk, request: Request) -> tuple[ToolCallRecord, bool]:
     desk.tell()
     earlier = calls(run).filter(model_call_id=request.id).first()
     if earlier is not None:
-        if (earlier.name, earlier.arguments) != (request.name, request.arguments):
+        asked = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
+        if (earlier.name, asked) != (request.name, request.arguments):
             raise IdempotencyMismatch("A call with this id was made with another tool or other arguments.")
         return earlier, False
     number = calls(run).count()

@@ -223,6 +223,53 @@ def test_drafts_teams_and_what_is_live_come_back(folder, tmp_path, alice, team):
     assert draft.published is None
 
 
+HOOKED = """
+kind: function
+name: check
+source: |
+  def check(event: dict) -> dict:
+      return {"verdict": "allow"}
+---
+kind: agent
+name: clerk
+provider: offline
+hooks:
+  - {place: message_in, function: check}
+  - {place: before_tool, function: check, tools: ["send_*"], timeout_s: 1.0, pinned_version: 1}
+"""
+
+
+def test_the_hooks_of_an_agent_come_back_the_same(tmp_path, offline, alice):
+    (tmp_path / "a.yaml").write_text(HOOKED)
+    call_command("apply_definitions", str(tmp_path), user="alice", verbosity=0)
+    agent = Agent.objects.get(name="clerk")
+    assert list(agent.hooks.order_by("pk").values_list("place", "tools", "timeout_s", "pinned_version")) == [
+        ("message_in", [], 2.0, None),
+        ("before_tool", ["send_*"], 1.0, 1),
+    ]
+    expected = list(yaml.safe_load_all(HOOKED))[1]["hooks"]
+    expected[1] = {key: expected[1][key] for key in ("place", "function", "pinned_version", "tools", "timeout_s")}
+    assert agents.AgentKind().read(agent)["hooks"] == expected
+    assert {change.verb for change in files.plan(files.load(tmp_path), owner=alice)} == {"same"}
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "{place: sometimes, function: check}",
+        "{place: message_in, function: nothing}",
+        "{place: message_in, function: check, timeout: 3}",
+        "{place: message_in, function: [check]}",
+        "check",
+    ],
+)
+def test_a_hook_that_cannot_be_is_refused_and_nothing_is_stored(tmp_path, offline, alice, hook):
+    (tmp_path / "a.yaml").write_text(HOOKED.split("  - {place: message_in")[0] + f"  - {hook}\n")
+    with pytest.raises((CommandError, Invalid)):
+        call_command("apply_definitions", str(tmp_path), user="alice", verbosity=0)
+    assert not Agent.objects.filter(name="clerk").exists()
+
+
 def test_the_live_version_of_an_agent_comes_back_beside_its_draft(folder, tmp_path, alice):
     call_command("apply_definitions", str(folder), user="alice", verbosity=0)
     agent = Agent.objects.get()

@@ -22,6 +22,7 @@ TABLE = {
     "secret": SHARED,
     "tool": {**SHARED, "change": None, "share": None, "delete": None},  # follows its function, agent or connection
     "grant": {"see": MEMBERS, "use": USERS, "change": OWNER, "share": None, "delete": OWNER},  # of a shared agent
+    "hook": {"see": MEMBERS, "use": None, "change": OWNER, "share": None, "delete": OWNER},  # of a shared agent
     "function test": {"see": MEMBERS, "use": OWNER, "change": OWNER, "share": None, "delete": OWNER},
     "version": {"see": MEMBERS, "use": USERS, "change": OWNER, "share": None, "delete": None},  # change: roll back
     "schedule": ACTING,

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agents.models import Agent, ApiKey, AuditEvent, Chain, Invitation, Membership, Provider, Secret, Team, Tool
+from agents.models import Agent, ApiKey, AuditEvent, Chain, Hook, Invitation, Membership, Provider, Secret, Team, Tool
 from connectors.models import Connection
 from connectors.tools import account_of
 from devices.models import Device, Record
@@ -80,6 +80,15 @@ def grant(world):
     use = ("post", f"{V1}/agents/helper/messages", {"message": "hello"})
     return {"see": ("get", path, None), "use": use, "change": ("put", path, [{"tool": "lookup", "mode": "deny"}]),
             "delete": ("put", path, [])}  # fmt: skip
+
+
+def hook(world):
+    helper = world.shared(Agent, "helper", provider=world.provider)
+    schema = {"properties": {"event": {}}, "required": ["event"]}
+    tool = Tool.objects.create(name="check", kind="function", owner=None, input_schema=schema)
+    made = Hook.objects.create(place="before_tool", tool=tool, agent=helper)
+    path = f"{V1}/run-hooks/{made.pk}"
+    return {"see": ("get", path, None), "change": ("patch", path, {"enabled": False}), "delete": ("delete", path, None)}
 
 
 def make_function(world):
@@ -297,6 +306,7 @@ def answers(call: Callable[[], Any]) -> bool:
 
 
 KINDS = {one.__name__.replace("_", " "): one for one in (
+    hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
     team_budget, budget, webhook, key, session, run, approval, device, record, file, execution, audit_event, invitation,
 )}  # fmt: skip

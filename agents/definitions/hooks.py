@@ -1,0 +1,68 @@
+"""The hooks of an agent in its definition: a list of {"place", "function"} with the settings that are not the usual."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from agents.exceptions import Invalid
+from agents.models import Agent, Hook, Tool
+from agents.unknown import extra
+
+from . import shapes
+
+Definition = dict[str, Any]
+USUAL: Definition = {"pinned_version": None, "tools": [], "position": 0, "timeout_s": 2.0, "enabled": True}
+
+
+def extra_in_hooks(hooks: Any, place: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+        found |= extra(hook, {"place", "function", *USUAL}, f"{place}hooks.{number}.")
+    return found
+
+
+def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
+    known = {"place": (str,), "function": (str,), **shapes.of_columns(Hook, USUAL)}
+    found: list[dict[str, str]] = []
+    for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+        where = f"{place}hooks.{number}"
+        if isinstance(hook, dict) and {"place", "function"} <= hook.keys():
+            found += shapes.faults(hook, known, f"{where}.")
+        else:
+            found.append({"field": where, "code": "invalid", "message": "Write {place: …, function: …}."})
+    return found
+
+
+def read_hooks(agent: Agent) -> list[Definition]:
+    rows = agent.hooks.select_related("tool").order_by("pk")
+    return [
+        plain_hook({"place": row.place, "function": row.tool.name, **{name: getattr(row, name) for name in USUAL}})
+        for row in rows
+    ]
+
+
+def plain_hook(entry: Definition) -> Definition:
+    special = {name: entry[name] for name, value in USUAL.items() if entry.get(name, value) != value}
+    return {"place": entry.get("place"), "function": entry.get("function"), **special}
+
+
+def write_hooks(agent: Agent, wanted: list[Definition], *, owner: Any) -> None:
+    """Replace the hooks of an agent. Raises Invalid."""
+    agent.hooks.all().delete()
+    for entry in wanted:
+        settings = {name: entry.get(name, value) for name, value in USUAL.items()}
+        row = Hook(agent=agent, place=entry.get("place"), tool=function_named(entry.get("function"), owner), **settings)
+        try:
+            row.full_clean(exclude=["created_by"])
+        except ValidationError as error:
+            raise Invalid.of(error)
+        row.save()
+
+
+def function_named(name: Any, owner: Any) -> Tool:
+    """The tool of the owner's function with this name, else of the site's."""
+    rows = Tool.objects.filter(kind=Tool.Kind.FUNCTION, name=str(name))
+    found = rows.filter(owner=owner).first() or rows.filter(owner=None).first()
+    if found is None:
+        raise Invalid(f"There is no function “{name}” for a hook.")
+    return found

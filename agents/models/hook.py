@@ -1,0 +1,109 @@
+"""Hooks: stored functions that check tool calls and messages of runs, for an agent, a team or the site."""
+
+from typing import Any, Self
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from .agent import Agent
+from .team import Editable, Membership, Team
+from .tool import Tool
+
+LIMIT = 20  # hooks of one scope
+ARGUMENT = "event"
+
+
+class HookQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        """Those that may apply to this user's runs: of the agents they see, of their teams, of the site."""
+        teams = Membership.objects.filter(user_id=user.pk).values("team_id")
+        agents = Agent.objects.visible_to(user).values("pk")
+        return self.filter(Q(agent__in=agents) | Q(team__in=teams) | Q(agent=None, team=None))
+
+    def editable_by(self, user: Any) -> Self:
+        """Those of the agents that they may change, of the teams they administer, for superusers of the site."""
+        mine = Q(agent__in=Agent.objects.editable_by(user).values("pk"))
+        mine |= Q(team__in=Team.objects.editable_by(user).values("pk"))
+        return self.filter(mine | Q(agent=None, team=None)) if user.is_superuser else self.filter(mine)
+
+    def of_work(self, agent: Any, shared: Any) -> Self:
+        """Enabled hooks of this agent, of the team that it is shared with, and of the site; `shared` is the agent
+        as a query within this one names it.
+        """
+        teams = Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")
+        return self.filter(Q(agent_id=agent) | Q(team_id__in=teams) | Q(agent=None, team=None), enabled=True)
+
+
+class Hook(Editable, models.Model):
+    """At most one of `agent` and `team` is set; a hook with neither belongs to the site."""
+
+    class Place(models.TextChoices):
+        BEFORE_TOOL = "before_tool", "Before a tool call"
+        AFTER_TOOL = "after_tool", "After a tool call"
+        MESSAGE_IN = "message_in", "A message to an agent"
+        MESSAGE_OUT = "message_out", "A message from an agent"
+
+    place = models.CharField(max_length=11, choices=Place.choices)
+    tool = models.ForeignKey(
+        Tool, on_delete=models.PROTECT, related_name="hooks", limit_choices_to={"kind": Tool.Kind.FUNCTION},
+        help_text="The stored function.",
+    )  # fmt: skip
+    pinned_version = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Empty: follow the published version of the function."
+    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="hooks")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="hooks")
+    tools = models.JSONField(
+        default=list, blank=True, help_text="Names of tools that it checks, with * as a wildcard; empty: all."
+    )
+    position = models.PositiveSmallIntegerField(
+        default=0,
+        help_text="Order within its scope. The site's hooks come first, then the team's, then the agent's.",
+    )
+    timeout_s = models.FloatField(
+        default=2.0, validators=[MinValueValidator(0.05), MaxValueValidator(30.0)], help_text="Seconds of one call."
+    )
+    enabled = models.BooleanField(default=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = HookQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["position", "id"]
+        constraints = [models.CheckConstraint(condition=Q(agent=None) | Q(team=None), name="hook_has_one_scope")]
+        indexes = [models.Index(fields=["enabled", "agent"]), models.Index(fields=["enabled", "team"])]
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.tool}"
+
+    @property
+    def scope(self) -> str:
+        return "agent" if self.agent_id else "team" if self.team_id else "site"
+
+    def clean(self) -> None:
+        if self.tool_id and (problem := unfit(self.tool)):
+            raise ValidationError({"tool": problem})
+        if not isinstance(self.tools, list) or not all(isinstance(name, str) and name for name in self.tools):
+            raise ValidationError({"tools": "It must be a list of names."})
+        if self.tools and self.place in (self.Place.MESSAGE_IN, self.Place.MESSAGE_OUT):
+            raise ValidationError({"tools": "Only hooks of tool calls choose tools."})
+        same = type(self).objects.filter(agent=self.agent_id, team=self.team_id).exclude(pk=self.pk)
+        if same.count() >= LIMIT:
+            raise ValidationError(f"There are {LIMIT} hooks already.")
+
+
+def unfit(tool: Tool) -> str:
+    """Why this tool cannot be a hook; empty if it can: a published function of one argument, `event`."""
+    schema = tool.input_schema or {}
+    if tool.kind != Tool.Kind.FUNCTION:
+        return "Only a stored function can be a hook."
+    if ARGUMENT not in schema.get("properties", {}) or set(schema.get("required", ())) - {ARGUMENT}:
+        return f"Its only required parameter must be “{ARGUMENT}”."
+    return ""

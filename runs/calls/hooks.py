@@ -1,0 +1,275 @@
+"""The hooks of a run: stored functions that allow, deny or replace what they are shown, in the sandbox.
+
+Everything that is not a verdict denies: an error, the end of the time limit, an answer of another shape.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+from uuid import uuid4
+
+from django.db.models import IntegerField
+
+from agents import schema
+from agents.models import Hook
+from agents.models.hook import ARGUMENT
+from agents.schema import sha256_of
+from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from functions.tools import version_of
+from plumbing.statements import Select
+from registry import toolsets
+from runs.exceptions import DATABASE_GONE
+from runs.models import Run, ToolCallRecord
+from runs.rules import policy, verdicts
+from runs.rules.verdicts import ALLOW, DENY, REPLACE, Verdict
+
+from . import told
+
+log = logging.getLogger(__name__)
+COLUMNS = ("id", "place", "agent_id", "team_id", "tools", "timeout_s", "pinned_version", "position", "tool_id",
+           "tool__name", "tool__enabled", "tool__source", "tool__definition_hash")  # fmt: skip
+OF_AGENT = Select(
+    lambda at: Hook.objects.of_work(at.agent, shared=at.agent).order_by().values_list(*COLUMNS), agent=IntegerField()
+)
+SCOPES = ("site", "team", "agent")  # the order in which they are asked
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One hook and its function as they are now."""
+
+    id: int
+    place: str
+    scope: str
+    tools: tuple[str, ...]
+    timeout_s: float
+    position: int
+    is_enabled: bool
+    function: ToolSpec
+
+    @classmethod
+    def of(cls, values: tuple[Any, ...]) -> "Row":
+        (id, place, agent, team, tools, timeout_s, pinned, position, tool, name, enabled, source, hash) = values
+        function = ToolSpec(
+            id=tool, name=name, kind="function", description="", input_schema={}, output_schema=None, effect="read",
+            source=source, definition_hash=hash, deadline_s=timeout_s, pinned_version=pinned,
+        )  # fmt: skip
+        scope = "agent" if agent else "team" if team else "site"
+        return cls(id, place, scope, tuple(tools), timeout_s, position, enabled, function)
+
+    def covers(self, tool: str) -> bool:
+        return not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the hooks of one place decided together; `notes` has one line for each that was asked."""
+
+    value: Any
+    kind: str = ALLOW
+    reason: str = ""
+    notes: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("hook.applied", note) for note in self.notes if note["verdict"] != ALLOW]
+
+
+class Hooks:
+    """The hooks of a run in progress; empty for most runs."""
+
+    def __init__(self, run: Run, rows: Iterable[Row] = (), *, agent: str = "", is_cancelled: Any = None) -> None:
+        self.run = run
+        self.rows = sorted(rows, key=lambda row: (SCOPES.index(row.scope), row.position, row.id))
+        self.agent = agent
+        self.is_cancelled = is_cancelled
+
+    def at(self, place: str, tool: str = "") -> list[Row]:
+        return [row for row in self.rows if row.place == place and row.covers(tool)]
+
+    def ask(self, place: str, value: Any, *, name: str, tool: str = "", **event: Any) -> Outcome:
+        """Ask each hook in order. `name` is the field of the event that holds the value; a hook sees what the
+        hooks before it have made of the value.
+        """
+        outcome = Outcome(value)
+        for row in self.at(place, tool):
+            shown = {"place": place, "agent": self.agent, "user": self.run.principal_id, name: outcome.value, **event}
+            verdict = self.verdict(row, shown)
+            outcome.notes.append(self.note(row, verdict, outcome.value, tool))
+            if verdict.kind == DENY:
+                outcome.kind, outcome.reason = DENY, verdict.reason or f"the hook “{row.function.name}” denied it"
+                return outcome
+            if verdict.kind == REPLACE and verdict.value != outcome.value:
+                outcome.kind, outcome.value = REPLACE, verdict.value
+        return outcome
+
+    def verdict(self, row: Row, event: dict[str, Any]) -> Verdict:
+        """This hook's verdict; deny, with the reason, if it does not give one."""
+        if not row.is_enabled:
+            return failed(row, "its function is switched off")
+        try:
+            result = self.call(row, event)
+            if not result.ok:
+                error = result.error or {}
+                return failed(row, str(error.get("message") or error.get("code")))
+            return verdicts.read(result.value, row.place)
+        except DATABASE_GONE:
+            raise
+        except (ToolError, ValueError) as error:
+            return failed(row, str(error))
+        except Exception:  # whatever goes wrong, what it should have checked does not pass
+            log.exception("The hook %s failed unexpectedly", row.id)
+            return failed(row, "an internal error; see the server's log")
+
+    def call(self, row: Row, event: dict[str, Any]) -> ToolResult:
+        """One call in the sandbox. No execution is stored, as it would keep what a hook is there to remove."""
+        spec = version_of(row.function).spec
+        if row.scope != "site" and (spec.allowed_hosts or spec.secrets):
+            raise ValueError("only hooks of the site may use web hosts or secrets")
+        context = ToolContext(
+            user_id=self.run.principal_id, run_id=str(self.run.pk), agent=self.agent, deadline=self.run.deadline,
+            **({"is_cancelled": self.is_cancelled} if self.is_cancelled else {}),
+        )  # fmt: skip
+        call = ToolCall(str(uuid4()), row.function.name, {ARGUMENT: event})
+        result = toolsets.call(row.function, call, context)
+        if (result.error or {}).get("code") == "violation" and result.keep is not None:
+            result.keep()  # reports and withdraws the function
+        return result
+
+    def note(self, row: Row, verdict: Verdict, before: Any, tool: str) -> dict[str, Any]:
+        """What is recorded: never the value itself, only its hash and size."""
+        about = {"sha256": sha256_of(before), "size": len(json.dumps(before, default=str))}
+        return {
+            "hook": row.id, "place": row.place, "scope": row.scope, "function": row.function.name,
+            "verdict": verdict.kind, "reason": verdict.reason, **({"tool": tool} if tool else {}),
+            **(about if verdict.kind == REPLACE else {}),
+        }  # fmt: skip
+
+
+def failed(row: Row, why: str) -> Verdict:
+    return Verdict(DENY, reason=f"the hook “{row.function.name}” could not decide: {why}"[: verdicts.REASON_LIMIT])
+
+
+def of(run: Run, *, agent: str = "", is_cancelled: Callable[[], bool] | None = None, is_new: bool = False) -> Hooks:
+    """The hooks of this run. Costs no statement where the claim of the run has seen that there are none; `is_new`:
+    its agent was chosen after the claim.
+    """
+    if run.seen is not None and not run.seen.is_hooked and not is_new:
+        return Hooks(run)
+    rows = map(Row.of, OF_AGENT.all(agent=run.agent_id or 0))
+    return Hooks(run, rows, agent=agent, is_cancelled=is_cancelled)
+
+
+# -- tool calls -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A requested call after its hooks, in the shape of a model's tool call."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    problem: str
+    outcome: Outcome
+    asked: dict[str, Any]  # the arguments that were requested
+
+
+def before(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any]) -> Outcome:
+    shown = {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
+    return hooks.ask("before_tool", arguments, name="arguments", tool=tool.name, called=shown)
+
+
+def after(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult) -> tuple[ToolResult, Outcome]:
+    """The result as the hooks leave it: what was printed goes with a value that is replaced or withheld."""
+    shown = {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
+    value = result.value if result.ok else (result.error or {}).get("message", "")
+    outcome = hooks.ask(
+        "after_tool", value, name="result", tool=tool.name, called=shown, arguments=arguments, ok=result.ok
+    )
+    if outcome.kind == DENY:
+        is_unknown = (result.error or {}).get("code") == OutcomeUnknown.code
+        message = f"the call was made, and its result is withheld: {outcome.reason}"
+        error = {"code": OutcomeUnknown.code if is_unknown else "result_withheld", "message": message}
+        result = replace(result, ok=False, value=None, error=error, printed="")
+    elif outcome.kind == REPLACE and result.ok:
+        result = replace(result, value=outcome.value, printed="")
+    elif outcome.kind == REPLACE:
+        error = {"code": (result.error or {}).get("code", "tool_failed"), "message": str(outcome.value)}
+        result = replace(result, error=error, printed="")
+    return result, outcome
+
+
+def checked(desk: Any, requested: Iterable[Any]) -> list[Any]:
+    """The model's calls after their hooks, before they are recorded and judged. A call that policy refuses anyway is
+    not shown to a hook.
+    """
+    return [check(desk, call) for call in requested] if desk.hooks.rows else list(requested)
+
+
+def check(desk: Any, call: Any) -> Any:
+    tool = desk.tools.get(call.name)
+    if tool is None or call.problem or desk.judge(tool, call.name).mode == policy.DENY:
+        return call
+    outcome = before(desk.hooks, tool, call.arguments)
+    return Checked(call.id, call.name, outcome.value, "", outcome, call.arguments)
+
+
+def events_of(requested: Iterable[Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [event for call in requested if isinstance(call, Checked) for event in call.outcome.events]
+
+
+def noted(record: ToolCallRecord, requested: Any) -> str:
+    """Write what the hooks said into the call's details; returns why they denied it, or nothing."""
+    if not isinstance(requested, Checked):
+        return ""
+    note(record, requested.outcome, requested.asked)
+    return requested.outcome.reason if requested.outcome.kind == DENY else ""
+
+
+def note(record: ToolCallRecord, outcome: Outcome, asked: dict[str, Any]) -> None:
+    """`hooks` says that these arguments were checked; `asked` holds those that were replaced."""
+    changed = {"asked": asked} if outcome.kind == REPLACE else {}
+    record.details = {**record.details, "hooks": outcome.notes, **changed}
+
+
+def around(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
+    """Make a call with its hooks. Calls of functions, steps of chains and arguments that a person edited are checked
+    here; those of a model were checked before they were judged.
+    """
+    if "hooks" not in record.details and (refusal := check_now(desk, tool, record)):
+        return ToolResult.failed("denied_by_hook", refusal)
+    result, outcome = after(desk.hooks, tool, record.arguments, desk.unhooked(tool, record))
+    if outcome.notes:
+        result = replace(result, details={**result.details, "hooks": [*record.details["hooks"], *outcome.notes]})
+    if outcome.events:
+        desk.tell(*outcome.events)
+    return result
+
+
+def check_now(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
+    """Why this call may not be made; empty if it may. Replaced arguments are judged again, and only what is allowed
+    without asking is made.
+    """
+    asked = record.arguments
+    outcome = before(desk.hooks, tool, asked)
+    note(record, outcome, asked)
+    record.arguments = outcome.value
+    ToolCallRecord.objects.filter(pk=record.pk).update(arguments=record.arguments, details=record.details)
+    if outcome.events:
+        desk.tell(*outcome.events)
+    if outcome.kind == DENY:
+        return outcome.reason
+    return judged_again(desk, tool, record) if outcome.kind == REPLACE else ""
+
+
+def judged_again(desk: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
+    if problems := schema.validate(tool.input_schema, record.arguments):
+        return f"a hook replaced the arguments by invalid ones: {problems[0]['message']}"
+    findings = desk.findings(tool, record.arguments)
+    decision = desk.judge(tool, record.name, findings=findings, is_callback=record.parent_call_id is not None)
+    record.untrusted = record.untrusted or (desk.run.has_untrusted and told.is_derived(findings))
+    return "" if decision.mode == policy.ALLOW else f"with the arguments of a hook: {decision.reason}"
