@@ -1913,6 +1913,8 @@ class Schedule(TypedDict):
     next_due_at: str | None
     next_due_local: str | None
     last_due_at: str | None
+    last_run_at: str | None
+    timing_in_words: str
     why_not: str
     owner: str | None
     team: NotRequired[str | None]

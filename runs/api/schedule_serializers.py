@@ -84,6 +84,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
     at = Moment(required=False, allow_null=True, help_text="A single time.")
     timezone = Text(max_length=64, required=False, help_text="IANA name.")
     next_due_local = serializers.SerializerMethodField()
+    last_run_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="When its last run was created.")
+    timing_in_words = serializers.CharField(read_only=True)
     why_not = serializers.SerializerMethodField(help_text="Why nothing starts, or when it will.")
     missed_window_s = Number(required=False, min_value=0, max_value=366 * 86_400)
     jitter_s = Number(required=False, min_value=0, max_value=3600)
@@ -94,7 +96,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
             "name", "description", "agent", "chain", "text", "input", "options", "crontab", "interval", "at",
             "timezone", "starts_at", "ends_at", "jitter_s", "missed_policy", "missed_window_s", "overlap_policy",
             "wait_for_device", "device", "pause_after_failures", "notify_email", "enabled", "failures",
-            "paused_reason", "next_due_at", "next_due_local", "last_due_at", "why_not", *OWNED,
+            "paused_reason", "next_due_at", "next_due_local", "last_due_at", "last_run_at", "timing_in_words",
+            "why_not", *OWNED,
         ]  # fmt: skip
         read_only_fields = ["failures", "paused_reason", "next_due_at", "last_due_at"]
         extra_kwargs = {
@@ -110,6 +113,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         return schedules.why_not(schedule)
 
     def to_representation(self, schedule: Schedule) -> dict[str, Any]:
+        if not hasattr(schedule, "last_run_at"):  # a row that was just made
+            schedule.last_run_at = Schedule.objects.with_last_run().get(pk=schedule.pk).last_run_at
         crontab, interval, clocked = schedule.crontab, schedule.interval, schedule.clocked
         shown = super().to_representation(_Shown(schedule))
         shown["crontab"] = line_of(crontab) if crontab else None

@@ -70,7 +70,8 @@ class ScheduleViewSet(NamedViewSet):
     bodiless = ("run_now", "pause", "resume")
 
     def get_queryset(self) -> QuerySet:
-        return super().get_queryset().select_related("agent", "chain", "crontab", "interval", "clocked")
+        rows = super().get_queryset().select_related("agent", "chain", "crontab", "interval", "clocked")
+        return rows.with_last_run()  # type: ignore[attr-defined]
 
     @extend_schema(responses=OccurrenceSerializer(many=True))
     @action(detail=True, filterset_class=None)

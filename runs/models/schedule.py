@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 from uuid_utils.compat import uuid7
@@ -13,6 +13,7 @@ from uuid_utils.compat import uuid7
 from agents.fields import check_moment
 from agents.models import Agent, Chain
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from runs.rules.crontab_words import in_words
 from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
 
 from .run import Run
@@ -23,6 +24,11 @@ LONGEST_S = 10 * 366 * 86400.0
 
 
 class ScheduleQuerySet(OwnedQuerySet):
+    def with_last_run(self) -> "ScheduleQuerySet":
+        """Each row with `last_run_at`: when its last run was created."""
+        started = ScheduleOccurrence.objects.filter(schedule=OuterRef("pk"), run__isnull=False)
+        return self.annotate(last_run_at=Subquery(started.order_by("-run__created_at").values("run__created_at")[:1]))
+
     def due(self, now: datetime) -> "ScheduleQuerySet":
         return self.filter(enabled=True, next_due_at__lte=now)
 
@@ -37,7 +43,7 @@ class Schedule(Owned):
 
     class Overlap(models.TextChoices):
         SKIP = "skip", "Skip it"
-        QUEUE = "queue", "Wait for the earlier run to end, at most one"
+        QUEUE = "queue", "Wait for the earlier run to end"
         CANCEL = "cancel", "Cancel the earlier run"
         ALLOW = "allow", "Start it in parallel"
 
@@ -120,6 +126,22 @@ class Schedule(Owned):
     @property
     def target(self) -> Any:
         return self.agent or self.chain
+
+    @property
+    def line(self) -> str:
+        """The crontab as a line of five fields; empty for other timings."""
+        row = self.crontab
+        if row is None:
+            return ""
+        return f"{row.minute} {row.hour} {row.day_of_month} {row.month_of_year} {row.day_of_week}"
+
+    @property
+    def timing_in_words(self) -> str:
+        if self.crontab is not None:
+            return in_words(self.line)
+        if self.interval is not None:
+            return f"Every {self.interval.every} {self.interval.period}"
+        return f"Once, at {self.clocked.clocked_time:%Y-%m-%d %H:%M} UTC" if self.clocked is not None else ""
 
 
 class OccurrenceQuerySet(models.QuerySet):

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -17,6 +18,7 @@ from django_celery_beat.models import CrontabSchedule
 
 from agents.exceptions import Invalid, MusterError, NotFound
 from agents.models import Agent, AuditEvent
+from agents.sharing import let_go
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.timing import TimingError, read_line, zone_named
 from runs.schedules import tick as schedules
@@ -39,6 +41,20 @@ class ScheduleForm(NamedForm):
         label="When", max_length=200, help_text="minute hour day month weekday, such as 0 8 * * 1-5."
     )
     timezone = forms.CharField(max_length=64, label="Zone", help_text="IANA name, such as Europe/Berlin.")
+    missed_policy = forms.ChoiceField(
+        choices=Schedule.Missed.choices, initial=Schedule.Missed.ONCE, label="When starts were missed"
+    )
+    overlap_policy = forms.ChoiceField(
+        choices=Schedule.Overlap.choices, initial=Schedule.Overlap.SKIP, label="When an earlier run is still at work"
+    )
+
+    def __init__(self, *args: Any, row: Schedule | None = None, **kwargs: Any) -> None:
+        """Of a schedule for a chain, or with another timing, the form leaves these as they are."""
+        super().__init__(*args, row=row, **kwargs)
+        if row is not None and row.agent is None:
+            del self.fields["agent"], self.fields["text"]
+        if row is not None and row.crontab is None:
+            del self.fields["crontab"]
 
     def clean_agent(self) -> Agent:
         try:
@@ -62,16 +78,24 @@ class ScheduleForm(NamedForm):
 
     def save(self) -> Schedule:
         about = dict(self.cleaned_data)
-        minute, hour, day, month, weekday = about.pop("crontab").split()
-        row, _ = CrontabSchedule.objects.get_or_create(
-            minute=minute, hour=hour, day_of_month=day, month_of_year=month, day_of_week=weekday,
-            timezone=about["timezone"],
-        )  # fmt: skip
-        schedule = Schedule(owner=self.user, crontab=row, **about)
-        schedules.plan_next(schedule)
+        if "crontab" in about:
+            about["crontab"] = crontab_of(about["crontab"], about["timezone"])
+        schedule = self.row or Schedule(owner=self.user)
+        for name, value in about.items():
+            setattr(schedule, name, value)
+        if schedule.enabled:
+            schedules.plan_next(schedule)
         schedule.save()
-        AuditEvent.record("schedule.created", schedule, actor=self.user)
+        AuditEvent.record("schedule.changed" if self.row else "schedule.created", schedule, actor=self.user)
         return schedule
+
+
+def crontab_of(line: str, zone: str) -> CrontabSchedule:
+    minute, hour, day, month, weekday = line.split()
+    row, _ = CrontabSchedule.objects.get_or_create(
+        minute=minute, hour=hour, day_of_month=day, month_of_year=month, day_of_week=weekday, timezone=zone
+    )
+    return row
 
 
 @signed_in
@@ -172,17 +196,65 @@ def coming(found: list[Schedule], start: datetime, end: datetime) -> list[dict[s
 
 @signed_in
 def schedule_page(request: HttpRequest, name: str) -> HttpResponse:
-    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    """One schedule. POST changes it."""
+    schedule = visible(request).with_last_run().named(request.user, name[:64].replace("\0", ""))
+    form = None
+    if request.method == "POST":
+        schedule.require_edit(request.user)
+        form = ScheduleForm(request.POST, user=request.user, row=schedule)
+        if changed(form):
+            messages.success(request, "Saved.")
+            return redirect("page:schedule", name=schedule.name)
+        schedule = visible(request).with_last_run().get(pk=schedule.pk)  # without what was refused
+    answer = shown(request, schedule, form or filled(schedule, request.user))
+    answer.status_code = 200 if form is None else 422
+    return answer
+
+
+def changed(form: ScheduleForm) -> bool:
+    if not form.is_valid():
+        return False
     try:
-        upcoming = schedules.preview(schedule, 8) if schedule.enabled else []
+        form.save()
+    except MusterError as error:
+        form.add_error("crontab" if "crontab" in form.fields else None, str(error))
+        return False
+    return True
+
+
+def filled(schedule: Schedule, user: Any) -> ScheduleForm:
+    """The form with the schedule's values."""
+    names = ("name", "text", "timezone", "missed_policy", "overlap_policy")
+    values = {name: getattr(schedule, name) for name in names}
+    agent = schedule.agent.name if schedule.agent else ""
+    return ScheduleForm(user=user, row=schedule, initial={**values, "agent": agent, "crontab": schedule.line})
+
+
+def shown(request: HttpRequest, schedule: Schedule, form: ScheduleForm) -> HttpResponse:
+    try:
+        upcoming = schedules.preview(schedule, 5) if schedule.enabled else []
     except Invalid as error:
         upcoming = []
         tell(request, error)
     return page(
         request, "schedule.html", schedule.name, schedule=schedule, why=schedules.why_not(schedule), upcoming=upcoming,
         occurrences=schedule.occurrences.select_related("run").order_by("-due_at")[:60],
-        may_edit=schedule.may_edit(request.user),
+        may_edit=schedule.may_edit(request.user), form=form, agents=offered(request.user),
     )  # fmt: skip
+
+
+@require_POST
+@signed_in
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete a schedule with its due times. Its runs are kept."""
+    schedule = visible(request).named(request.user, name[:64].replace("\0", ""))
+    schedule.require_edit(request.user)
+    with transaction.atomic():
+        AuditEvent.record("schedule.deleted", schedule, actor=request.user)
+        let_go(schedule)
+        schedule.delete()
+    messages.success(request, f"“{name[:64]}” was deleted. Its runs are kept.")
+    return redirect("page:schedules")
 
 
 @require_POST

@@ -38,15 +38,17 @@ class NamedForm(forms.Form):
     model: Any
     name = forms.CharField(max_length=64)
 
-    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: Any, row: Any = None, **kwargs: Any) -> None:
+        """`row`: the one that is changed; none for a new one."""
         super().__init__(*args, **kwargs)
-        self.user = user
+        self.user, self.row = user, row
 
     def clean_name(self) -> str:
         name = self.cleaned_data["name"]
         for check in self.model._meta.get_field("name").validators:
             check(name)
-        if self.model.objects.filter(owner=self.user, name=name).exists():
+        owner = self.row.owner if self.row else self.user
+        if self.model.objects.filter(owner=owner, name=name).exclude(pk=self.row and self.row.pk).exists():
             raise forms.ValidationError("You already have one with that name.")
         return name
 

@@ -45,6 +45,7 @@ urlpatterns = [
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
     path("schedules/", schedules.schedule_list, name="schedules"),
     path("schedules/<str:name>/", schedules.schedule_page, name="schedule"),
+    path("schedules/<str:name>/delete", schedules.delete, name="schedule-delete"),
     path("schedules/<str:name>/<slug:verb>", schedules.act, name="schedule-act"),
     path("records/", records.record_list, name="records"),
     path("records/new/<str:kind>/", records.new_record, name="record-new"),

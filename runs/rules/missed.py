@@ -43,15 +43,21 @@ def late_by(moment: datetime, now: datetime) -> str:
     return str(timedelta(seconds=round((now - moment).total_seconds())))
 
 
-def on_overlap(policy: str, *, running: int, waiting: int) -> str:
-    """start, wait, skip or cancel (the earlier run, then start). `waiting`: occurrences queued
-    behind the run.
+def on_overlap(policy: str, *, running: int, waiting: int, misses_none: bool = False) -> str:
+    """start, wait, skip or cancel (the earlier run, then start). `waiting`: earlier occurrences that
+    wait. `misses_none`: the schedule starts each due time (missed policy `all`), so that any number
+    waits, in order.
     """
+    if policy == "queue" and (running or waiting):
+        return "wait" if misses_none or not waiting else "skip"
     if not running or policy == "allow":
         return "start"
-    if policy == "queue":
-        return "skip" if waiting else "wait"
     return "cancel" if policy == "cancel" else "skip"
+
+
+def is_outdated(due_at: datetime, now: datetime, window_s: float) -> bool:
+    """Whether a due time that waited for earlier runs has left the window of the policy `all`."""
+    return now - due_at > timedelta(seconds=max(window_s, GRACE_S))
 
 
 def jittered(due_at: datetime, jitter_s: float, key: str) -> datetime:

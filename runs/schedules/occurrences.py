@@ -22,7 +22,7 @@ from runs.intake import chains, checks
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Run, Schedule, ScheduleOccurrence
-from runs.rules.missed import on_overlap
+from runs.rules.missed import is_outdated, on_overlap
 
 log = logging.getLogger(__name__)
 Outcome = ScheduleOccurrence.Outcome
@@ -42,7 +42,7 @@ def start_open(now: datetime) -> int:
     """
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
-    found = list(joined(due)[:BATCH]) + waiting_for_nothing()
+    found = list(joined(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
     return started + sum(start(occurrence) for occurrence in found)
 
 
@@ -135,6 +135,16 @@ def waiting_for_nothing() -> list[ScheduleOccurrence]:
     return list(waiting.exclude(**behind)[:BATCH])
 
 
+def is_in_window(occurrence: ScheduleOccurrence, now: datetime) -> bool:
+    """Whether it still starts; one that waited beyond the window is missed."""
+    schedule = occurrence.schedule
+    if schedule.missed_policy != Schedule.Missed.ALL:
+        return True
+    if not is_outdated(occurrence.due_at, now, schedule.missed_window_s):
+        return True
+    return conclude(occurrence, Outcome.MISSED, "it waited for earlier runs until it was outside the window")
+
+
 def joined(rows: Any) -> Any:
     return rows.select_related(
         "schedule__owner", "schedule__agent__published", "schedule__agent__provider", "schedule__chain__published"
@@ -177,11 +187,16 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     schedule = occurrence.schedule
     earlier = ScheduleOccurrence.objects.filter(schedule=schedule).exclude(pk=occurrence.pk)
     running = list(earlier.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE).select_related("run"))
-    if not running:
+    waiting = list(earlier.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at).order_by("due_at")[:1])
+    decision = on_overlap(
+        schedule.overlap_policy,
+        running=len(running),
+        waiting=len(waiting),
+        misses_none=schedule.missed_policy == Schedule.Missed.ALL,
+    )
+    if decision == "start":
         return True
-    waiting = earlier.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at).count()
-    decision = on_overlap(schedule.overlap_policy, running=len(running), waiting=waiting)
-    reason = f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still in progress"
+    reason = reason_to_wait(running, waiting)
     if decision == "skip":
         return conclude(occurrence, Outcome.SKIPPED, reason)
     if decision == "wait":
@@ -190,6 +205,12 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     for one in running if decision == "cancel" else []:
         cancel_earlier(one.run)
     return True
+
+
+def reason_to_wait(running: list[ScheduleOccurrence], waiting: list[ScheduleOccurrence]) -> str:
+    if not running:
+        return f"the due time {waiting[0].due_at:%Y-%m-%d %H:%M:%S} UTC waits before it"
+    return f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still in progress"
 
 
 def cancel_earlier(run: Run | None) -> None:

@@ -111,7 +111,7 @@ class AsyncMuster:
         return AsyncInputRequests(self._transport)
 
     @property
-    def tools(self) -> AsyncReadable[types.Tool]:
+    def tools(self) -> AsyncReadable[types.ToolModel]:
         return AsyncReadable(self._transport, "tools")
 
     @property

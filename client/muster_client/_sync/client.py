@@ -112,7 +112,7 @@ class Muster:
         return InputRequests(self._transport)
 
     @property
-    def tools(self) -> Readable[types.Tool]:
+    def tools(self) -> Readable[types.ToolModel]:
         return Readable(self._transport, "tools")
 
     @property

@@ -200,11 +200,13 @@ def test_a_schedule_is_made_shown_run_paused_and_resumed(alice, charlie, signed_
         "text": "Good morning",
         "crontab": "0 8 * * 1-5",
         "timezone": "Europe/Berlin",
+        "missed_policy": "once",
+        "overlap_policy": "skip",
     }
     assert browser.post("/schedules/", body).status_code == 302
     assert b"mornings" in browser.get("/schedules/?month=2027-01").content
     page = browser.get("/schedules/mornings/")
-    assert len(page.context["upcoming"]) == 8
+    assert len(page.context["upcoming"]) == 5
     browser.post("/schedules/mornings/run-now")
     assert Schedule.objects.get().occurrences.get().is_manual
     browser.post("/schedules/mornings/pause")
@@ -236,6 +238,8 @@ def test_a_wrong_schedule_is_told_at_its_field_and_kept(field, value, alice, sig
         "text": "Hi",
         "crontab": "0 8 * * *",
         "timezone": "UTC",
+        "missed_policy": "once",
+        "overlap_policy": "skip",
         field: value,
     }
     answer = signed_in(alice).post("/schedules/", body)
