@@ -308,6 +308,7 @@ SPECTACULAR_SETTINGS = {
         "TriggerKindEnum": "runs.models.trigger.Trigger.Kind",
         "TeamRoleEnum": "agents.models.team.Membership.Role",
         "MessageRoleEnum": "runs.models.session.Message.Role",
+        "EndingEnum": "runs.api.external.ENDINGS",
     },
 }
 

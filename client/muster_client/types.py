@@ -1473,6 +1473,19 @@ class Offer(TypedDict):
     decided_at: str | None
 
 
+class OfferedTool(TypedDict):
+    name: str
+    description: str
+    input_schema: Any
+    effect: str
+    mode: Literal["allow", "ask"]
+
+
+class OfferedTools(TypedDict):
+    results: list[OfferedTool]
+    next: str | None
+
+
 class Options(TypedDict):
     model: NotRequired[str | None]
     instructions: NotRequired[str | None]

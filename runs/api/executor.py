@@ -9,6 +9,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers, viewsets
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.decorators import action
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.response import Response
 
@@ -95,13 +96,13 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     filter_backends: list[Any] = []
 
     @extend_schema(responses=WorkSerializer)
+    @action(detail=False, pagination_class=None)
     def work(self, request: Any) -> Response:
         """The run and its conversation, as in the answer to the claim."""
         return Response(WorkSerializer(external.work_of(request.auth)).data)
 
-    work.kwargs = {"pagination_class": None}  # type: ignore[attr-defined]
-
     @extend_schema(responses=OfferedToolsSerializer)
+    @action(detail=False, pagination_class=None)
     def tools(self, request: Any) -> Response:
         """The tools that the run's policy allows now, all in one page."""
         found = [
@@ -110,8 +111,6 @@ class ExecutorViewSet(viewsets.GenericViewSet):
             for tool, mode in claimed.tools(request.auth)
         ]  # fmt: skip
         return Response(OfferedToolsSerializer({"results": found, "next": None}).data)
-
-    tools.kwargs = {"pagination_class": None}  # type: ignore[attr-defined]
 
     @extend_schema(responses=ToolCallSerializer(many=True))
     def calls(self, request: Any) -> Response:
@@ -131,11 +130,10 @@ class ExecutorViewSet(viewsets.GenericViewSet):
         return answer(record)
 
     @extend_schema(responses={200: ToolCallSerializer, 202: ToolCallSerializer})
+    @action(detail=False, pagination_class=None)
     def one_call(self, request: Any, id: Any = None) -> Response:
         """One call. It is continued if what it waits for has come."""
         return answer(claimed.find(request.auth, id))
-
-    one_call.kwargs = {"pagination_class": None}  # type: ignore[attr-defined]
 
     @extend_schema(responses=ArtifactSerializer(many=True))
     def artifacts(self, request: Any) -> Response:

@@ -32,6 +32,9 @@ class ContextSerializer(strict.StrictSerializer):
     last = strict.Whole(required=False, min_value=1, max_value=200, help_text="Messages of a session; default: 10.")
 
 
+ENDINGS = [(word, word) for word in ("succeeded", "partial", "failed", "cancelled")]
+
+
 class PrepareSerializer(OptionsSerializer):
     agent = strict.Text(help_text="The agent whose instructions and schemas the run uses.")
     message = strict.Text(max_length=100_000)
@@ -74,7 +77,7 @@ class ErrorSerializer(strict.StrictSerializer):
 
 class FinishSerializer(strict.StrictSerializer):
     claim = strict.Text(max_length=200)
-    status = strict.Choice(["succeeded", "partial", "failed", "cancelled"])
+    status = strict.Choice(ENDINGS)
     reply = strict.Text(required=False, max_length=1_000_000)
     output = serializers.JSONField(required=False)
     error = ErrorSerializer(required=False)

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from agents import roles
 from agents.models import Tool, ToolGrant
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.lifecycle import endings
@@ -268,3 +270,19 @@ def test_a_person_who_was_switched_off_takes_the_claim_along(mine, alice):
 def test_unknown_fields_are_refused(mine, run, path, body):
     assert mine.post(f"{V1}/executor/{path}", body).status_code == 422
     assert Run.objects.get(pk=run).status == "running" and not ToolCallRecord.objects.exists()
+
+
+def test_the_person_s_role_on_the_site_limits_the_claim(mine, run, alice, functions):
+    roles.make_roles()
+    alice.groups.set([Group.objects.get(name="viewer")])
+    answers = [mine.post(f"{V1}/executor/{path}", body) for path, body in POSTS]
+    assert {answer.json()["error"]["code"] for answer in answers} == {"role_forbids"}
+    assert functions.asked == [] and Run.objects.get(pk=run).status == "running"
+
+
+def test_invented_parameters_are_refused(mine):
+    answers = [mine.get(f"{V1}/executor/{path}?zzz=1") for path in GETS]
+    answers += [mine.post(f"{V1}/executor/{path}?zzz=1", body) for path, body in POSTS]
+    assert {answer.json()["error"]["details"][0]["code"] for answer in answers} == {"unknown_parameter"}
+    paged = {path: mine.get(f"{V1}/executor/{path}?limit=1").status_code for path in GETS}
+    assert paged == {"": 422, "tools/": 422, "calls/": 200, "artifacts/": 200}
