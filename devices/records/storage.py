@@ -17,6 +17,7 @@ from .shapes import COMMENT
 
 JSON = Any
 Action = RecordChange.Action
+KEPT = 20_000  # characters of a text in the history
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,16 @@ def save(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], *,
 def note(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
     RecordChange.objects.create(
         record=row, action=action, version=row.version, author=by.name[:150], is_agent=by.is_agent,
-        run_id=by.run_id, call_id=by.call_id, fields=fields, note=text,
+        run_id=by.run_id, call_id=by.call_id, note=text,
+        fields={name: [shortened(before), shortened(after)] for name, (before, after) in fields.items()},
     )  # fmt: skip
+
+
+def shortened(value: JSON) -> JSON:
+    """What the history keeps of a value: an agent that rewrites a long note must not fill the disk."""
+    if not isinstance(value, str) or len(value) <= KEPT:
+        return value
+    return f"{value[:KEPT]}\n[cut: {len(value) - KEPT} more characters]"
 
 
 def shown(row: Record) -> RecordDict:

@@ -1,8 +1,10 @@
 """The owner's records over REST: seen, searched, created, edited, decided, and closed to everybody else."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connections
 
 from agents.models import AuditEvent
 from agents.tools import ToolFailed
@@ -313,3 +315,38 @@ def test_agents_find_records_before_they_create_others(alice, suggestion, agent_
     assert agent_call(alice, "list_tasks", search="nothing like it")["tasks"] == []
     assert agent_call(alice, "list_notes", search="iban", source="thread-1")["notes"][0]["title"] == "Bank"
     assert agent_call(alice, "list_timelines", source="thread-1")["timelines"] == []
+
+
+def test_the_history_of_a_long_text_is_bounded(alice, alice_api, agent_call):
+    note = agent_call(alice, "create_note", title="a", content="x" * 50_000)["note"]
+    path = f"{URL}notes/{note['id']}"
+    alice_api.patch(path, {"content": "y" * 50_000}, content_type="application/json")
+    before, after = alice_api.get(f"{path}/changes/").json()["results"][0]["fields"]["content"]
+    assert len(before) < 21_000 and after.endswith("[cut: 30000 more characters]")
+    assert len(alice_api.get(path).json()["content"]) == 50_000
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_approvals_and_two_equal_requests_at_once_one_counts(alice, alice_api, agent_call, api):
+    task = agent_call(alice, "create_task", title="Pay")["task"]
+    clients = [api(alice) for _ in range(4)]
+
+    def at_once(ask):
+        with ThreadPoolExecutor(4) as pool:
+            return sorted(answer.status_code for answer in pool.map(closing(ask), clients))
+
+    def closing(ask):
+        def work(client):
+            try:
+                return ask(client)
+            finally:
+                connections.close_all()
+
+        return work
+
+    assert at_once(lambda client: client.post(f"{TASKS}{task['id']}/approve")) == [200, 409, 409, 409]
+    headers = {"Idempotency-Key": "k1"}
+    made = at_once(lambda client: client.post(TASKS, {"title": "Buy milk"}, headers=headers))
+    assert made == [200, 200, 200, 201]
+    assert Record.objects.filter(data__title="Buy milk").count() == 1
+    assert AuditEvent.objects.filter(action="record.created").count() == 1
