@@ -72,9 +72,18 @@ def types_source(schema: Mapping[str, Any]) -> str:
             formatters=[Formatter.BUILTIN],
         )
         text = output.read_text()
-    body = text[text.index("from __future__") :]
+    body = with_own_names(text[text.index("from __future__") :], schema["components"]["schemas"])
     words = '"""What the API takes and returns, as dictionaries: generated from its OpenAPI document."""\n\n'
     return formatted(HEAD.format(source="the OpenAPI document") + words + body, "types.py")
+
+
+def with_own_names(text: str, components: Mapping[str, Any]) -> str:
+    """The generator calls a component `ToolModel` where a field of another one is called `tool`."""
+    for name in components:
+        other = f"{name}Model"
+        if other not in components and not re.search(rf"^(class {name}\b|{name}\b.*=)", text, re.MULTILINE):
+            text = re.sub(rf"\b{other}\b", name, text)
+    return text
 
 
 def formatted(text: str, name: str) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import prefetch_related_objects
+
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AuditEvent, Chain, Provider, Team, Tool, ToolGrant
 from agents.models.agent import provider_changed, tool_changed
@@ -152,7 +154,9 @@ READ_LIVE = ("allow_after_untrusted", "decides", "decider_role", "not_starter")
 def read_grants(grants: Any) -> list[Any]:
     """A grant with default settings is just its tool's name; others are mappings."""
     shown: list[Any] = []
-    for grant in grants.select_related("tool").order_by("pk"):
+    rows = list(grants.all())
+    prefetch_related_objects(rows, "tool")  # one query, or none after an export's own
+    for grant in rows:
         usual = usual_grant(grant.tool)
         special = {key: getattr(grant, key) for key, value in usual.items() if getattr(grant, key) != value}
         shown.append({"tool": grant.tool.name, **special} if special else grant.tool.name)
@@ -260,7 +264,8 @@ class AgentKind:
 
     def rows(self, owner: Any) -> Iterable[Agent]:
         related = ("provider", "published", "owner", "team")
-        return Agent.objects.filter(owner=owner).select_related(*related).order_by("name")
+        rows = Agent.objects.filter(owner=owner).select_related(*related).order_by("name")
+        return rows.prefetch_related("grants__tool")
 
     def find(self, owner: Any, name: str) -> Agent | None:
         return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()

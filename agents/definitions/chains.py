@@ -33,7 +33,8 @@ class ChainKind:
         return shapes.faults(definition, known) + faults_in_grants(definition.get("grants"))
 
     def rows(self, owner: Any) -> Iterable[Chain]:
-        return Chain.objects.filter(owner=owner).order_by("name")
+        rows = Chain.objects.filter(owner=owner).select_related("published").order_by("name")
+        return rows.prefetch_related("grants__tool", "steps")
 
     def find(self, owner: Any, name: str) -> Chain | None:
         return Chain.objects.filter(owner=owner, name=name).first()

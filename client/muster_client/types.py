@@ -697,7 +697,7 @@ class Scope3(TypedDict):
     why: str
 
 
-class SecretModel(TypedDict):
+class Secret(TypedDict):
     name: str
     has_value: bool
     hosts: NotRequired[list[str]]
@@ -755,7 +755,7 @@ class TestFromRequest(TypedDict):
     name: NotRequired[str]
 
 
-class ToolModel(TypedDict):
+class Tool(TypedDict):
     name: str
     kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
     description: NotRequired[str]
@@ -773,7 +773,7 @@ class ToolModel(TypedDict):
 
 
 class ToolMatch(TypedDict):
-    tool: ToolModel
+    tool: Tool
     score: float
     words: list[str]
 
@@ -1595,12 +1595,12 @@ class PaginatedRemoteToolList(TypedDict):
 
 
 class PaginatedSecretList(TypedDict):
-    results: list[SecretModel]
+    results: list[Secret]
     next: str | None
 
 
 class PaginatedToolList(TypedDict):
-    results: list[ToolModel]
+    results: list[Tool]
     next: str | None
 
 

@@ -261,3 +261,17 @@ def test_without_its_packages_the_program_says_what_to_install(monkeypatch, caps
     code = main()
     monkeypatch.undo()
     assert code == 1 and "muster-client[cli]" in capsys.readouterr().err
+
+
+def test_the_device_client_of_the_checkout_is_started_from_anywhere(monkeypatch, tmp_path, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert program.run(["device", "--home", str(tmp_path), "status"]) == 1
+    assert "muster-device: " in capfd.readouterr().err  # its own words: this machine is not paired
+
+
+def test_without_the_device_client_it_is_said_how_to_get_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("muster_client.cli.terminal.CHECKOUT", tmp_path)
+    assert program.run(["device", "status"]) == 1
+    assert "pip install ./devices/client" in capsys.readouterr().err

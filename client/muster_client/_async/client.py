@@ -111,7 +111,7 @@ class AsyncMuster:
         return AsyncInputRequests(self._transport)
 
     @property
-    def tools(self) -> AsyncReadable[types.ToolModel]:
+    def tools(self) -> AsyncReadable[types.Tool]:
         return AsyncReadable(self._transport, "tools")
 
     @property
@@ -145,7 +145,7 @@ class AsyncMuster:
         return AsyncReplaceable(self._transport, "providers")
 
     @property
-    def secrets(self) -> AsyncReplaceable[types.SecretModel, types.SecretRequest, types.PatchedSecretRequest]:
+    def secrets(self) -> AsyncReplaceable[types.Secret, types.SecretRequest, types.PatchedSecretRequest]:
         return AsyncReplaceable(self._transport, "secrets")
 
     @property

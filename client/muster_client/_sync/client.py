@@ -112,7 +112,7 @@ class Muster:
         return InputRequests(self._transport)
 
     @property
-    def tools(self) -> Readable[types.ToolModel]:
+    def tools(self) -> Readable[types.Tool]:
         return Readable(self._transport, "tools")
 
     @property
@@ -146,7 +146,7 @@ class Muster:
         return Replaceable(self._transport, "providers")
 
     @property
-    def secrets(self) -> Replaceable[types.SecretModel, types.SecretRequest, types.PatchedSecretRequest]:
+    def secrets(self) -> Replaceable[types.Secret, types.SecretRequest, types.PatchedSecretRequest]:
         return Replaceable(self._transport, "secrets")
 
     @property

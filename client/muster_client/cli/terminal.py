@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
 from .._async.client import AsyncMuster
 from .app import App, pass_app, stop
 
+CHECKOUT = Path(__file__).resolve().parents[3]
 TO_PAIR = "It is installed by: pip install ./devices/client"
 
 
@@ -34,18 +37,18 @@ def device(arguments: tuple[str, ...]) -> None:
 
     This starts the device client, a package of its own.
     """
-    stop(subprocess.call([*device_client(), *arguments]))  # noqa: S603 (the person's own command line)
+    command, environment = device_client()
+    stop(subprocess.call([*command, *arguments], env={**os.environ, **environment}))  # noqa: S603 (the person's own)
 
 
-def device_client() -> list[str]:
-    """The command of the device client. Raises ClickException if it is not installed."""
+def device_client() -> tuple[list[str], dict[str, str]]:
+    """The device client's command and what it needs in the environment: as a package of its own, or
+    in the checkout that this file belongs to. Raises ClickException if there is none.
+    """
     if found := shutil.which("muster-device"):
-        return [found]
-    try:
-        if find_spec("devices.client.__main__"):
-            return [sys.executable, "-m", "devices.client"]
-    except ModuleNotFoundError:
-        pass
+        return [found], {}
+    if (CHECKOUT / "devices" / "client" / "__main__.py").is_file():
+        return [sys.executable, "-m", "devices.client"], {"PYTHONPATH": str(CHECKOUT)}
     raise click.ClickException(f"The device client is not installed. {TO_PAIR}")
 
 
