@@ -102,7 +102,8 @@ def call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCall
     end_if_overdrawn(run)
     desk = open_desk(run)
     try:
-        record, is_new = recorded(desk, Request(id, tool, arguments))
+        [request] = hooks.checked(desk, [Request(id, tool, arguments)])
+        record, is_new = recorded(desk, request)
         if is_new:
             desk.perform([record])
     except LeaseLost:
@@ -111,7 +112,7 @@ def call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]) -> ToolCall
 
 
 @transaction.atomic
-def recorded(desk: Desk, request: Request) -> tuple[ToolCallRecord, bool]:
+def recorded(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
     """The recorded call, and whether it is new. The run's row is locked: of two requests one records."""
     run = desk.run
     desk.tell()
