@@ -63,6 +63,13 @@ def test_model_instructions_schema_and_steps_are_merged_and_recorded(alice_api, 
     assert run["options"]["asked"] == sorted(asked) and run["options"]["timeout"] == 300.0
 
 
+def test_the_page_of_the_run_shows_them(alice, alice_api, agent, worker, stub, signed_in):
+    stub.script(says("Hi"))
+    run = sent(alice_api, worker, {"instructions": "Answer in Norwegian."})
+    page = signed_in(alice).get(f"/runs/{run['id']}/").content.decode()
+    assert "<dt>Options</dt>" in page and "Answer in Norwegian." in page
+
+
 def test_a_plain_message_has_no_options(alice_api, agent, worker, stub):
     stub.script(says("Hi"))
     assert sent(alice_api, worker, {"model": None, "variables": None})["options"] is None
