@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers, viewsets
 
 from agents.exceptions import Forbidden, Invalid
-from agents.http.strict import KnownFields, Words
+from agents.http.strict import KnownFields, RowId, Words
 from agents.http.viewsets import Audited
 from agents.models import Agent, Hook, Team, Tool
 
@@ -22,6 +22,7 @@ MAIL_CHECK = OpenApiExample(
 class HookSerializer(KnownFields, serializers.ModelSerializer):
     """Send `agent` or `team`, or neither for a hook of the site. The scope cannot be changed later."""
 
+    id = RowId(read_only=True)
     function = serializers.SlugRelatedField(slug_field="name", source="tool", queryset=Tool.objects.none())
     agent = serializers.SlugRelatedField(
         slug_field="name", queryset=Agent.objects.none(), allow_null=True, required=False

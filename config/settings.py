@@ -305,6 +305,7 @@ SPECTACULAR_SETTINGS = {
     ],
     "ENUM_NAME_OVERRIDES": {
         "EffectEnum": "agents.models.tool.Tool.Effect",
+        "ToolKindEnum": "agents.models.tool.Tool.Kind",
         "TriggerKindEnum": "runs.models.trigger.Trigger.Kind",
         "TeamRoleEnum": "agents.models.team.Membership.Role",
         "MessageRoleEnum": "runs.models.session.Message.Role",

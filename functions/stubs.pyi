@@ -1,7 +1,7 @@
 """Types of what a stored function sees besides Python. Save this file as `__builtins__.pyi` in the folder of your
 functions: Pyright and Pylance then know these names, and complete `ctx.` where it is annotated with `Context`.
 
-In an `async def`, await what call, http, kv_get and kv_set return.
+In an `async def`, await what call, http, kv_get, kv_set and save_file return.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,6 +56,9 @@ class Context(Mapping[str, Any]):
 
     def kv_set(self, key: str, value: Any) -> None:
         """Leave a JSON value for later functions of this run."""
+
+    def save_file(self, name: str, data: str | bytes, media_type: str = "") -> Any:
+        """Store text or bytes as a file of this run: {"file": id, "name", "media_type", "size"}."""
 
     def log(self, message: object, level: str = "info", **fields: Any) -> None:
         """Write a line into the run's record."""

@@ -466,11 +466,6 @@ class PaginatedChainVersionList(TypedDict):
     next: str | None
 
 
-class PaginatedChangeList(TypedDict):
-    results: list[Change]
-    next: str | None
-
-
 class PaginatedDeviceList(TypedDict):
     results: list[Device]
     next: str | None
@@ -613,6 +608,19 @@ class ReasonRequest(TypedDict):
     reason: NotRequired[str]
 
 
+class RecordChange(TypedDict):
+    id: str
+    at: str
+    action: Literal["created", "changed", "suggested", "approved", "rejected"]
+    version: int
+    author: str
+    is_agent: bool
+    run: str | None
+    call: str | None
+    fields: dict[str, Any]
+    note: str
+
+
 class Refusal(TypedDict):
     severity: str
     code: str
@@ -753,34 +761,6 @@ class StartRequest(TypedDict):
 class TestFromRequest(TypedDict):
     execution: str
     name: NotRequired[str]
-
-
-class Tool(TypedDict):
-    name: str
-    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
-    description: NotRequired[str]
-    input_schema: dict[str, Any]
-    output_schema: dict[str, Any] | None
-    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
-    source: dict[str, Any]
-    definition_hash: str
-    enabled: NotRequired[bool]
-    untrusted: NotRequired[bool]
-    record_fields: NotRequired[Any]
-    deadline_s: NotRequired[float]
-    owner: str | None
-    team: str | None
-
-
-class ToolMatch(TypedDict):
-    tool: Tool
-    score: float
-    words: list[str]
-
-
-class ToolMatches(TypedDict):
-    method: Literal["words", "words and meaning"]
-    results: list[ToolMatch]
 
 
 class ToolPolicy(TypedDict):
@@ -1326,7 +1306,7 @@ class Graph(TypedDict):
 
 
 class Hook(TypedDict):
-    id: int
+    id: str
     place: Literal["before_tool", "after_tool", "message_in", "message_out"]
     function: str
     pinned_version: NotRequired[int | None]
@@ -1589,6 +1569,11 @@ class PaginatedOfferList(TypedDict):
     next: str | None
 
 
+class PaginatedRecordChangeList(TypedDict):
+    results: list[RecordChange]
+    next: str | None
+
+
 class PaginatedRemoteToolList(TypedDict):
     results: list[RemoteTool]
     next: str | None
@@ -1596,11 +1581,6 @@ class PaginatedRemoteToolList(TypedDict):
 
 class PaginatedSecretList(TypedDict):
     results: list[Secret]
-    next: str | None
-
-
-class PaginatedToolList(TypedDict):
-    results: list[Tool]
     next: str | None
 
 
@@ -2030,6 +2010,23 @@ class TeamRequest(TypedDict):
     members: NotRequired[list[MemberRequest]]
 
 
+class Tool(TypedDict):
+    name: str
+    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    effect: NotRequired[Literal["read", "read_out", "idempotent", "write", "sends_out", "destructive"]]
+    source: dict[str, Any]
+    definition_hash: str
+    enabled: NotRequired[bool]
+    untrusted: NotRequired[bool]
+    record_fields: NotRequired[Any]
+    deadline_s: NotRequired[float]
+    owner: str | None
+    team: str | None
+
+
 class ToolCall(TypedDict):
     id: str
     name: str
@@ -2049,6 +2046,17 @@ class ToolCall(TypedDict):
     started_at: NotRequired[str | None]
     finished_at: NotRequired[str | None]
     wall_ms: NotRequired[float | None]
+
+
+class ToolMatch(TypedDict):
+    tool: Tool
+    score: float
+    words: list[str]
+
+
+class ToolMatches(TypedDict):
+    method: Literal["words", "words and meaning"]
+    results: list[ToolMatch]
 
 
 class Trigger(TypedDict):
@@ -2290,6 +2298,11 @@ class PaginatedTeamList(TypedDict):
 
 class PaginatedToolCallList(TypedDict):
     results: list[ToolCall]
+    next: str | None
+
+
+class PaginatedToolList(TypedDict):
+    results: list[Tool]
     next: str | None
 
 

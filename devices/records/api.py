@@ -17,7 +17,7 @@ from devices.models import Record
 
 from . import review
 from .filters import RecordFilter
-from .serializers import ChangeSerializer, CommentSerializer, ReasonSerializer, RecordSerializer
+from .serializers import CommentSerializer, ReasonSerializer, RecordChangeSerializer, RecordSerializer
 from .shapes import COLLECTIONS, COMMENT, SHAPES, Shape
 
 KEY = OpenApiParameter(
@@ -133,11 +133,11 @@ class RecordViewSet(AllRecords):
         text = read(CommentSerializer, request)["text"]
         return self.answer(review.comment(self.get_object(), text, by=request.user, source=address_of(request)), 201)
 
-    @extend_schema(responses=ChangeSerializer(many=True), parameters=[COLLECTION])
+    @extend_schema(responses=RecordChangeSerializer(many=True), parameters=[COLLECTION])
     @action(detail=True, filterset_class=None)
     def changes(self, request: Any, collection: str, pk: Any) -> Response:
         """The history of this record, newest first: who changed what, and in which run."""
-        return self.paged(self.get_object().changes.all(), ChangeSerializer, ("-id",))
+        return self.paged(self.get_object().changes.all(), RecordChangeSerializer, ("-id",))
 
     # -- what the actions share ---------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class RecordSerializer(serializers.ModelSerializer):
         return {**row.data, **super().to_representation(row)}
 
 
-class ChangeSerializer(serializers.ModelSerializer):
+class RecordChangeSerializer(serializers.ModelSerializer):
     """One entry of a record's history."""
 
     id = serializers.CharField(read_only=True)

@@ -42,7 +42,6 @@ WRONG = [
     ("runs_schedule", {"name": "mornings", "timezone": "UTC", "notify_email": "nobody"}, "notify_email"),
     ("runs_budget", {"period": "day", "max_tokens": "-5"}, "max_tokens"),
     ("runs_trigger", {"name": "Not a slug", "kind": "webhook"}, "name"),
-    ("devices_record", {"kind": "task", "data": "{broken"}, "data"),
 ]
 
 

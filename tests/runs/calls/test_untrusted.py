@@ -361,9 +361,10 @@ def test_a_file_or_a_session_as_context_brings_its_mark(say, functions, alice, h
     first = say("what is new?", READ)
     plain = say("hi")
     file = stored(alice, "a", content=b"x")
-    assert context.is_untrusted(plain, [{"source": "session", "id": str(first.session_id)}])
-    assert context.is_untrusted(plain, [{"source": "file", "id": f"file:{file.pk}"}])
-    assert not context.is_untrusted(plain, [{"source": "session"}])
+    asker = context.Asker.of(plain)
+    assert context.is_untrusted(asker, [{"source": "session", "id": str(first.session_id)}])
+    assert context.is_untrusted(asker, [{"source": "file", "id": f"file:{file.pk}"}])
+    assert not context.is_untrusted(asker, [{"source": "session"}])
 
 
 def test_the_task_of_a_child_is_not_the_persons_own_words(
