@@ -16,6 +16,7 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
             ("Chains", "account_tree", "agents.chain"),
             ("Tools", "build", "agents.tool"),
             ("Providers", "neurology", "agents.provider"),
+            ("Hooks", "rule", "agents.hook"),
         ],
     ),
     (

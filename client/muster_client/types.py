@@ -109,7 +109,7 @@ class Step(TypedDict):
     instructions: NotRequired[str]
     variables: NotRequired[dict[str, Any]]
     covers: NotRequired[dict[str, Any] | None]
-    context: NotRequired[list[Any]]
+    context: NotRequired[list[dict[str, Any]]]
 
 
 class ChainVersion(TypedDict):

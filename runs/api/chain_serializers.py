@@ -45,6 +45,7 @@ STEP_SCHEMA = {
         "covers": {"type": ["object", "null"], "description": '{"values": JMESPath, "by": JMESPath}: two lists'},
         "context": {
             "type": "array",
+            "items": {"type": "object", "additionalProperties": True},
             "description": '{"source": summary, compact, session, transcript or file, "step"?, "id"?, "last"?}',
         },
     },

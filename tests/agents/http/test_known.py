@@ -31,7 +31,7 @@ def called(client, path, method, query="", body=None):
 
 def example(name, path):
     if name in ("number",) or (
-        name in ("pk", "id") and re.search(r"connections|keys|webhooks|invitations|tests|budgets", path)
+        name in ("pk", "id") and re.search(r"connections|keys|webhooks|invitations|tests|budgets|run-hooks", path)
     ):
         return "1"
     return ID if name in ("pk", "id", "hook", "delivery") else "x"

@@ -54,6 +54,7 @@ def test_a_chain_is_made_published_and_kept_when_it_is_wrong(site_admin, signed_
     form = {
         "name": "look",
         "strategy": "graph",
+        "session": "step",
         "timeout": 60,
         "max_chain_depth": 3,
         "max_parallel": 4,
