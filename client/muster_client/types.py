@@ -1957,6 +1957,7 @@ class SendRequest(TypedDict):
     timeout: NotRequired[float]
     wait: NotRequired[float]
     device: NotRequired[str | None]
+    parent: NotRequired[str | None]
     tools: NotRequired[list[CallerToolRequest]]
     version: NotRequired[int | None]
 

@@ -120,6 +120,7 @@ class MessagesView(APIView):
             tools=body.get("tools"),
             version=body.get("version") if name else None,
             device=own_device(request.user, body.get("device")),
+            parent=str(body["parent"]) if body.get("parent") else None,
             is_watched=wants_stream(request),
             asked=asked_in(body),
         )

@@ -105,6 +105,9 @@ class SendSerializer(OptionsSerializer):
     timeout = serializers.FloatField(required=False, min_value=0.1, max_value=86_400)
     wait = serializers.FloatField(required=False, min_value=0, max_value=600)
     device = serializers.UUIDField(required=False, allow_null=True)
+    parent = serializers.UUIDField(
+        required=False, allow_null=True, help_text="A session of yours: the message starts a new session below it."
+    )
     tools = serializers.ListField(
         child=CallerToolSerializer(), required=False, max_length=caller_tools.MOST,
         help_text="Tools that the caller executes in this run: it answers their input requests.",

@@ -22,6 +22,7 @@ from . import context as contexts
 from .parts import are_untrusted, parsed_id, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
+DEEPEST = 100  # sessions below each other
 ON_BUSY = ("reject", "enqueue", "interrupt")
 
 
@@ -46,6 +47,7 @@ def accept_message(
     request_hash: str = "",
     on_busy: str = "reject",
     device: str | None = None,
+    parent: str | None = None,
     is_watched: bool = False,
     untrusted_input: str = "",
     **more: Any,
@@ -61,7 +63,7 @@ def accept_message(
     """
     content = checked_parts(user, text, parts)
     if idempotency_key:
-        asked = {**more, "device": device}
+        asked = {**more, "device": device, "parent": parent}
         request_hash = request_hash or hash_of_request(content, agent, session, input, asked)
     if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
         return earlier
@@ -71,7 +73,8 @@ def accept_message(
     mark_parts(run, content)
     try:
         with transaction.atomic():
-            session = place_in_session(run, session, run.agent, on_busy, device=device, title=text_of(content))
+            title = text_of(content)
+            session = place_in_session(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             session.add_message(Message.Role.USER, content, run=run)
@@ -247,7 +250,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    names = ("metadata", "timeout", "device", "tools", "asked", "context")
+    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context")
     found = {name: asked[name] for name in names if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
@@ -318,7 +321,14 @@ def checked_agent(
 
 
 def place_in_session(
-    run: Run, session: Session | str | None, agent: Agent | None, on_busy: str, *, device: str | None, title: str
+    run: Run,
+    session: Session | str | None,
+    agent: Agent | None,
+    on_busy: str,
+    *,
+    device: str | None,
+    title: str,
+    parent: str | None = None,
 ) -> Session:
     """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet."""
     if session is None:
@@ -326,7 +336,11 @@ def place_in_session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
             has_untrusted=run.has_untrusted,
         )  # fmt: skip
+        if parent is not None:
+            place_below(run, parent)
         return run.session
+    if parent is not None:
+        raise Invalid("A message has a session or the parent of a new one, not both.", code="session_and_parent")
     run.session = locked_session(run.principal, session)
     if run.session.status == Session.Status.CLOSED:
         raise SessionClosed(hint="Start another session.")
@@ -339,6 +353,21 @@ def place_in_session(
     if busy := endings.session_is_busy(run.session):
         queue_behind(run, busy, on_busy)
     return run.session
+
+
+def place_below(run: Run, parent: str) -> None:
+    """A new session below another of the same user: it has that session's mark and, unless one is
+    named, its device.
+    """
+    above = Session.objects.visible_to(run.principal).filter(pk=parsed_id(parent)).first()
+    if above is None:
+        raise NotFound("There is no such parent session that you can see.", hint="Leave “parent” out.")
+    if above.depth >= DEEPEST:
+        raise Invalid(f"Sessions can be nested {DEEPEST} deep.", code="too_deep")
+    session = run.session
+    assert session is not None
+    session.parent, session.depth, session.device = above, above.depth + 1, session.device or above.device
+    run.has_untrusted = session.has_untrusted = run.has_untrusted or above.has_untrusted
 
 
 def locked_session(user: Any, session: Session | str) -> Session:

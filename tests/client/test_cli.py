@@ -275,3 +275,35 @@ def test_without_the_device_client_it_is_said_how_to_get_it(monkeypatch, tmp_pat
     monkeypatch.setattr("muster_client.cli.terminal.CHECKOUT", tmp_path)
     assert program.run(["device", "status"]) == 1
     assert "pip install ./devices/client" in capsys.readouterr().err
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+SUGGESTED = {
+    "id": "t1", "kind": "task", "review": "suggested", "reason": "", "title": "Pay the bill",
+    "description": "All of it,\nto the last word.", "version": 1, "updated_at": "2026-11-22T10:00:00Z",
+}  # fmt: skip
+
+
+def test_what_waits_is_listed_and_shown_whole(muster):
+    code, out, _ = muster(server := Server(page(SUGGESTED)), "records", "list", "--waiting", "--search", "bill")
+    assert code == 0 and "Pay the bill" in out
+    assert dict(server.requests[0].url.params) == {"waiting": "true", "search": "bill", "limit": "100"}
+    _, out, _ = muster(Server(httpx.Response(200, json=SUGGESTED)), "records", "show", "tasks", "t1")
+    assert "All of it,\nto the last word." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "body"),
+    [
+        (("approve", "tasks", "t1"), "tasks/t1/approve", None),
+        (("reject", "tasks", "t1", "--reason", "paid"), "tasks/t1/reject", {"reason": "paid"}),
+        (("edit", "tasks", "t1", '{"title": "Pay"}'), "tasks/t1", {"title": "Pay"}),
+    ],
+)
+def test_a_record_is_decided_and_edited(muster, words, path, body):
+    server = Server(httpx.Response(200, json={**SUGGESTED, "review": "approved"}))
+    code, _, err = muster(server, "records", *words)
+    assert (code, err) == (0, "task t1: approved\n")
+    assert server.requests[0].url.path == f"/api/v1/records/{path}"
+    assert body is None or server.bodies()[0] == body

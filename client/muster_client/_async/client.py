@@ -15,6 +15,7 @@ from .collections import AsyncCollection, AsyncDeletable, AsyncReadable, AsyncRe
 from .definitions import AsyncDefinitions
 from .functions import AsyncChains, AsyncFunctions
 from .questions import AsyncApprovals, AsyncInputRequests
+from .records import AsyncRecords
 from .runs import AsyncRuns
 from .transport import AsyncTransport
 
@@ -109,6 +110,10 @@ class AsyncMuster:
     @property
     def inputs(self) -> AsyncInputRequests:
         return AsyncInputRequests(self._transport)
+
+    @property
+    def records(self) -> AsyncRecords:
+        return AsyncRecords(self._transport)
 
     @property
     def tools(self) -> AsyncReadable[types.Tool]:

@@ -16,6 +16,7 @@ from .collections import Collection, Deletable, Readable, Replaceable
 from .definitions import Definitions
 from .functions import Chains, Functions
 from .questions import Approvals, InputRequests
+from .records import Records
 from .runs import Runs
 from .transport import Transport
 
@@ -110,6 +111,10 @@ class Muster:
     @property
     def inputs(self) -> InputRequests:
         return InputRequests(self._transport)
+
+    @property
+    def records(self) -> Records:
+        return Records(self._transport)
 
     @property
     def tools(self) -> Readable[types.Tool]:

@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 
 from runs.lifecycle import queue
-from runs.models import Message, Run, ToolCallRecord
+from runs.models import Message, Run, Session, ToolCallRecord
 from runs.worker import runner
 from tests.fakes import calls, says
 
@@ -266,3 +266,39 @@ def test_calls_and_children_come_by_the_page(send, alice, alice_api, agent, stub
         second = alice_api.get(first["next"]).json()
         found = [row["id"] for row in first["results"] + second["results"]]
         assert len(found) == 3 and found == sorted(found) and second["next"] is None
+
+
+# -- a session below another ------------------------------------------------------------------------------------------
+
+
+def test_a_message_starts_a_session_below_another(send, agent, stub):
+    stub.script(says("first"), says("second"))
+    above = Session.objects.get(pk=send().json()["session"])
+    Session.objects.filter(pk=above.pk).update(has_untrusted=True)
+    below = Session.objects.get(pk=send(body={"message": "Hi", "parent": str(above.pk)}).json()["session"])
+    assert (below.parent_id, below.depth, below.has_untrusted) == (above.pk, 1, True)
+    assert Run.objects.get(session=below).has_untrusted
+    assert [one["content"] for one in stub.requests[1]["messages"]][1:] == ["Hi"]  # a conversation of its own
+
+
+def test_a_session_and_a_parent_are_too_much(send, agent, stub):
+    stub.script(says("first"))
+    session = send().json()["session"]
+    refused = send(body={"message": "Hi", "parent": session, "session": session})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "session_and_parent")
+
+
+@pytest.mark.parametrize("who", ["bob_api", "charlie_api"])
+def test_neither_a_team_mate_nor_a_stranger_starts_a_session_below_mine(send, agent, stub, request, who):
+    stub.script(says("first"))
+    body = {"message": "Hi", "parent": send().json()["session"]}
+    agent.__class__.objects.filter(pk=agent.pk).update(owner=None)  # the site's, so that everybody can use it
+    answer = request.getfixturevalue(who).post("/api/v1/agents/helper/messages", body, headers=ASYNC)
+    assert answer.status_code == 404 and Session.objects.count() == 1
+
+
+def test_sessions_are_nested_a_hundred_deep_at_most(send, agent, stub):
+    stub.script(says("first"))
+    session = send().json()["session"]
+    Session.objects.filter(pk=session).update(depth=100)
+    assert send(body={"message": "Hi", "parent": session}).json()["error"]["code"] == "too_deep"
