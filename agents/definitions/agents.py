@@ -265,7 +265,7 @@ class AgentKind:
     def rows(self, owner: Any) -> Iterable[Agent]:
         related = ("provider", "published", "owner", "team")
         rows = Agent.objects.filter(owner=owner).select_related(*related).order_by("name")
-        return rows.prefetch_related("grants__tool")
+        return rows.prefetch_related("grants__tool", "hooks__tool")
 
     def find(self, owner: Any, name: str) -> Agent | None:
         return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.db.models import prefetch_related_objects
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Hook, Tool
@@ -34,7 +35,8 @@ def faults_in_hooks(hooks: Any, place: str = "") -> list[dict[str, str]]:
 
 
 def read_hooks(agent: Agent) -> list[Definition]:
-    rows = agent.hooks.select_related("tool").order_by("pk")
+    rows = sorted(agent.hooks.all(), key=lambda hook: hook.pk)  # an export has read them for all agents
+    prefetch_related_objects(rows, "tool")
     return [
         plain_hook({"place": row.place, "function": row.tool.name, **{name: getattr(row, name) for name in USUAL}})
         for row in rows

@@ -26,10 +26,10 @@ def ended(live, run):
 
 
 def test_a_chain_keeps_one_session_and_an_agent_calls_it(live):
-    agent(live, "adder", description="Calculates", grants=[{"tool": "calculate"}])
+    agent(live, "workflow-adder", description="Calculates", grants=[{"tool": "calculate"}])
     agent(live, "teller", description="Tells")
     steps = [
-        {"key": "add", "agent": "adder", "input": {"message": "input.sum"}},
+        {"key": "add", "agent": "workflow-adder", "input": {"message": "input.sum"}},
         {
             "key": "tell",
             "agent": "teller",
