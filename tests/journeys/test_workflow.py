@@ -55,8 +55,10 @@ def test_a_chain_keeps_one_session_and_an_agent_calls_it(live):
     assert live.http.get(f"{V1}/runs/live").json().keys() == {"queued", "running", "waiting"}
     assert live.http.get(f"{V1}/anomalies/").json()["results"] == []
 
-    agent(live, "clerk", description="Does sums", grants=[{"tool": "sums"}])
-    answer = live.http.post(f"{V1}/agents/clerk/messages", json={"message": "Use sums: 6 * 7", "wait": 90}).json()
+    agent(live, "workflow-clerk", description="Does sums", grants=[{"tool": "sums"}])
+    answer = live.http.post(
+        f"{V1}/agents/workflow-clerk/messages", json={"message": "Use sums: 6 * 7", "wait": 90}
+    ).json()
     run = answer["run"]
     [call] = live.http.get(f"{V1}/runs/{run['id']}/tool-calls/").json()["results"]
     assert (call["name"], call["kind"], call["outcome"]) == ("sums", "chain", "ok"), call
