@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 from agents.exceptions import Forbidden, Invalid, NotFound
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from runs.api.messages import stream_for
 from runs.models import Approval, Message, Run, Session
 
 from . import turns
@@ -41,8 +42,9 @@ class AgentView(APIView):
 
     def post(self, request: Any, name: str) -> Any:
         given = read(request.data)
-        turn = started(request, name, given)
-        return streamed(request, stream_of(turn, given.thread_id, given.run_id))
+        with stream_for(request.user) as respond:
+            turn = started(request, name, given)
+            return respond(streamed(request, stream_of(turn, given.thread_id, given.run_id)))
 
 
 @extend_schema(exclude=True)
@@ -59,7 +61,8 @@ class ThreadView(APIView):
         messages = [
             message_json(row) for row in session.messages.filter(role__in=["user", "assistant"]).order_by("seq")
         ]
-        return streamed(request, snapshot(messages, Turn(run) if run else None, thread))
+        with stream_for(request.user) as respond:
+            return respond(streamed(request, snapshot(messages, Turn(run) if run else None, thread)))
 
 
 # -- the request ----------------------------------------------------------------------------------------------------

@@ -4,21 +4,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
-from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from agents.http.standing import Standing, while_good
-from runs.events.places import STREAMS
 
 
 def streamed(request: Any, source: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    """Server-sent events. The reader that goes away does not stop the run. Raises RateLimited."""
-    STREAMS.enter(request.user.pk, settings.MAX_STREAMS)
+    """Server-sent events, in a place that `stream_for` took before the run was started. The reader that
+    goes away does not stop the run.
+    """
     content = while_good(source, Standing.of(request.auth, getattr(request, "session", None)))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    response = StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
-    response._resource_closers.append(lambda: STREAMS.leave(request.user.pk))  # type: ignore[attr-defined]
-    return response
+    return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:

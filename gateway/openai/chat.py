@@ -16,6 +16,7 @@ from gateway import turns
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, sse, streamed
 from gateway.turns import Said, Turn
+from runs.api.messages import stream_for
 from runs.events.frames import Frame
 
 from .requests import (
@@ -46,13 +47,15 @@ class ChatView(OpenAIView):
     def post(self, request: Any) -> Any:
         body = request.data if isinstance(request.data, dict) else {}
         asked = read(body)
-        is_streamed = flag_in(body, "stream")
-        turn = started(request, asked, metadata_in(body), is_watched=is_streamed)
-        if is_streamed:
+        metadata = metadata_in(body)
+        if flag_in(body, "stream"):
             options = body.get("stream_options") or {}
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
-            return streamed(request, chunks(turn, asked.model, with_usage))
+            with stream_for(request.user) as respond:
+                turn = started(request, asked, metadata, is_watched=True)
+                return respond(streamed(request, chunks(turn, asked.model, with_usage)))
         with WAITS.take(request.user.pk) as place:
+            turn = started(request, asked, metadata, is_watched=False)
             turns.wait(turn, LONGEST_WAIT_S, place)
         return completed(turn, asked.model)
 

@@ -18,6 +18,7 @@ from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, sse, streamed
 from gateway.turns import Said, Turn
 from plumbing.threads import in_thread
+from runs.api.messages import stream_for
 from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Approval, Message, Run
@@ -56,12 +57,14 @@ class ResponsesView(OpenAIView):
         body = request.data if isinstance(request.data, dict) else {}
         asked = read(body)
         is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
-        turn = self.started(request, body, asked, is_watched=is_streamed)
         if is_streamed:
-            return streamed(request, stream_of(turn))
-        if not in_background:
-            with WAITS.take(request.user.pk) as place:
-                turns.wait(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
+            with stream_for(request.user) as respond:
+                return respond(streamed(request, stream_of(self.started(request, body, asked, is_watched=True))))
+        if in_background:
+            return Response(response_json(self.started(request, body, asked, is_watched=False)))
+        with WAITS.take(request.user.pk) as place:
+            turn = self.started(request, body, asked, is_watched=False)
+            turns.wait(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
         return Response(response_json(turn))
 
     def started(self, request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool) -> Turn:
@@ -124,7 +127,8 @@ class ResponseView(OpenAIView):
     def get(self, request: Any, id: str) -> Any:
         turn = found(request.user, id)
         if request.query_params.get("stream") == "true":
-            return streamed(request, stream_of(turn))
+            with stream_for(request.user) as respond:
+                return respond(streamed(request, stream_of(turn)))
         return Response(response_json(turn))
 
 
