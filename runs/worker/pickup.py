@@ -1,6 +1,6 @@
-"""How a worker takes runs and chain steps: one thread reads the list, others do the work.
+"""How a worker takes runs and chain steps: one thread reads the list, a crew does the work.
 
-An entry is taken only when a thread is free, so that what this worker cannot start stays for
+An entry is taken only when the crew has room, so that what this worker cannot start stays for
 another. If a worker dies before it claimed the row, the recovery tick sends the entry again; a
 claimed row has its lease.
 """
@@ -9,18 +9,17 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import close_old_connections
 
 from plumbing.line import Line
 from runs.chains import execution
 from runs.lifecycle import queue
 
 from . import runner
+from .crew import Crew
 
 log = logging.getLogger(__name__)
 LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
@@ -28,14 +27,11 @@ PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach an unavail
 
 
 class Pickup:
-    """Takes entries for at most `threads` pieces of work at once; `tasks` maps task names to
-    functions.
-    """
+    """Takes entries while `crew` has room; `tasks` maps task names to functions."""
 
-    def __init__(self, tasks: dict[str, Callable[..., None]], *, threads: int) -> None:
+    def __init__(self, tasks: dict[str, Callable[..., None]], crew: Crew) -> None:
         self.tasks = tasks
-        self.free = threading.Semaphore(threads)
-        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
+        self.crew = crew
         self.stopping = threading.Event()
         self.failures = 0  # consecutive failures of the broker
         self.taker = threading.Thread(target=self.take_for_ever, name="pickup", daemon=True)
@@ -47,18 +43,15 @@ class Pickup:
         """Take nothing more, and let current work finish."""
         self.stopping.set()
         self.taker.join()
-        self.pool.shutdown(wait=True)
+        self.crew.stop()
 
     def take_for_ever(self) -> None:
         broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
         while not self.stopping.is_set():
-            if not self.free.acquire(timeout=LISTEN_S):
+            if not self.crew.has_room(LISTEN_S) or self.stopping.is_set():
                 continue
-            entry = None if self.stopping.is_set() else self.take(broker)
-            if entry is None:
-                self.free.release()
-            else:
-                self.pool.submit(self.work, entry)
+            if entry := self.take(broker):
+                self.crew.submit(self.work, entry)
 
     def take(self, broker: Line) -> bytes | None:
         """The next entry; None if none came for a while, or the broker is unavailable."""
@@ -73,18 +66,9 @@ class Pickup:
             return None
 
     def work(self, entry: bytes) -> None:
-        """One entry. Errors are recorded in the row or found by the recovery tick; the thread
-        continues.
-        """
-        try:
-            close_old_connections()
-            task, *arguments = json.loads(entry)
-            self.tasks[task](*arguments)
-        except Exception:
-            log.exception("%s failed", entry[:200])
-        finally:
-            close_old_connections()
-            self.free.release()
+        """One entry. What fails is recorded in the row, or found by the recovery tick."""
+        task, *arguments = json.loads(entry)
+        self.tasks[task](*arguments)
 
 
 def for_worker(queues: Any) -> Pickup | None:
@@ -92,4 +76,4 @@ def for_worker(queues: Any) -> Pickup | None:
     if "runs" not in queues:
         return None
     tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
-    return Pickup(tasks, threads=settings.WORKER_THREADS)
+    return Pickup(tasks, Crew(settings.WORKER_THREADS))

@@ -8,6 +8,7 @@ import pytest
 
 from runs.lifecycle import queue
 from runs.worker import pickup
+from runs.worker.crew import Crew
 from runs.worker.pickup import Pickup
 from tests.live import wait_for
 
@@ -52,7 +53,7 @@ def take(work, monkeypatch):
     taken = []
 
     def start(threads=4, **tasks):
-        taken.append(Pickup({queue.EXECUTE_RUN: work, **tasks}, threads=threads))
+        taken.append(Pickup({queue.EXECUTE_RUN: work, **tasks}, Crew(threads)))
         taken[-1].start()
         return taken[-1]
 
