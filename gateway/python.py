@@ -76,7 +76,8 @@ class Registry:
 
         `messages` is a text or {"role", "content"} dicts. `conversation_id` is a session's id or any word of yours
         (kept per person); None starts another. Without `agent` the router chooses. `options` are those of a
-        message: {"model", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget"}.
+        message: {"model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps",
+        "budget"}.
         Raises agents.exceptions.
         """
         earlier, text = parted(messages)

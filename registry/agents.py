@@ -1,7 +1,7 @@
 """LiveAgent: a spec together with its model and tools, ready to answer. Holds no state of any run."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from time import perf_counter
@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.models import Provider
 from agents.models.provider import units
-from agents.spec import AgentSpec
+from agents.spec import AgentSpec, ModelParams
 from agents.tools import ToolSpec, never
 from registry.llm.attempts import ask
 from registry.llm.bids import Bid, bid
@@ -103,6 +103,13 @@ class LiveAgent:
             response=response_of(answer),
         )
 
+    def changed(self, spec: AgentSpec) -> "LiveAgent":
+        """This agent with another spec, for one run. Its tools stay. Raises CannotBuild."""
+        return replace(self, spec=spec, model=self.model_with(spec.model_params))
+
+    def model_with(self, params: ModelParams) -> ChatModel:
+        return self.model if params == self.spec.model_params else chat_model(self.provider, params)
+
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars."""
         return self.provider.cost(model_name, input_tokens, output_tokens)
@@ -129,10 +136,9 @@ class LiveAgent:
         return max(units(self.cost(name, input_tokens, output_tokens)) for name in names)
 
     def _model(self, max_tokens: int | None) -> ChatModel:
-        params = self.spec.model_params
-        if max_tokens in (None, params.max_tokens):
+        if max_tokens is None:
             return self.model
-        return chat_model(self.provider, params.model_copy(update={"max_tokens": max_tokens}))
+        return self.model_with(self.spec.model_params.model_copy(update={"max_tokens": max_tokens}))
 
     def _prompted(self, messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
         if not self.spec.system_prompt or (messages and messages[0]["role"] == "system"):

@@ -1468,6 +1468,7 @@ class OfferedTools(TypedDict):
 
 class Options(TypedDict):
     model: NotRequired[str | None]
+    model_params: NotRequired[ModelParams | None]
     instructions: NotRequired[str | None]
     variables: NotRequired[dict[str, Any] | None]
     tool_policy: NotRequired[ToolPolicy | None]
@@ -1478,6 +1479,7 @@ class Options(TypedDict):
 
 class OptionsRequest(TypedDict):
     model: NotRequired[str | None]
+    model_params: NotRequired[ModelParamsRequest | None]
     instructions: NotRequired[str | None]
     variables: NotRequired[dict[str, Any] | None]
     tool_policy: NotRequired[ToolPolicyRequest | None]
@@ -1778,6 +1780,7 @@ class PlannedChanges(TypedDict):
 
 class PrepareRequest(TypedDict):
     model: NotRequired[str | None]
+    model_params: NotRequired[ModelParamsRequest | None]
     instructions: NotRequired[str | None]
     variables: NotRequired[dict[str, Any] | None]
     tool_policy: NotRequired[ToolPolicyRequest | None]
@@ -1943,6 +1946,7 @@ class ScheduleRequest(TypedDict):
 
 class SendRequest(TypedDict):
     model: NotRequired[str | None]
+    model_params: NotRequired[ModelParamsRequest | None]
     instructions: NotRequired[str | None]
     variables: NotRequired[dict[str, Any] | None]
     tool_policy: NotRequired[ToolPolicyRequest | None]

@@ -27,6 +27,7 @@ from .requests import (
     flag_in,
     json_or_text,
     metadata_in,
+    params_in,
     parts_in,
     refused,
     schema_in,
@@ -76,7 +77,7 @@ def started(request: Any, asked: Asked, metadata: dict[str, str], *, is_watched:
 def read(body: dict[str, JSON]) -> Asked:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    asked = Asked(text_in(body, "model"))
+    asked = Asked(text_in(body, "model"), params=params_in(body))
     asked.tools = tools_in(body, lambda entry: entry.get("function"))
     asked.output_schema = schema_in(body.get("response_format"), "response_format", "json_schema")
     messages = body.get("messages")

@@ -13,13 +13,18 @@ JSON = Any
 CALL = "call_"
 # Values that change nothing are accepted, because clients send them without being asked to.
 NEUTRAL: dict[str, tuple[JSON, ...]] = {
-    "temperature": (None, 1), "top_p": (None, 1), "n": (None, 1), "presence_penalty": (None, 0),
-    "frequency_penalty": (None, 0), "logprobs": (None, False), "top_logprobs": (None, 0),
+    "n": (None, 1), "logprobs": (None, False), "top_logprobs": (None, 0),
     "parallel_tool_calls": (None, True), "service_tier": (None, "auto", "default"), "truncation": (None, "disabled"),
     "logit_bias": (None, {}), "stop": (None, []), "modalities": (None, ["text"]), "include": (None, []),
     "reasoning": (None, {}), "seed": (None,), "max_tool_calls": (None,), "conversation": (None,), "prompt": (None,),
-    "prediction": (None,), "audio": (None,), "max_tokens": (None,), "max_completion_tokens": (None,),
-    "max_output_tokens": (None,), "reasoning_effort": (None,), "verbosity": (None,), "web_search_options": (None,),
+    "prediction": (None,), "audio": (None,), "reasoning_effort": (None,), "verbosity": (None,),
+    "web_search_options": (None,),
+}  # fmt: skip
+# Parameters of the model, by their names here.
+SAMPLING = {
+    "temperature": "temperature", "top_p": "top_p", "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
 }  # fmt: skip
 # Hints for caches and abuse detection: Muster has the key's owner, and needs neither.
 IGNORED = frozenset(["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options"])
@@ -37,10 +42,13 @@ class Asked:
     instructions: list[str] = field(default_factory=list)
     tools: list[dict[str, JSON]] = field(default_factory=list)
     output_schema: dict[str, JSON] | None = None
+    params: dict[str, JSON] = field(default_factory=dict)
 
     def more(self) -> dict[str, Any]:
         """Further arguments for the intake."""
         options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
+        if self.params:
+            options["model_params"] = self.params
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
         return {"asked": options or None, "tools": self.tools or None}
@@ -53,13 +61,17 @@ def refused(param: str, message: str, code: str = "invalid_value") -> Invalid:
 def check_fields(body: Mapping[str, JSON], known: Iterable[str]) -> None:
     """Raises Invalid (unsupported_parameter) for the first field that would change something and is not here."""
     for name, value in body.items():
-        if name in IGNORED or name in known:
+        if name in IGNORED or name in known or name in SAMPLING:
             continue
         if name not in NEUTRAL:
             raise refused(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
         if value not in NEUTRAL[name]:
             message = f"“{name}” cannot be set for a message: the agent's definition decides."
             raise refused(name, message, "unsupported_parameter")
+
+
+def params_in(body: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {ours: body[name] for name, ours in SAMPLING.items() if body.get(name) is not None}
 
 
 def text_in(body: Mapping[str, JSON], name: str) -> str:

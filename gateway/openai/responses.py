@@ -25,12 +25,14 @@ from runs.models import Approval, Message, Run
 
 from .items import Items, usage_json
 from .requests import (
+    SAMPLING,
     Asked,
     call_id,
     check_fields,
     flag_in,
     json_or_text,
     metadata_in,
+    params_in,
     parts_in,
     refused,
     schema_in,
@@ -170,7 +172,7 @@ class InputItemsView(OpenAIView):
 def read(body: dict[str, JSON]) -> Asked:
     """Raises Invalid."""
     check_fields(body, FIELDS)
-    asked = Asked(text_in(body, "model"))
+    asked = Asked(text_in(body, "model"), params=params_in(body))
     asked.tools = tools_in(body, lambda entry: entry)
     text = body.get("text") or {}
     asked.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
@@ -248,7 +250,7 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
 def echo_of(body: dict[str, JSON]) -> dict[str, JSON]:
     """What a response repeats of its request."""
     kept = ("instructions", "previous_response_id", "tools", "tool_choice", "text", "store", "background", "model",
-            "metadata", "user", "safety_identifier", "prompt_cache_key")  # fmt: skip
+            "metadata", "user", "safety_identifier", "prompt_cache_key", *SAMPLING)  # fmt: skip
     return {name: body[name] for name in kept if body.get(name) is not None}
 
 
@@ -299,6 +301,7 @@ def described(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
         "safety_identifier": echo.get("safety_identifier"),
         "prompt_cache_key": echo.get("prompt_cache_key"),
         **FIXED,
+        **{name: echo[name] for name in SAMPLING if name in echo},
     }
 
 

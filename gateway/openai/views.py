@@ -30,7 +30,7 @@ class OpenAIView(APIView):
             response = handle(error, context)
             found = response.data["error"]
             details = found.get("details") or [{}]
-            param = details[0].get("field") if isinstance(details[0], dict) else None
+            param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
             message = " ".join(filter(None, [found["message"], found.get("hint")]))
             response.status_code = 400 if response.status_code == 422 else response.status_code
             response.data = {"error": error_json(message, found["code"], response.status_code, param)}

@@ -17,6 +17,7 @@ from agents.http.strict import (
     Whole,
     Words,
 )
+from agents.serializers import ModelParamsSerializer
 from runs.events import record as events
 from runs.figures import totals
 from runs.intake import caller_tools, options
@@ -81,6 +82,9 @@ class OptionsSerializer(StrictSerializer):
     """What a message may ask for beside its agent's definition (runs/intake/options.py)."""
 
     model = Text(required=False, allow_null=True, max_length=100, help_text="A model of the agent's provider.")
+    model_params = ModelParamsSerializer(
+        required=False, allow_null=True, help_text="Instead of the agent's, one by one."
+    )
     instructions = Text(
         required=False, allow_null=True, allow_blank=True, max_length=options.MAX_INSTRUCTIONS,
         trim_whitespace=False, help_text="Added to the system prompt.",

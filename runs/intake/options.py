@@ -1,8 +1,9 @@
 """What one message asks for beside its agent's definition, and what both together make.
 
-A message may choose a model, add instructions, give variables and an output schema, and narrow the
-tools and the limits; it never widens them. The row of the run keeps what was asked and the result
-(`Run.options`), so a run shows what it ran with, and a retry asks for the same again.
+A message may choose a model and its parameters, add instructions, give variables and an output
+schema, and narrow the tools and the limits; it never widens them. The row of the run keeps what was
+asked and the result (`Run.options`), so a run shows what it ran with, and a retry asks for the same
+again.
 """
 
 from collections.abc import Collection
@@ -16,13 +17,13 @@ from agents import prompts
 from agents.exceptions import Invalid
 from agents.prompts import detail
 from agents.schema import check_schema
-from agents.spec import AgentSpec
+from agents.spec import AgentSpec, ModelParams
 from agents.unknown import unknown_names
 from runs.models import Budget, Run
 from runs.rules import marks
 
 JSON = Any
-NAMES = ("model", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget")
+NAMES = ("model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget")
 MAX_INSTRUCTIONS = 20_000  # characters
 
 
@@ -47,6 +48,7 @@ class Most(Part):
 
 class Asked(Part):
     model: str | None = Field(default=None, min_length=1, max_length=100)
+    model_params: ModelParams | None = None
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS)
     variables: dict[str, JSON] | None = None
     tool_policy: Narrowing | None = None
@@ -91,6 +93,7 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, ta
         raise refused(found)
     merged = {
         "model": asked.get("model", spec.model_name),
+        "model_params": {**spec.model_params.model_dump(exclude_none=True), **asked.get("model_params", {})},
         "instructions": asked.get("instructions", ""),
         "variables": values,
         "tool_policy": asked.get("tool_policy", Narrowing().model_dump()),
@@ -162,14 +165,15 @@ def tool_problems(spec: AgentSpec, asked: dict[str, JSON], taken: Collection[str
 
 
 def limit_problems(spec: AgentSpec, asked: dict[str, JSON]) -> list[dict[str, str]]:
-    steps = asked.get("max_steps", 0)
-    if steps <= spec.max_steps:
-        return []
-    return [
-        detail(
-            "max_steps", "above_limit", f"The agent allows {spec.max_steps} steps; a message can only ask for fewer."
-        )
-    ]
+    found = []
+    if asked.get("max_steps", 0) > spec.max_steps:
+        steps = f"The agent allows {spec.max_steps} steps; a message can only ask for fewer."
+        found.append(detail("max_steps", "above_limit", steps))
+    most = spec.model_params.max_tokens
+    if most is not None and asked.get("model_params", {}).get("max_tokens", 0) > most:
+        tokens = f"The agent allows answers of {most} tokens; a message can only ask for fewer."
+        found.append(detail("model_params.max_tokens", "above_limit", tokens))
+    return found
 
 
 # -- what is made of it -----------------------------------------------------------------------------------------------
@@ -184,6 +188,7 @@ def spec_of(run: Run, spec: AgentSpec) -> AgentSpec:
     changed = {
         "system_prompt": "\n\n".join(filter(None, said)),
         "model_name": merged["model"],
+        "model_params": ModelParams(**merged["model_params"]),
         "output_schema": merged["output_schema"],
         "max_steps": merged["max_steps"],
     }

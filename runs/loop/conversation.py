@@ -5,7 +5,6 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -49,8 +48,6 @@ class Conversation:
         self.inherit_mark()
         was_routed = run.agent is None
         self.live = self.build()
-        if run.options:
-            self.live = replace(self.live, spec=options.spec_of(run, self.live.spec))
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
         self.hooks = hooks.of(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
@@ -68,12 +65,15 @@ class Conversation:
             self.lease.write(has_untrusted=True)
 
     def build(self) -> LiveAgent:
-        """The live agent of this run's version; a run without an agent asks the router first."""
+        """The live agent of this run's version with the run's options; a run without an agent asks the
+        router first.
+        """
         if self.run.agent is None:
             self.choose_agent()
         try:
             is_published = self.run.version_id == self.run.agent.published_id
-            return factory.live_agent(self.run.agent, None if is_published else self.run.version)
+            live = factory.live_agent(self.run.agent, None if is_published else self.run.version)
+            return live.changed(options.spec_of(self.run, live.spec)) if self.run.options else live
         except CannotBuild as error:
             raise RunEnded(Status.FAILED, error.code, str(error))
 

@@ -101,6 +101,20 @@ def test_a_message_makes_a_grant_ask_and_never_allow(alice_api, agent, worker, s
     assert functions.asked == [] and Approval.objects.count() == 1
 
 
+def test_model_parameters_replace_the_agents_one_by_one(alice_api, make_agent, stub_provider, worker, stub):
+    make_agent(provider=stub_provider, model_params={"temperature": 0.9, "max_tokens": 500})
+    stub.script(says("Hi"))
+    run = sent(alice_api, worker, {"model_params": {"max_tokens": 200, "top_p": 0.5}})
+    assert run["status"] == "succeeded"
+    expected = {"temperature": 0.9, "max_tokens": 200, "top_p": 0.5}
+    asked = stub.requests[0]
+    assert (asked["temperature"], asked["top_p"], asked["max_completion_tokens"]) == (0.9, 0.5, 200)
+    assert run["options"]["model_params"] == expected
+    above = {("model_params.max_tokens", "above_limit")}
+    Run.objects.all().delete()
+    assert faults(alice_api, {"model_params": {"max_tokens": 501}}) == above
+
+
 def test_limits_above_the_definition_are_refused(alice_api, agent):
     assert faults(alice_api, {"max_steps": 13}) == {("max_steps", "above_limit")}
 
