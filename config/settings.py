@@ -14,7 +14,7 @@ import environ
 from corsheaders.defaults import default_headers
 from django.core.exceptions import ImproperlyConfigured
 
-from config import logs
+from config import brokers, logs
 from config.look import LOOK
 from supervisor import postgres, refusals, valkey
 
@@ -207,10 +207,19 @@ DATABASES = {"default": database()}
 
 VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
 # One embedded Valkey serves as run queue, message broker and cache; real servers have their own URLs.
-BROKER_URL = env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
+BROKER_URL = brokers.broker_url(
+    env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
+)
 CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
-QUEUE_URL = BROKER_URL.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")  # as redis-py writes it
+# Redis server of the carrier “list”; by default the broker's
+QUEUE_URL = brokers.queue_url(env.str("QUEUE_URL", default=""), BROKER_URL)
+# how workers learn that a run is queued: list or postgres
+CARRIER = brokers.carrier(
+    env.str("MUSTER_CARRIER", default="list"),
+    queue=QUEUE_URL,
+    is_postgres=DATABASES["default"]["ENGINE"] == "config.postgresql",
+)
 EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL_URL", "CACHE_URL"))
 
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": CACHE_URL}}

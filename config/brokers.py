@@ -1,0 +1,42 @@
+"""Checks the addresses of the brokers when a program starts: one sentence for what cannot work."""
+
+from django.core.exceptions import ImproperlyConfigured
+from kombu.transport import TRANSPORT_ALIASES
+
+REDIS = ("redis", "rediss", "unix")
+CARRIERS = ("list", "postgres")  # runs/carriers
+
+
+def broker_url(url: str) -> str:
+    """Celery's own broker. Any transport of kombu will do. Raises ImproperlyConfigured."""
+    kind = url.partition("://")[0].partition("+")[0]
+    if "://" not in url or kind not in TRANSPORT_ALIASES:
+        raise ImproperlyConfigured(
+            "BROKER_URL names no broker that Celery knows: write redis://host:6379/0, for example."
+        )
+    return url
+
+
+def queue_url(url: str, broker: str) -> str:
+    """The Redis server of the carrier “list”, as redis-py writes it; by default the broker if that is
+    one, else empty.
+    """
+    found = url or broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
+    return found if url or kind_of(found) in REDIS else ""
+
+
+def carrier(name: str, *, queue: str, is_postgres: bool) -> str:
+    """The checked value of MUSTER_CARRIER. Raises ImproperlyConfigured."""
+    if name not in CARRIERS:
+        raise ImproperlyConfigured(f"MUSTER_CARRIER is “{name}”: use one of {', '.join(CARRIERS)}.")
+    if name == "postgres" and not is_postgres:
+        raise ImproperlyConfigured("MUSTER_CARRIER=postgres needs PostgreSQL: set DATABASE_URL, or use “list”.")
+    if name == "list" and kind_of(queue) not in REDIS:
+        raise ImproperlyConfigured(
+            "MUSTER_CARRIER=list needs a Redis or Valkey server: set QUEUE_URL to redis://host:6379/0, for example."
+        )
+    return name
+
+
+def kind_of(url: str) -> str:
+    return url.partition("://")[0]

@@ -1,0 +1,60 @@
+"""Carriers: how workers learn that there is work. `MUSTER_CARRIER` names the one that is used.
+
+A carrier brings no work. It says “there is something in this pool”; the worker then takes the best
+row by SQL (`runs/lifecycle/choice.py`). So a wake-up that is lost costs seconds, because workers
+also look by themselves, and one that comes twice costs a query.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Protocol
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+Bell = Callable[[str], None]  # receives the pool
+
+
+class Carrier(Protocol):
+    """One way to wake workers, made without arguments once per process. A carrier never raises
+    because its broker is away.
+    """
+
+    def ring(self, pool: str) -> bool:
+        """Wake a worker that serves this pool (several may wake). Called after the commit of the
+        row, from any thread. False if it could not be sent.
+        """
+
+    def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+        """In a worker, on a thread of its own: call `bell(pool)` for each wake-up until `stopping`
+        is set, and return within two seconds of that. While the broker is away, try again.
+
+        `bell` blocks while the worker has no room. A carrier that gives each wake-up to one worker
+        takes no further one meanwhile, so that others get it.
+        """
+
+    def problem(self) -> str:
+        """Why the broker cannot be used at this moment; empty if it answers (`doctor`)."""
+
+
+# Imported when used, since each needs its own libraries. The settings refuse other names.
+CARRIERS = {
+    "list": "runs.carriers.redis_list.RedisList",
+    "postgres": "runs.carriers.postgres.Notify",
+}
+PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach a broker that is away
+
+
+def current() -> Carrier:
+    return carrier(settings.CARRIER)
+
+
+@cache
+def carrier(name: str) -> Carrier:
+    return import_string(CARRIERS[name])()
+
+
+def pause(failures: int, stopping: threading.Event) -> None:
+    """Wait before attempt number `failures` + 1."""
+    stopping.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])

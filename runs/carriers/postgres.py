@@ -1,0 +1,70 @@
+"""NOTIFY and LISTEN of the database itself: runs then need no broker. Every worker of a pool wakes.
+
+A listening connection must stay with its server process, so a pooler in transaction mode passes no
+wake-ups on; workers then only find work by looking.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+
+from . import Bell, pause
+
+log = logging.getLogger(__name__)
+CHANNEL = "muster_ready"  # the payload is the pool
+LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
+
+
+class Notify:
+    def ring(self, pool: str) -> bool:
+        try:
+            with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+                cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, pool])
+        except DatabaseError as error:
+            log.warning("No worker could be woken: %s. One looks by itself within seconds.", error)
+            return False
+        return True
+
+    def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+        import psycopg  # not installed where only SQLite is used
+
+        failures = 0
+        while not stopping.is_set():
+            try:
+                with connect() as line:
+                    line.execute(f"LISTEN {CHANNEL}")
+                    failures = 0
+                    hear(line, pools, bell, stopping)
+            except psycopg.Error as error:
+                failures += 1
+                log.warning("Cannot listen for work: %s", error)
+                pause(failures, stopping)
+
+    def problem(self) -> str:
+        try:
+            with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except DatabaseError as error:
+            return str(error).strip()
+        return ""
+
+
+def connect() -> Any:
+    """A connection of its own, with the settings of the others; it belongs to no pool of them."""
+    import psycopg  # as above
+
+    parameters = connections[DEFAULT_DB_ALIAS].get_connection_params()
+    return psycopg.connect(**parameters, autocommit=True)
+
+
+def hear(line: Any, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+    """Until the worker stops, or the connection breaks."""
+    while not stopping.is_set():
+        for notice in line.notifies(timeout=LISTEN_S):
+            if notice.payload in pools:
+                bell(notice.payload)
+            if stopping.is_set():
+                return

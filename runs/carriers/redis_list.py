@@ -1,0 +1,57 @@
+"""A list on Valkey or Redis for each pool; `BRPOP` gives each wake-up to one worker."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import redis
+from django.conf import settings
+
+from plumbing.line import Line
+
+from . import Bell, pause
+
+log = logging.getLogger(__name__)
+LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
+MOST = 1000  # wake-ups that wait: further ones would say nothing new
+
+
+class RedisList:
+    def __init__(self) -> None:
+        self.line = Line(settings.QUEUE_URL, timeout_s=2)
+
+    def ring(self, pool: str) -> bool:
+        key = key_of(pool)
+        try:
+            self.line.ask(("LPUSH", key, 1), ("LTRIM", key, 0, MOST - 1))
+        except (redis.RedisError, OSError) as error:
+            log.warning("No worker could be woken: %s. One looks by itself within seconds.", error)
+            return False
+        return True
+
+    def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+        pool_of = {key_of(pool).encode(): pool for pool in pools}
+        broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
+        failures = 0
+        while not stopping.is_set():
+            try:
+                (entry,) = broker.ask(("BRPOP", *pool_of, LISTEN_S))
+                failures = 0
+            except (redis.RedisError, OSError) as error:
+                failures += 1
+                log.warning("Cannot listen for work: %s", error)
+                pause(failures, stopping)
+                continue
+            if entry:
+                bell(pool_of[entry[0]])
+
+    def problem(self) -> str:
+        try:
+            self.line.ask(("PING",))
+        except (redis.RedisError, OSError) as error:
+            return str(error) or type(error).__name__
+        return ""
+
+
+def key_of(pool: str) -> str:
+    return f"muster:ready:{pool}"
