@@ -2,8 +2,8 @@
 
 Django's own ASGI handler switches between the event loop and a new thread for every middleware and
 view, and opens a database connection per request. Our views are synchronous, so one switch is
-enough, and a thread keeps its connection. Only streamed answers return to the event loop
-(docs/adr/0031).
+enough, and a thread keeps its connection. Only what takes long returns to the event loop: streamed
+answers, and waits (docs/adr/0031).
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
-from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
@@ -21,14 +20,16 @@ from django.db import close_old_connections
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
-SPARE_THREADS = 64  # in addition to those that wait for a run
+from agents.http.later import Later
+
+THREADS = 64  # requests that are worked on at the same time; those that wait hold none
 
 
 class ThreadedHandler(ASGIHandler):
     def __init__(self) -> None:
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
-        self.threads = ThreadPoolExecutor(settings.MAX_WAITS + SPARE_THREADS, thread_name_prefix="web")
+        self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -37,6 +38,12 @@ class ThreadedHandler(ASGIHandler):
             return
         loop = asyncio.get_running_loop()
         response = await loop.run_in_executor(self.threads, self.answer, scope, body)
+        if isinstance(response, Later):
+            found, has_left = await self.wait(response, receive)
+            if has_left:
+                response.close()
+                return
+            response = await loop.run_in_executor(self.threads, self.complete, response, found)
         if response.streaming:
             try:
                 await self.stream(response, receive, send)
@@ -52,14 +59,33 @@ class ThreadedHandler(ASGIHandler):
         signals.request_started.send(sender=self.__class__, scope=scope)
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
+        if request is not None:
+            request.may_answer_later = True  # type: ignore[attr-defined]
         response: Any = refusal if request is None else self.get_response(request)
         body.close()
         if response.streaming and not response.is_async:
             response = gathered(response)
-        if response.streaming:
-            close_old_connections()  # the stream may last for hours
+        if response.streaming or isinstance(response, Later):
+            close_old_connections()  # it may last for hours
         else:
             response.close()
+        return response
+
+    async def wait(self, later: Later, receive: Any) -> tuple[Any, bool]:
+        """(what the answer waits for, or None; whether the client has left)"""
+        leaving = asyncio.ensure_future(receive())
+        leaving.add_done_callback(lambda left: left.cancelled() or later.awaited.place.dismiss())
+        try:
+            found = await later.awaited.come()
+        except asyncio.CancelledError:  # the server stops; the run goes on, as the answer says
+            found = None
+        has_left = leaving.done()
+        leaving.cancel()
+        return found, has_left
+
+    def complete(self, later: Later, found: Any) -> HttpResponseBase:
+        response = later.complete(found)
+        response.close()
         return response
 
     async def stream(self, response: Any, receive: Any, send: Any) -> None:

@@ -10,6 +10,7 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
+from agents.http.later import Later
 from plumbing import apart
 from runs.figures import metrics
 
@@ -56,14 +57,21 @@ def observation(answer: Answer) -> Answer:
     def observed(request: HttpRequest) -> HttpResponseBase:
         began = time.perf_counter()
         response = answer(request)
-        seconds = time.perf_counter() - began
-        route = request.resolver_match.route if request.resolver_match else "unknown"
-        metrics.observe_request(request.method or "", route, response.status_code, seconds)
-        if settings.LOG_REQUESTS:
-            log.info("%s %s %d %.1f ms", request.method, request.path, response.status_code, seconds * 1000)
+        if isinstance(response, Later):
+            response.observers.append(lambda answer: observe(request, answer, began))
+        else:
+            observe(request, response, began)
         return response
 
     return observed
+
+
+def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> None:
+    seconds = time.perf_counter() - began
+    route = request.resolver_match.route if request.resolver_match else "unknown"
+    metrics.observe_request(request.method or "", route, response.status_code, seconds)
+    if settings.LOG_REQUESTS:
+        log.info("%s %s %d %.1f ms", request.method, request.path, response.status_code, seconds * 1000)
 
 
 def content_policy(answer: Answer) -> Answer:

@@ -366,7 +366,7 @@ APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has 
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # keep raw model requests and responses with each model call
-MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=512)  # waiting requests per server process; beyond that, 503
+MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=5000)  # waiting requests per server process; beyond that, 503
 MAX_STREAMS = env.int("MUSTER_MAX_STREAMS", default=500)  # event streams and sockets of one person in a server process
 MAX_WEBHOOKS = env.int("MUSTER_MAX_WEBHOOKS", default=50)  # webhooks of one person
 # Private hosts or networks that providers and connections may reach, such as a local model server.

@@ -45,7 +45,7 @@ def call_device(
     raises.
     """
     ANSWERS.listen()
-    with ANSWERS.waiter(call.id) as waiter:
+    with ANSWERS.waiter(call.id, Waiter) as waiter:
         until = create(wanted, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))

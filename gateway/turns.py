@@ -197,6 +197,6 @@ def complete(frame: Frame) -> Frame:
     return Frame.of({**events.as_json(row), "data": row.payload.data}) if row.data.get("is_cut") else frame
 
 
-def wait(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> None:
-    """Wait until the turn is over, at most so long."""
-    waiting.wait_for_end(turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, stored(turn))))
+def end_of(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> waiting.End:
+    """The end of the turn, to be waited for at most so long."""
+    return waiting.End(turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, stored(turn))))

@@ -1,16 +1,18 @@
-"""Lets threads wait for one announcement each: the end of a run, the answer of a device.
+"""Lets threads and coroutines wait for one announcement each: the end of a run, the answer of a
+device.
 
 One channel carries all announcements, one per line: the key, then JSON. A line without JSON means:
 read the row.
 """
 
+import asyncio
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -28,6 +30,10 @@ class Waiter:
         self.lines: SimpleQueue[bytes] = SimpleQueue()
         self.news: dict[str, Any] | None = None
 
+    def tell(self, body: bytes = b"") -> None:
+        """From any thread. Without a body: stop waiting and read the row."""
+        self.lines.put(body)
+
     def wait(self, seconds: float) -> bool:
         """Whether it was announced within this time."""
         try:
@@ -36,6 +42,35 @@ class Waiter:
             return False
         self.news = orjson.loads(body) if body else None
         return True
+
+
+class LoopWaiter:
+    """The same for a coroutine, which holds no thread while it waits."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.told = asyncio.Event()
+        self.news: dict[str, Any] | None = None
+
+    def tell(self, body: bytes = b"") -> None:
+        with suppress(RuntimeError):  # the event loop was closed
+            self.loop.call_soon_threadsafe(self.hear, body)
+
+    def hear(self, body: bytes) -> None:
+        self.news = orjson.loads(body) if body else self.news
+        self.told.set()
+
+    async def wait(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self.told.wait()
+        except TimeoutError:
+            return False
+        self.told.clear()
+        return True
+
+
+AnyWaiter = TypeVar("AnyWaiter", Waiter, LoopWaiter)
 
 
 class Announcements:
@@ -48,7 +83,7 @@ class Announcements:
         self.remembered = remembered
         self.lock = threading.Lock()
         self.recent: OrderedDict[str, bytes] = OrderedDict()
-        self.waiters: dict[str, list[Waiter]] = {}
+        self.waiters: dict[str, list[Waiter | LoopWaiter]] = {}
 
     def listen(self) -> bool:
         """Called before the work is handed over, so that its announcement is not missed. False
@@ -63,13 +98,15 @@ class Announcements:
         return LISTENER.is_standing(self.channel)
 
     @contextmanager
-    def waiter(self, key: Any) -> Iterator[Waiter]:
-        """Inside this block no announcement about this key is missed."""
-        key, mine = str(key), Waiter()
+    def waiter(self, key: Any, kind: Callable[[], AnyWaiter]) -> Iterator[AnyWaiter]:
+        """Inside this block no announcement about this key is missed. `kind` is Waiter or
+        LoopWaiter.
+        """
+        key, mine = str(key), kind()
         with self.lock:
             self.waiters.setdefault(key, []).append(mine)
             if (body := self.recent.get(key)) is not None:
-                mine.lines.put(body)
+                mine.tell(body)
         try:
             yield mine
         finally:
@@ -92,7 +129,7 @@ class Announcements:
                 while len(self.recent) > self.remembered:
                     self.recent.popitem(last=False)
             for waiter in self.waiters.get(key, ()):
-                waiter.lines.put(body)
+                waiter.tell(body)
 
 
 def line_of(key: Any, news: dict[str, Any] | None) -> bytes:

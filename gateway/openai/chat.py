@@ -11,13 +11,15 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
+from agents.http.later import later
 from agents.models import ApiKey
 from gateway import turns
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
 from gateway.sse import DONE, HEARTBEAT, sse, streamed
 from gateway.turns import Said, Turn
-from runs.api.messages import stream_for
+from runs.api.messages import WAITS, stream_for
 from runs.events.frames import Frame
+from runs.events.waiting import ENDS
 
 from .requests import (
     CALL,
@@ -35,7 +37,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import LONGEST_WAIT_S, WAITS, OpenAIView, error_json
+from .views import LONGEST_WAIT_S, OpenAIView, error_json
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -56,9 +58,10 @@ class ChatView(OpenAIView):
                 turn = started(request, asked, metadata, is_watched=True)
                 return respond(streamed(request, chunks(turn, asked.model, with_usage)))
         with WAITS.take(request.user.pk) as place:
+            ENDS.listen()
             turn = started(request, asked, metadata, is_watched=False)
-            turns.wait(turn, LONGEST_WAIT_S, place)
-        return completed(turn, asked.model)
+            end = turns.end_of(turn, LONGEST_WAIT_S, place)
+            return later(self, end, lambda ended: completed(turn, asked.model))
 
 
 def started(request: Any, asked: Asked, metadata: dict[str, str], *, is_watched: bool) -> Turn:

@@ -11,6 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.http.later import later
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
@@ -18,7 +19,8 @@ from gateway.reading import Reading
 from gateway.sse import DONE, HEARTBEAT, sse, streamed
 from gateway.turns import Said, Turn
 from plumbing.threads import in_thread
-from runs.api.messages import stream_for
+from runs.api.messages import WAITS, stream_for
+from runs.events.waiting import ENDS
 from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Approval, Message, Run
@@ -40,7 +42,7 @@ from .requests import (
     text_in,
     tools_in,
 )
-from .views import LONGEST_WAIT_S, WAITS, OpenAIView
+from .views import LONGEST_WAIT_S, OpenAIView
 
 JSON = Any
 FIELDS = (
@@ -65,9 +67,10 @@ class ResponsesView(OpenAIView):
         if in_background:
             return Response(response_json(self.started(request, body, asked, is_watched=False)))
         with WAITS.take(request.user.pk) as place:
+            ENDS.listen()
             turn = self.started(request, body, asked, is_watched=False)
-            turns.wait(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
-        return Response(response_json(turn))
+            end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
+            return later(self, end, lambda ended: Response(response_json(turn)))
 
     def started(self, request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool) -> Turn:
         if asked.results:

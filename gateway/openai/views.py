@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -11,9 +10,7 @@ from rest_framework.views import APIView
 from agents.exceptions import NotFound
 from agents.models import Agent
 from gateway.turns import ROUTER
-from runs.events.places import Places
 
-WAITS = Places(settings.MAX_WAITS)
 LONGEST_WAIT_S = 600.0
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 

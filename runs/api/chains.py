@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import viewsets
@@ -11,6 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict
+from agents.http.later import later
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
 from agents.models import ApiKey, Chain, Tool
@@ -113,7 +114,7 @@ class ChainViewSet(GrantedViewSet):
         operation_id="chains_runs_create",
     )
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
-    def start(self, request: Any, name: str) -> Response:
+    def start(self, request: Any, name: str) -> HttpResponseBase:
         """Start a run: 202 with the run at once, or 200 when it ended within `wait` seconds."""
         chain = self.get_object()
         body = read(StartSerializer, request)
@@ -123,8 +124,8 @@ class ChainViewSet(GrantedViewSet):
         with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             run = self.begin(request, chain, body)
-            ended = waiting.wait_for_end(run.pk, wait, place)
-        return as_run(run, 200 if ended else 202)
+            end = waiting.End(run.pk, wait, place)
+            return later(self, end, lambda ended: as_run(run, 200 if ended else 202))
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
         number = body.get("version")

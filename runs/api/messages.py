@@ -17,6 +17,7 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.later import later
 from agents.http.openapi import stream_of
 from agents.http.pagination import Cursor
 from agents.http.standing import Standing, while_good
@@ -49,7 +50,7 @@ from .serializers import (
 )
 
 DEFAULT_WAIT_S = 60.0
-WAITS = Places(settings.MAX_WAITS)  # a waiting request holds a thread, and their number is limited
+WAITS = Places(settings.MAX_WAITS)
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
@@ -100,8 +101,8 @@ class MessagesView(APIView):
         with WAITS.take(request.user.pk) as place:
             waiting.ENDS.listen()
             taken = self.accept(request, body, name)
-            ended = waiting.wait_for_end(taken.run.pk, body.get("wait", DEFAULT_WAIT_S), place)
-        return self.answered(taken, ended) if ended else self.accepted(taken)
+            end = waiting.End(taken.run.pk, body.get("wait", DEFAULT_WAIT_S), place)
+            return later(self, end, lambda ended: self.answered(taken, ended) if ended else self.accepted(taken))
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
         message = body["message"]

@@ -100,8 +100,8 @@ class Feed:
             self.doubt.set()
 
     def may_have_missed(self) -> None:
-        """Events, or text of the reply: what is stored of both must be read."""
-        self.wants_text = True
+        """Events, or text of the reply: what is stored of both must be read before more is told."""
+        self.is_behind = self.wants_text = True
         self.doubt.set()
 
     def tell_event(self, frame: Frame) -> None:

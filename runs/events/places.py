@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from agents.exceptions import RateLimited, Unavailable
 
@@ -13,9 +14,15 @@ class Place:
     room.
     """
 
-    def __init__(self) -> None:
-        self.is_dismissed = False
+    def __init__(self, leave: Callable[["Place"], None] = lambda place: None) -> None:
+        self.leave = leave
+        self.is_dismissed = self.is_kept = False
         self.wake: Callable[[], None] = lambda: None
+
+    def keep(self) -> Callable[[], None]:
+        """Hold the place beyond the block that took it, until the returned function is called."""
+        self.is_kept = True
+        return lambda: self.leave(self)
 
     def dismiss(self) -> None:
         self.is_dismissed = True
@@ -37,14 +44,15 @@ class Places:
         try:
             yield place
         finally:
-            self.leave(person, place)
+            if not place.is_kept:
+                place.leave(place)
 
     def enter(self, person: int) -> Place:
         with self.lock:
             if sum(map(len, self.taken.values())) >= self.number and not self.make_room(person):
                 hint = "Send `Prefer: respond-async` and poll."
                 raise Unavailable("Too many requests wait here.", hint=hint, headers={"Retry-After": "1"})
-            place = Place()
+            place = Place(partial(self.leave, person))
             self.taken.setdefault(person, []).append(place)
             return place
 

@@ -1,54 +1,129 @@
-"""Waits for a run's end without polling and without an event loop: requests wait for its
-announcement.
-"""
+"""Waits for a run's end without polling: by its announcement, on a thread or on the event loop."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
-from plumbing.announcements import Announcements
-from plumbing.threads import release_connection
-from runs.models import RunEvent
+from plumbing.announcements import Announcements, LoopWaiter, Waiter
+from plumbing.threads import in_thread, release_connection
+from runs.models import Run, RunEvent
 
 from .places import Place
 
 LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are not lost
+BROKER_AWAY_S = 1.0  # seconds between looks at the rows while nothing is heard
 ENDS = Announcements("ends", remembered=4096)
+News = dict[str, Any]
 
 
 def never() -> bool:
     return False
 
 
-def wait_for_end(
-    run_id: Any, timeout: float, place: Place | None = None, *, or_else: Callable[[], bool] = never
-) -> dict[str, Any] | None:
-    """Data of run.finished, or None if the run has not ended within `timeout` seconds or the place
-    is given up.
+class End:
+    """The end of a run, to be waited for at most `timeout` seconds or until the place is given up.
 
     A run that waits for a person or its caller is announced too: `or_else` then says whether to stop
-    waiting. The row is only read if the announcement may have been missed: no listener yet, or it takes
-    long.
+    waiting. The row is only read if the announcement may have been missed: no listener yet, or it
+    takes long.
     """
-    deadline = time.monotonic() + timeout
-    is_heard, place = ENDS.is_heard(), place or Place()
-    with ENDS.waiter(run_id) as waiter:
-        place.wake = lambda: waiter.lines.put(b"")
-        while True:
-            left = deadline - time.monotonic() if is_heard and not place.is_dismissed else 0
-            release_connection()
-            if waiter.wait(min(left, LOOK_AGAIN_S)) and waiter.news:
-                return waiter.news
-            if ended := read_end(run_id):
-                return ended
-            if or_else() or place.is_dismissed or time.monotonic() >= deadline:
-                return None
-            is_heard = True
+
+    def __init__(
+        self, run_id: Any, timeout: float, place: Place | None = None, *, or_else: Callable[[], bool] = never
+    ) -> None:
+        self.run_id, self.or_else = run_id, or_else
+        self.place = place or Place()
+        self.deadline = time.monotonic() + timeout
+
+    def wait(self) -> News | None:
+        """Data of run.finished, or None if the wait ended first. Keeps this thread."""
+        is_heard = ENDS.is_heard()
+        with ENDS.waiter(self.run_id, Waiter) as waiter:
+            self.place.wake = waiter.tell
+            while True:
+                release_connection()
+                if waiter.wait(min(self.left(), LOOK_AGAIN_S) if is_heard else 0) and waiter.news:
+                    return waiter.news
+                is_over, news = self.look()
+                if is_over:
+                    return news
+                is_heard = True
+
+    async def come(self) -> News | None:
+        """The same on the event loop, without a thread. Rows are read for all waits at once."""
+        is_heard = ENDS.is_heard()
+        with ENDS.waiter(self.run_id, LoopWaiter) as waiter:
+            self.place.wake = waiter.tell
+            LOOKOUT.add(self)
+            try:
+                while True:
+                    if await waiter.wait(self.left() if is_heard else 0) and waiter.news:
+                        return waiter.news
+                    is_over, news = await in_thread(self.look)
+                    if is_over:
+                        return news
+                    is_heard = True
+            finally:
+                LOOKOUT.discard(self)
+
+    def left(self) -> float:
+        return 0 if self.place.is_dismissed else self.deadline - time.monotonic()
+
+    def look(self) -> tuple[bool, News | None]:
+        """(whether the wait is over, data of run.finished), from the rows."""
+        if ended := read_end(self.run_id):
+            return True, ended
+        return self.or_else() or self.left() <= 0, None
 
 
-def read_end(run_id: Any) -> dict[str, Any] | None:
+def wait_for_end(
+    run_id: Any, timeout: float, place: Place | None = None, *, or_else: Callable[[], bool] = never
+) -> News | None:
+    """Keeps this thread; see End."""
+    return End(run_id, timeout, place, or_else=or_else).wait()
+
+
+def read_end(run_id: Any) -> News | None:
     """The data of run.finished, from its row."""
     row = RunEvent.objects.filter(run_id=run_id, type="run.finished").select_related("payload").first()
     if row is None:
         return None
     return row.payload.data if row.data.get("is_cut") else row.data
+
+
+class Lookout:
+    """Finds the announcements that the loop's waits missed: one query for up to 500 of them."""
+
+    def __init__(self) -> None:
+        self.ends: set[End] = set()
+        self.work: asyncio.Task[None] | None = None
+
+    def add(self, end: End) -> None:
+        self.ends.add(end)
+        if self.work is None or self.work.done():
+            self.work = asyncio.create_task(self.look_out())
+
+    def discard(self, end: End) -> None:
+        self.ends.discard(end)
+
+    async def look_out(self) -> None:
+        """While anybody waits."""
+        while self.ends:
+            await asyncio.sleep(LOOK_AGAIN_S if ENDS.is_heard() else BROKER_AWAY_S)
+            waiting = list(self.ends)
+            for start in range(0, len(waiting), 500):
+                some = waiting[start : start + 500]
+                resting = await in_thread(at_rest, [end.run_id for end in some])
+                for end in some:
+                    if resting.get(end.run_id) or (end.run_id in resting and end.or_else is not never):
+                        end.place.wake()
+
+
+def at_rest(run_ids: list[Any]) -> dict[Any, bool]:
+    """The runs among these on which nobody works, and whether they have ended."""
+    rows = Run.objects.filter(pk__in=run_ids).exclude(status__in=[Run.Status.QUEUED, Run.Status.RUNNING])
+    return {pk: finished_at is not None for pk, finished_at in rows.values_list("pk", "finished_at")}
+
+
+LOOKOUT = Lookout()

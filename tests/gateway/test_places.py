@@ -35,7 +35,7 @@ def test_a_refused_stream_starts_no_run(alice_api, alice, make_agent, settings, 
 
 @pytest.mark.parametrize("protocol", WAITED)
 def test_a_refused_wait_starts_no_run(alice_api, make_agent, monkeypatch, protocol):
-    monkeypatch.setattr("gateway.openai.views.WAITS.number", 0)
+    monkeypatch.setattr("runs.api.messages.WAITS.number", 0)
     path, body = WAITED[protocol](make_agent().name)
     assert alice_api.post(path, body).status_code == 503
     assert not Run.objects.exists()

@@ -1,0 +1,73 @@
+"""Answers of views that wait: the request's thread is given back until there is something to answer.
+
+    with WAITS.take(request.user.pk) as place:
+        …
+        return later(self, End(run.pk, seconds, place), lambda ended: Response(…))
+
+`config/handler.py` awaits the end on the event loop, then calls the function on a thread. Without an event
+loop (Django's test client) `later` waits on its thread.
+"""
+
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any, Protocol
+
+from django.core.handlers.exception import response_for_exception
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework.response import Response
+
+NOT_HANDED_ON = ("Content-Length", "Content-Type")  # of an answer without content
+
+
+class Awaited(Protocol):
+    """What is waited for: on this thread by `wait`, on the event loop by `come`, until `place` is dismissed."""
+
+    @property
+    def place(self) -> Any: ...
+    def wait(self) -> Any: ...
+    async def come(self) -> Any: ...
+
+
+Finish = Callable[[Any], Response]
+
+
+def later(view: Any, awaited: Awaited, finish: Finish) -> HttpResponseBase:
+    """The answer `finish(found)`, where `found` is what `awaited` brings, or None if the wait ended first."""
+    if not getattr(view.request, "may_answer_later", False):
+        return finish(awaited.wait())
+    return Later(view, awaited, finish)
+
+
+class Later(HttpResponse):
+    """Stands for the answer until it can be given. Middleware adds its headers to this one."""
+
+    def __init__(self, view: Any, awaited: Awaited, finish: Finish) -> None:
+        super().__init__()
+        self.view, self.awaited, self.finish = view, awaited, finish
+        self.context: Context = copy_context()  # the request's id in the logs
+        self.observers: list[Callable[[HttpResponseBase], None]] = []
+        self._resource_closers.append(awaited.place.keep())  # type: ignore[attr-defined]
+
+    def complete(self, found: Any) -> HttpResponseBase:
+        """The real answer, from any thread; it is closed in place of this one."""
+        return self.context.run(self.completed, found)
+
+    def completed(self, found: Any) -> HttpResponseBase:
+        view = self.view
+        try:
+            try:
+                response = self.finish(found)
+            except Exception as error:
+                response = view.handle_exception(error)
+            answer: Any = view.finalize_response(view.request, response).render()
+        except Exception as error:
+            answer = response_for_exception(view.request._request, error)
+        for name, value in self.items():
+            if name not in NOT_HANDED_ON:
+                answer.headers.setdefault(name, value)
+        answer.headers["Content-Length"] = str(len(answer.content))
+        answer.cookies.update(self.cookies)
+        answer._resource_closers += self._resource_closers  # type: ignore[attr-defined]
+        for observe in self.observers:
+            observe(answer)
+        return answer
