@@ -4,6 +4,7 @@
 (`mcp_approval_response`) continue the run that waits for them.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -51,6 +52,8 @@ FIELDS = (
 )  # fmt: skip
 ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
 PREFIX = "resp_"
+TEXT_DELTA = "response.output_text.delta"
+NUMBER = re.compile("-1|[0-9]{1,12}")
 
 
 @extend_schema(exclude=True)
@@ -125,15 +128,20 @@ def decided(request: Any, asked: Asked) -> Turn:
 
 @extend_schema(exclude=True)
 class ResponseView(OpenAIView):
-    """GET /v1/responses/{id}: the response so far; `?stream=true` follows it."""
+    """GET /v1/responses/{id}: the response so far; `?stream=true` follows it, after an event if
+    `starting_after` names one.
+    """
 
-    parameters = {"get": ("stream", "include")}
+    parameters = {"get": ("stream", "starting_after", "include")}
 
     def get(self, request: Any, id: str) -> Any:
         turn = found(request.user, id)
+        after = request.query_params.get("starting_after", "-1")
         if request.query_params.get("stream") == "true":
+            if not NUMBER.fullmatch(after):
+                raise refused("starting_after", "“starting_after” is the sequence_number of an event.")
             with stream_for(request.user) as respond:
-                return respond(streamed(request, stream_of(turn)))
+                return respond(streamed(request, stream_of(turn, int(after))))
         return Response(response_json(turn))
 
 
@@ -319,24 +327,42 @@ def tool_json(tool: dict[str, JSON]) -> dict[str, JSON]:
     return {"description": None, "parameters": None, "strict": False, **tool}
 
 
-async def stream_of(turn: Turn) -> AsyncIterator[bytes]:
-    items, number = Items(turn.id), 0
+class Numbers:
+    """Numbers the events of a stream and leaves out those up to `after`.
 
-    def numbered(event: dict[str, JSON]) -> bytes:
-        nonlocal number
-        number += 1
-        return sse({**event, "sequence_number": number - 1}, event["type"])
+    A piece of text counts as many as it has characters, so the numbers do not depend on how the text
+    is cut: a stored text comes in one piece, and a reader that was cut off continues inside it.
+    """
 
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.last = -1
+
+    def take(self, event: dict[str, JSON]) -> Iterator[bytes]:
+        before = self.last
+        self.last += len(event["delta"]) if event["type"] == TEXT_DELTA else 1
+        if self.last <= self.after:
+            return
+        if event["type"] == TEXT_DELTA and before < self.after:
+            event = {**event, "delta": event["delta"][self.after - before :]}
+        yield sse({**event, "sequence_number": self.last}, event["type"])
+
+
+async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
+    items, numbers = Items(turn.id), Numbers(after)
     begun = described(turn, items, "running")
-    yield numbered({"type": "response.created", "response": begun})
-    yield numbered({"type": "response.in_progress", "response": begun})
+    for name in ("created", "in_progress"):
+        for piece in numbers.take({"type": f"response.{name}", "response": begun}):
+            yield piece
     async for frame in turns.follow(turn, items.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
         for event in items.take(frame):
-            yield numbered(event)
+            for piece in numbers.take(event):
+                yield piece
     await in_thread(refresh, turn.run)
     ended = described(turn, items, turn.run.status)
     name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
-    yield numbered({"type": f"response.{name}", "response": ended})
+    for piece in numbers.take({"type": f"response.{name}", "response": ended}):
+        yield piece
     yield DONE

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from . import chat, responses, views
+from . import chat, files, responses, views
 
 urlpatterns = [
     path("models", views.ModelsView.as_view(), name="openai-models"),
@@ -10,4 +10,7 @@ urlpatterns = [
     path("responses/<str:id>", responses.ResponseView.as_view(), name="openai-response"),
     path("responses/<str:id>/cancel", responses.CancelView.as_view(), name="openai-cancel"),
     path("responses/<str:id>/input_items", responses.InputItemsView.as_view(), name="openai-input-items"),
+    path("files", files.FilesView.as_view(), name="openai-files"),
+    path("files/<str:id>", files.FileView.as_view(), name="openai-file"),
+    path("files/<str:id>/content", files.ContentView.as_view(), name="openai-file-content"),
 ]

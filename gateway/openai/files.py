@@ -1,0 +1,102 @@
+"""Files: the person's files in Muster, for `file_id` in messages. What a run made is here too."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.response import Response
+
+from agents import storage
+from agents.exceptions import NotFound
+from agents.http.viewsets import Audited
+from agents.models import StoredFile
+from runs.api.files import answer
+
+from .requests import refused
+from .views import OpenAIView
+
+PREFIX = "file-"
+PURPOSES = ("user_data", "assistants", "vision")
+MOST = 1000  # of one page
+
+
+@extend_schema(exclude=True)
+class FilesView(Audited, OpenAIView):
+    """POST and GET /v1/files"""
+
+    parser_classes = [MultiPartParser]
+    parameters = {"get": ("limit", "after", "order", "purpose")}
+
+    def post(self, request: Any) -> Response:
+        sent, purpose = request.FILES.get("file"), request.data.get("purpose", "user_data")
+        if sent is None:
+            raise refused("file", "Send the content as “file” (multipart/form-data).")
+        if purpose not in PURPOSES:
+            raise refused("purpose", f"“purpose” must be one of: {', '.join(PURPOSES)}.", "unsupported_parameter")
+        if lost := sorted({*request.data} - {"file", "purpose"}):
+            raise refused(lost[0][:80], f"There is no parameter “{lost[0][:80]}”.", "unknown_parameter")
+        row = storage.save(request.user.pk, sent.name or "file", sent.read(), declared=sent.content_type or "")
+        self.audit("created", row)
+        return Response(file_json(row))
+
+    def get(self, request: Any) -> Response:
+        query = request.query_params
+        limit = query.get("limit", "1000")
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST):
+            raise refused("limit", f"“limit” must be a number from 1 to {MOST}.")
+        if query.get("order", "desc") not in ("asc", "desc"):
+            raise refused("order", "“order” can be asc or desc.")
+        is_newest_first = query.get("order") != "asc"
+        rows = StoredFile.objects.visible_to(request.user).order_by(*(["-id"] if is_newest_first else ["id"]))
+        if "after" in query:
+            after = found(request.user, query["after"]).pk
+            rows = rows.filter(pk__lt=after) if is_newest_first else rows.filter(pk__gt=after)
+        page = list(rows[: int(limit) + 1])
+        data = [file_json(row) for row in page[: int(limit)]]
+        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
+        return Response({"object": "list", "data": data, **ends, "has_more": len(page) > len(data)})
+
+
+@extend_schema(exclude=True)
+class FileView(Audited, OpenAIView):
+    """GET and DELETE /v1/files/{id}"""
+
+    def get(self, request: Any, id: str) -> Response:
+        return Response(file_json(found(request.user, id)))
+
+    def delete(self, request: Any, id: str) -> Response:
+        row = found(request.user, id)
+        self.audit("deleted", row)
+        storage.delete(StoredFile.objects.visible_to(request.user).filter(pk=row.pk))
+        return Response({"id": id, "object": "file", "deleted": True})
+
+
+@extend_schema(exclude=True)
+class ContentView(OpenAIView):
+    """GET /v1/files/{id}/content"""
+
+    def perform_content_negotiation(self, request: Any, force: bool = False) -> Any:
+        return super().perform_content_negotiation(request, force=True)  # the SDKs accept application/binary alone
+
+    def get(self, request: Any, id: str) -> Any:
+        return answer(found(request.user, id), "application/octet-stream", as_attachment=True)
+
+
+def found(user: Any, id: str) -> StoredFile:
+    """Raises NotFound."""
+    try:
+        row = StoredFile.objects.visible_to(user).filter(pk=UUID(id.removeprefix(PREFIX))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound(f"There is no file “{id[:80]}”.", code="file_not_found")
+    return row
+
+
+def file_json(row: StoredFile) -> dict[str, Any]:
+    return {
+        "id": f"{PREFIX}{row.pk}", "object": "file", "bytes": row.size, "created_at": int(row.created_at.timestamp()),
+        "filename": row.name, "purpose": "user_data" if row.source == "upload" else "assistants_output",
+        "status": "processed",
+    }  # fmt: skip
