@@ -105,7 +105,7 @@ def muster(folder: Path, db: str, stub_url: str) -> Iterator[tuple[str, str, int
         "MUSTER_RATE_PER_KEY": "1000000", "MUSTER_RATE_PER_ADDRESS": "1000000", "DB": "postgres" if db == "postgres" else "",
     }  # fmt: skip
     with process(sys.executable, "manage.py", "serve", **environment) as child:
-        wait_for(port, within=120)
+        wait_for(port, within=240)
         key = wait_for_key(folder / "data/secrets/development_key")
         base = f"http://127.0.0.1:{port}"
         prepare(base, key, stub_url)
@@ -134,7 +134,7 @@ def made(answer: httpx.Response) -> Any:
     return answer.json()
 
 
-def wait_for_key(path: Path, within: float = 60) -> str:
+def wait_for_key(path: Path, within: float = 240) -> str:
     """`serve` writes it once it is ready for the first message."""
     until = time.monotonic() + within
     while not path.exists() and time.monotonic() < until:

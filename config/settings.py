@@ -244,7 +244,9 @@ KEEP_DAYS = {
     "sessions": env.int("MUSTER_KEEP_SESSIONS_DAYS", default=365),
     "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
 }
-# A run mostly waits, so there are many threads; they are created when needed.
+# Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
+WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=10_000)
+# Threads for Celery's tasks and for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
 WORKER_QUEUES = ["runs", "default"]
 

@@ -13,6 +13,7 @@ from connectors.logins.providers import service_of
 from connectors.toolsets.mcp import McpToolset
 from connectors.toolsets.openapi import HttpToolset
 from plumbing import outbound
+from plumbing.waits import elsewhere
 
 from .exceptions import ReconnectNeeded, Throttled, later
 from .models import Connection
@@ -36,7 +37,7 @@ class ConnectorToolset:
             connector = CONNECTORS[provider](connection, api, is_cancelled=context.is_cancelled)
             connector.require(operation.access)
             try:
-                value = run(connector, method, arguments, call.id)
+                value = elsewhere(run, connector, method, arguments, call.id)  # some read many things on threads
             except Throttled as error:
                 raise later(error, context)
         return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts_of(method, value))

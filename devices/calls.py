@@ -28,6 +28,7 @@ from devices.wire import BadFrame, mended
 from plumbing.announcements import Waiter
 from plumbing.statements import Select
 from plumbing.threads import release_connection
+from plumbing.waits import elsewhere
 
 State = DeviceCall.State
 PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
@@ -49,7 +50,7 @@ def call_device(
         until = create(wanted, call, context, *place()) if place is not None else None
         if until is None:
             return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if hold(waiter, until, context) and waiter.news is not None:
+        if elsewhere(hold, waiter, until, context) and waiter.news is not None:
             return answer_of(call.id, **waiter.news)
         return pend_or_answer(DeviceCall.objects.get(pk=call.id))
 

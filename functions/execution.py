@@ -23,6 +23,7 @@ from functions.models import Execution, FunctionVersion
 from functions.spec import FunctionSpec, defaults
 from functions.watching import watch
 from plumbing.statements import insert
+from plumbing.waits import elsewhere
 from plumbing.weighed import Weighed
 
 MAX_ARGUMENT_BYTES = 1_048_576
@@ -96,7 +97,7 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
     kept = read_cache(key)
     if kept is not None:
         return described(version, arguments, caller, kept, is_cached=True)
-    outcome = run(version, arguments, caller)
+    outcome = elsewhere(run, version, arguments, caller)
     if outcome.ok and key:
         write_cache(key, outcome, version.spec.cache_ttl)
     return described(version, arguments, caller, outcome)

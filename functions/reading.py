@@ -6,6 +6,7 @@ from agents.exceptions import Unavailable
 from functions import sandbox
 from functions.signature import Signature, SourceProblem
 from plumbing import apart
+from plumbing.waits import elsewhere
 from plumbing.weighed import Weighed
 
 MAX_SOURCE_BYTES = 64 * 1024
@@ -15,7 +16,7 @@ signatures: Weighed[tuple[str, str], Signature | SourceProblem] = Weighed(16 << 
 def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
     """Run one task in a child. Raises TooMuch, Refused, Unavailable."""
     try:
-        answer = sandbox.read(task, parts, owner)
+        answer = elsewhere(sandbox.read, task, parts, owner)
     except sandbox.BadArguments:
         raise apart.TooMuch("it is too large or not valid JSON") from None
     except sandbox.NoChild:

@@ -9,6 +9,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
+from .waits import elsewhere
+
 LOOKUP_S = 10.0
 LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
 
@@ -69,7 +71,7 @@ def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP
     """The addresses of a host, each once, in the order to try them. Raises OSError (TimeoutError),
     UnicodeError.
     """
-    found = look_up(host, port, LOOKUP_S if within is None else within)
+    found = elsewhere(look_up, host, port, LOOKUP_S if within is None else within)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

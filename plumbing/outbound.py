@@ -18,11 +18,13 @@ from typing import Any
 import httpcore
 import httpx
 
+from . import streams
 from .addresses import LOOKUP_S, is_allowed, matches, private, resolve
+from .connections import Connections
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
-GLANCE_S = 0.25  # how often a silent read checks whether it is still wanted; arriving bytes are not delayed
+KEPT = 16  # idle connections of one client to one server
 MAX_REDIRECTS = 5
 
 Resolver = Callable[..., list[str]]  # (host, within=seconds) -> addresses
@@ -106,6 +108,11 @@ def is_cancelled() -> bool:
     return asked is not None and asked()
 
 
+def asked_whether_cancelled() -> Callable[[], bool] | None:
+    """What `unless` was given, for code on another greenlet or thread."""
+    return _is_cancelled.get()
+
+
 def check_cancelled() -> None:
     if is_cancelled():
         raise Cancelled("The work that made this request was cancelled.")
@@ -141,13 +148,9 @@ class PinnedTransport(httpx.HTTPTransport):
 
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         # instead of super().__init__, which would create a pool that resolves names itself
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=tls(),
-            max_connections=64,
-            max_keepalive_connections=16,
-            keepalive_expiry=30,
-            network_backend=PinnedBackend(allowed, resolver),
-        )
+        backend = PinnedBackend(allowed, resolver)
+        maker = httpcore.ConnectionPool(ssl_context=tls(), keepalive_expiry=30, network_backend=backend)
+        self._pool = Connections(maker, httpcore, kept=KEPT)  # type: ignore[assignment]
 
 
 class PinnedBackend(httpcore.NetworkBackend):
@@ -156,7 +159,6 @@ class PinnedBackend(httpcore.NetworkBackend):
     def __init__(self, allowed: Iterable[str], resolver: Resolver | None = None) -> None:
         self._allowed = list(allowed)
         self._resolver = resolver
-        self._inner = httpcore.SyncBackend()
 
     def connect_tcp(
         self,
@@ -170,7 +172,7 @@ class PinnedBackend(httpcore.NetworkBackend):
         failed: Exception = httpcore.ConnectError(f"The host “{host}” cannot be found.")
         for address in checked(host, self._allowed, self._resolver):
             try:
-                return noted(self._inner.connect_tcp(address, port, timeout, local_address, socket_options))
+                return noted(streams.connect(address, port, timeout, local_address, socket_options, httpcore))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -182,21 +184,17 @@ class PinnedBackend(httpcore.NetworkBackend):
 class TimedStream(httpcore.NetworkStream):
     """A stream whose reads and writes end with the time limit of `until`."""
 
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
+    def __init__(self, inner: streams.Stream) -> None:
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if _is_cancelled.get() is None:
-            return self._inner.read(max_bytes, left(timeout))
-        ends = None if timeout is None else monotonic() + timeout
-        while True:
+        check_cancelled()
+        try:
+            return self._inner.read(max_bytes, left(timeout), _is_cancelled.get())
+        except httpcore.ReadTimeout:
             check_cancelled()
-            remaining = GLANCE_S if ends is None else min(GLANCE_S, max(0.0, ends - monotonic()))
-            try:
-                return self._inner.read(max_bytes, left(remaining))
-            except httpcore.ReadTimeout:
-                if ends is not None and monotonic() >= ends:
-                    raise
+            left(timeout)  # says so if the time of the whole exchange is over
+            raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, left(timeout))
@@ -213,7 +211,7 @@ class TimedStream(httpcore.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def noted(stream: httpcore.NetworkStream) -> TimedStream:
+def noted(stream: streams.Stream) -> TimedStream:
     sockets = _sockets.get()
     if sockets is not None:
         try:

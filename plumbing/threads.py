@@ -11,6 +11,8 @@ from typing import Any
 
 from django.db import close_old_connections, connections
 
+from . import waits
+
 THREADS = ThreadPoolExecutor(8, thread_name_prefix="rows")
 
 Work = Callable[..., Any]
@@ -33,8 +35,10 @@ def answer(work: Work, *arguments: Any) -> Any:
 
 def release_connection() -> None:
     """Return the database connection before a long wait; a pool of twenty can then serve hundreds
-    of runs.
+    of runs. In a hub it is left to the siblings.
     """
+    if waits.is_hub():
+        return
     for connection in connections.all(initialized_only=True):
         if connection.vendor != "sqlite" and not connection.in_atomic_block:
             connection.close()

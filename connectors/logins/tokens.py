@@ -5,7 +5,7 @@ The form requests use the same guarded client as everything else (docs/adr/0060)
 """
 
 from datetime import datetime, timedelta
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -16,7 +16,7 @@ from agents.models import AuditEvent
 from agents.tools import ToolFailed
 from connectors.exceptions import ReconnectNeeded, failed
 from connectors.models import Connection
-from plumbing import outbound
+from plumbing import outbound, waits
 
 from .providers import Login, service_of
 from .server_login import ServerLogin, kept
@@ -50,7 +50,7 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
         elif monotonic() > end:
             raise failed("login_unavailable", "The login is being renewed, but the renewal does not finish.")
         else:
-            sleep(GLANCE_S)
+            waits.pause(GLANCE_S)
             connection.refresh_from_db()
     return connection.access_token
 

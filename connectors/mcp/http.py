@@ -6,7 +6,6 @@ its events. The request is never sent a second time.
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -14,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from plumbing import outbound
+from plumbing import outbound, waits
 
 from . import headers as metadata
 from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
@@ -251,11 +250,9 @@ def pause(seconds: float, until: float) -> None:
     """Wait as long as the server asked. Raises McpFailed if that is longer than the call may take."""
     if monotonic() + seconds >= until:
         raise McpFailed("timeout", "The server did not answer in time.")
-    ends = monotonic() + seconds
-    while (left := ends - monotonic()) > 0:
-        with errors():
-            outbound.check_cancelled()
-        time.sleep(min(left, outbound.GLANCE_S))
+    waits.pause(seconds, outbound.asked_whether_cancelled())
+    with errors():
+        outbound.check_cancelled()
 
 
 def error_in(response: httpx.Response) -> Any:

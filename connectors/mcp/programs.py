@@ -7,7 +7,6 @@ Muster.
 
 import json
 import os
-import selectors
 import shlex
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from shutil import which
 from time import monotonic
 
-from plumbing import outbound
+from plumbing import outbound, waits
 
 from .exceptions import McpFailed
 from .messages import Message, parsed
@@ -91,7 +90,7 @@ class ProgramTransport:
         while b"\n" not in self._rest:
             if len(self._rest) > ANSWER_LIMIT:
                 raise McpFailed("too_large", f"The answer is larger than {ANSWER_LIMIT} bytes.")
-            self.wait_for(self._out, selectors.EVENT_READ, until)
+            self.wait_for(self._out, waits.READ, until)
             part = os.read(self._out, READ)
             if not part:
                 raise McpFailed("server_died", "The program ended.")
@@ -102,7 +101,7 @@ class ProgramTransport:
     def send(self, message: Message, until: float) -> None:
         data = json.dumps(message).encode() + b"\n"
         while data:
-            self.wait_for(self._into, selectors.EVENT_WRITE, until)
+            self.wait_for(self._into, waits.WRITE, until)
             try:
                 data = data[os.write(self._into, data) :]
             except BlockingIOError:
@@ -111,13 +110,10 @@ class ProgramTransport:
                 raise McpFailed("server_died", "The program ended.", was_sent=False)
 
     def wait_for(self, pipe: int, event: int, until: float) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, event)
-            while (left := until - monotonic()) > 0:
-                if selector.select(min(left, outbound.GLANCE_S)):
-                    return
-                if outbound.is_cancelled():
-                    raise McpFailed("cancelled", "The run was cancelled during this call.")
+        if waits.for_socket(pipe, event, max(0.0, until - monotonic()), outbound.asked_whether_cancelled()):
+            return
+        if outbound.is_cancelled():
+            raise McpFailed("cancelled", "The run was cancelled during this call.")
         raise McpFailed("timeout", "The program did not answer in time.")
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from connectors.mcp.programs import ProgramTransport, command_refusal
 from connectors.mcp.session import Session
 from connectors.models import Connection
 from connectors.remote import secret_header
+from plumbing import waits
 
 IDLE_S = 600.0
 KEPT = 64
@@ -54,7 +55,7 @@ class Kept:
         if self.is_shared:
             yield
             return
-        if not self.lock.acquire(timeout=max(0.0, until - monotonic())):
+        if not waits.acquire(self.lock, max(0.0, until - monotonic())):
             raise McpFailed("busy", "The program is busy with another call.", was_sent=False)
         try:
             yield

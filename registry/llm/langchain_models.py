@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from agents.tools import ToolSpec
+from plumbing.waits import elsewhere
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
 from .chat import Answer, ModelToolCall, Question
@@ -26,14 +27,18 @@ JSON = Any
 
 class LangChainModel:
     """`make(model_name)` returns the LangChain chat model, which is cached, as is each binding to a
-    set of tools.
+    set of tools. `blocks`: its package has connections of its own, which hold a thread.
     """
 
-    def __init__(self, make: Any, *, takes_response_format: bool) -> None:
+    def __init__(self, make: Any, *, takes_response_format: bool, blocks: bool = False) -> None:
         self._make = lru_cache(maxsize=32)(make)
         self._takes_response_format = takes_response_format
+        self._blocks = blocks
 
     def ask(self, question: Question) -> Answer:
+        return elsewhere(self._ask, question) if self._blocks else self._ask(question)
+
+    def _ask(self, question: Question) -> Answer:
         messages = [as_langchain(message) for message in self._instructed(question)]
         try:
             with watching(question.watch):

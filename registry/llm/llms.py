@@ -128,7 +128,7 @@ def make_google(provider: Provider, params: ModelParams) -> ChatModel:
 
     shared = {"model_provider": "google_genai", "api_key": provider.api_key, "max_retries": 1}
     shared |= given(params, penalties=False, max_tokens="max_output_tokens")
-    return LangChainModel(from_langchain(shared), takes_response_format=False)
+    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True)
 
 
 def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
@@ -144,7 +144,7 @@ def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
         )
     shared = {"model_provider": "ollama", "base_url": base_url}
     shared |= given(params, penalties=False, max_tokens="num_predict")
-    return LangChainModel(from_langchain(shared), takes_response_format=False)
+    return LangChainModel(from_langchain(shared), takes_response_format=False, blocks=True)
 
 
 def from_langchain(shared: dict[str, Any]) -> Callable[[str], Any]:

@@ -1,17 +1,17 @@
 """Stops a model call when its run is cancelled or out of time, even while it waits for bytes."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from time import monotonic
 
 from django.utils import timezone
 
 from agents.tools import never
+from plumbing import waits
+from plumbing.waits import GLANCE_S
 from registry.exceptions import ModelCancelled, ModelFailed
-
-GLANCE_S = 0.25  # how often a silent model call checks whether it is still wanted; arriving bytes are not delayed
 
 
 class Watch:
@@ -36,32 +36,41 @@ class Watch:
         if self._is_cancelled():
             raise ModelCancelled
 
+    def insist(self) -> None:
+        """`check` that looks at the cancellation in any case."""
+        self._next = 0.0
+        self.check()
+
+    def is_over(self) -> bool:
+        return self._is_cancelled() or (self._ends is not None and monotonic() >= self._ends)
+
     def remaining(self) -> float | None:
         """Seconds until the deadline; None without one."""
         return None if self._ends is None else max(0.0, self._ends - monotonic())
 
+    def at_most(self, seconds: float | None) -> float | None:
+        """Not longer than until the deadline."""
+        left = self.remaining()
+        return left if seconds is None else seconds if left is None else min(seconds, left)
+
     def pause(self, seconds: float) -> None:
         """Sleep, but wake on a cancellation or at the deadline."""
-        ends = monotonic() + seconds
-        while (left := ends - monotonic()) > 0:
-            self.check()
-            _sleep.wait(min(left, GLANCE_S))
+        waits.pause(seconds if self._ends is None else min(seconds, max(0.0, self._ends - monotonic())), self.is_over)
+        self.insist()
 
 
-_sleep = threading.Event()  # never set: waiting on it is a sleep
-_local = threading.local()
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Inside this context, reads of this thread's model connections check `watch` while they wait."""
-    before = getattr(_local, "watch", None)
-    _local.watch = watch
+    """Inside this context, reads of model connections check `watch` while they wait."""
+    token = _watch.set(watch)
     try:
         yield
     finally:
-        _local.watch = before
+        _watch.reset(token)
 
 
 def current() -> Watch | None:
-    return getattr(_local, "watch", None)
+    return _watch.get()

@@ -8,7 +8,6 @@ The providers' own clients use 2 ms of CPU a call for building and parsing; this
 import ssl
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,13 +16,16 @@ import httpcore2
 import orjson
 from django.conf import settings
 
+from plumbing import streams
 from plumbing.addresses import is_allowed
+from plumbing.connections import Connections
 from registry.exceptions import AttemptFailed, ModelFailed
 
-from .watch import GLANCE_S, current
+from .watch import current
 
 CONNECT_S = 10.0
 TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
+KEPT = 256  # idle connections to one server
 MAX_ANSWER = 32 * 1024 * 1024  # bytes
 JSON = Any
 
@@ -70,29 +72,30 @@ class Exchange:
         headers = [*endpoint.headers, ("Content-Length", str(len(content)))]
         silence = settings.MODEL_SILENCE_S
         timeout = {"connect": CONNECT_S, "read": silence, "write": silence, "pool": CONNECT_S}
-        self._stream = pool_for(endpoint.url).stream(
+        self._pool = pool_for(endpoint.url)
+        self._request = httpcore2.Request(
             "POST", endpoint.url, headers=headers, content=content, extensions={"timeout": timeout}
         )
 
     def __enter__(self) -> httpcore2.Response:
         try:
-            response = self._stream.__enter__()
+            self._response = self._pool.handle_request(self._request)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError) as error:
             raise broken(error)
-        if response.status >= 300:
-            self._refuse(response)
-        return response
+        if self._response.status >= 300:
+            self._refuse(self._response)
+        return self._response
 
     def _refuse(self, response: httpcore2.Response) -> None:
         try:
             text = b"".join(limited(response.iter_stream()))[:2000]
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError):
             text = b""
-        self._stream.__exit__(None, None, None)
+        response.close()
         raise refused(response.status, text, header(response, b"retry-after").decode("latin-1"))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._stream.__exit__(kind, error, trace)
+        self._response.close()
         if isinstance(error, httpcore2.NetworkError | httpcore2.TimeoutException | httpcore2.ProtocolError):
             raise broken(error) from None
 
@@ -186,17 +189,16 @@ def _has_proxies() -> bool:
 
 
 @lru_cache(maxsize=8)
-def _pool(proxy: str | None) -> Any:
+def _pool(proxy: str | None) -> Connections:
     more: dict[str, Any] = {"proxy_url": proxy} if proxy else {}
     kind: Any = httpcore2.HTTPProxy if proxy else httpcore2.ConnectionPool
-    return kind(
+    maker = kind(
         ssl_context=ssl.create_default_context(),
-        max_connections=256,
-        max_keepalive_connections=64,
         keepalive_expiry=60,
         network_backend=WatchedBackend(is_guarded=proxy is None),
         **more,
     )
+    return Connections(maker, httpcore2, kept=KEPT)
 
 
 class WatchedBackend(httpcore2.NetworkBackend):
@@ -207,7 +209,6 @@ class WatchedBackend(httpcore2.NetworkBackend):
     """
 
     def __init__(self, *, is_guarded: bool = True) -> None:
-        self._inner = httpcore2.SyncBackend()
         self._is_guarded = is_guarded
 
     def connect_tcp(
@@ -218,7 +219,7 @@ class WatchedBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.NetworkStream:
-        stream = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        stream = streams.connect(host, port, timeout, local_address, socket_options, httpcore2)
         address = stream.get_extra_info("server_addr")[0]
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):
@@ -229,16 +230,11 @@ class WatchedBackend(httpcore2.NetworkBackend):
             )
         return WatchedStream(stream)
 
-    def sleep(self, seconds: float) -> None:
-        self._inner.sleep(seconds)
-
 
 class WatchedStream(httpcore2.NetworkStream):
-    """Sends head and body in one packet, and checks this thread's watch while it waits for the
-    answer.
-    """
+    """Sends head and body in one packet, and checks the call's watch while it waits for the answer."""
 
-    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+    def __init__(self, inner: streams.Stream) -> None:
         self._inner = inner
         self._unsent = b""
 
@@ -247,14 +243,11 @@ class WatchedStream(httpcore2.NetworkStream):
         watch = current()
         if watch is None:
             return self._inner.read(max_bytes, timeout)
-        ends = monotonic() + (timeout if timeout is not None else 86400.0)
-        while True:
-            try:
-                return self._inner.read(max_bytes, GLANCE_S)
-            except httpcore2.ReadTimeout:
-                watch.check()
-                if monotonic() >= ends:
-                    raise
+        try:
+            return self._inner.read(max_bytes, watch.at_most(timeout), watch.is_over)
+        except httpcore2.ReadTimeout:
+            watch.insist()
+            raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._unsent += buffer

@@ -18,6 +18,7 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
+from plumbing import waits
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
@@ -207,7 +208,7 @@ class Desk:
         if len(startable) == 1:
             self.make(startable[0])
         elif startable:
-            list(POOL.map(self.make_in_thread, startable))
+            waits.each(self.make_in_thread, startable, POOL)
 
     def make_in_thread(self, record: ToolCallRecord) -> None:
         try:

@@ -19,7 +19,7 @@ from runs.chains import execution
 from runs.lifecycle import queue
 
 from . import runner
-from .crew import Crew
+from .crew import Crew, most_runs
 
 log = logging.getLogger(__name__)
 LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
@@ -76,4 +76,4 @@ def for_worker(queues: Any) -> Pickup | None:
     if "runs" not in queues:
         return None
     tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
-    return Pickup(tasks, Crew(settings.WORKER_THREADS))
+    return Pickup(tasks, Crew(most_runs()))

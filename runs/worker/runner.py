@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from devices.tools import has_settled
 from functions import sandbox
-from plumbing import apart
+from plumbing import apart, waits
 from plumbing.threads import release_connection
 from runs.calls import inputs
 from runs.chains import advance as chains
@@ -76,7 +76,7 @@ def alone(run: Run, lease: Lease) -> Iterator[None]:
     their turn.
     """
     release_connection()
-    while not SUSPECTS.acquire(timeout=1):
+    while not waits.acquire(SUSPECTS, 1.0):
         check_alive(run, lease)
     try:
         lease.write(crashes=run.crashes + 1)  # a claim counts no more of them
