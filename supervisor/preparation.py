@@ -3,6 +3,10 @@ last start.
 """
 
 import hashlib
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -10,7 +14,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
-from . import postgres
+from . import postgres, processes, valkey
 from .logs import say
 
 STAMP = "prepared"
@@ -59,3 +63,26 @@ def fingerprint() -> str:
     for path in sorted(settings.BASE_DIR.glob("*/starters/**/*.*")):
         known.update(path.read_bytes())
     return known.hexdigest()
+
+
+@contextmanager
+def database_at_hand() -> Iterator[None]:
+    """For a command: one connection instead of a pool, and the embedded PostgreSQL while no `serve` runs it."""
+    connection.settings_dict["OPTIONS"].pop("pool", None)
+    root = postgres.home(settings.DATA_DIR)
+    here = postgres.Cluster(root / "data", root / "run", root)
+    if not settings.EMBEDDED_POSTGRES or postgres.is_ready(here):
+        yield
+        return
+    cluster = postgres.prepare(settings.DATA_DIR)
+    (settings.DATA_DIR / "logs").mkdir(exist_ok=True)
+    with (settings.DATA_DIR / "logs" / "postgres.log").open("ab") as log:
+        child = processes.fork(postgres.command(cluster), output=log.fileno(), death_signal=signal.SIGINT)
+    try:
+        valkey.wait_until(lambda: postgres.is_ready(cluster), postgres.STARTS_WITHIN)
+        postgres.make_database(cluster.sockets)
+        yield
+    finally:
+        connection.close()
+        os.kill(child, signal.SIGINT)
+        os.waitpid(child, 0)

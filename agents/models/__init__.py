@@ -2,6 +2,7 @@ from .agent import Agent, AgentVersion
 from .audit import AuditEvent
 from .chain import Chain, ChainStep, ChainVersion
 from .file import StoredFile
+from .hold import SiteHold
 from .hook import Hook
 from .invitation import Invitation
 from .key import ApiKey
@@ -19,6 +20,7 @@ __all__ = [
     "Chain",
     "ChainStep",
     "ChainVersion",
+    "SiteHold",
     "Hook",
     "Invitation",
     "Membership",

@@ -2,6 +2,7 @@
 
 from django.conf import settings
 
+from agents.models import SiteHold
 from runs.exceptions import RunEnded
 from runs.intake import checks
 from runs.lifecycle import endings
@@ -15,7 +16,7 @@ from .steps import StepFailed
 def execute_step(step_run_id: str) -> None:
     """A worker's part of a chain: one tool call, or a slice of a for_each."""
     rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
-    row = rows.filter(pk=step_run_id).first()
+    row = rows.filter(SiteHold.absent(), pk=step_run_id).first()
     if row is None or row.run.is_done or row.run.cancel_requested_at:
         return
     try:

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from agents.models import Agent, AgentVersion, ApiKey, ChainVersion
+from agents.models import Agent, AgentVersion, ApiKey, ChainVersion, SiteHold
 from plumbing.statements import Question, Update, take_numbers
 
 from .session import Session
@@ -27,10 +27,10 @@ class RunQuerySet(models.QuerySet):
         return self.filter(status__in=Run.LIVE)
 
     def claimable(self, now: datetime) -> Self:
-        """Queued, or in progress with an expired lease."""
+        """Queued, or in progress with an expired lease; none while the site is on hold."""
         queued = Q(status=Run.Status.QUEUED, after=None)
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external
-        return ours.filter(queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+        return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
     def update(self, **values: Any) -> int:
         if "status" in values:

@@ -11,7 +11,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from uuid_utils.compat import uuid7
 
 from agents.fields import check_moment
-from agents.models import Agent, Chain
+from agents.models import Agent, Chain, SiteHold
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from runs.rules.crontab_words import in_words
 from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
@@ -30,7 +30,7 @@ class ScheduleQuerySet(OwnedQuerySet):
         return self.annotate(last_run_at=Subquery(started.order_by("-run__created_at").values("run__created_at")[:1]))
 
     def due(self, now: datetime) -> "ScheduleQuerySet":
-        return self.filter(enabled=True, next_due_at__lte=now)
+        return self.filter(SiteHold.absent(), enabled=True, next_due_at__lte=now)
 
 
 class Schedule(Owned):

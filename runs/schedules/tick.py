@@ -14,6 +14,7 @@ from django.db.models import DateTimeField
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
+from agents.models import SiteHold
 from plumbing.statements import Select, update_each
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.missed import jittered, settle_missed
@@ -42,7 +43,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
 IS_DUE = Select(lambda at: Schedule.objects.due(at.now).order_by().values_list("pk")[:1], now=DateTimeField())
 OPEN = Select(
     lambda at: (
-        ScheduleOccurrence.objects.filter(outcome__in=ScheduleOccurrence.OPEN)
+        ScheduleOccurrence.objects.filter(SiteHold.absent(), outcome__in=ScheduleOccurrence.OPEN)
         .order_by()
         .values_list("outcome")
         .distinct()

@@ -21,6 +21,7 @@ from rest_framework.exceptions import ParseError
 from agents.exceptions import MusterError, NotFound
 from agents.http import parsers
 from agents.mapping import MappingError, map_input
+from agents.models import SiteHold
 from plumbing.statements import Select
 from runs.exceptions import IdempotencyMismatch
 from runs.intake import checks
@@ -105,7 +106,9 @@ def tick(now: datetime | None = None) -> int:
 
 PENDING = Select(
     lambda at: (
-        TriggerFiring.objects.filter(outcome=Outcome.PENDING).select_related("trigger__owner").order_by("id")[:BATCH]
+        TriggerFiring.objects.filter(SiteHold.absent(), outcome=Outcome.PENDING)
+        .select_related("trigger__owner")
+        .order_by("id")[:BATCH]
     )
 )
 

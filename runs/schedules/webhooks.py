@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import DateTimeField, F
 from django.utils import timezone
 
+from agents.models import SiteHold
 from plumbing import outbound
 from plumbing.statements import Select
 from runs.lifecycle import queue
@@ -38,7 +39,7 @@ def send_due(now: datetime | None = None) -> int:
 
 DUE = Select(
     lambda at: (
-        WebhookDelivery.objects.filter(state=State.PENDING, next_attempt_at__lte=at.now)
+        WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=at.now)
         .order_by("next_attempt_at")
         .values_list("pk", "attempts", "next_attempt_at")[:BATCH]
     ),
@@ -48,7 +49,8 @@ DUE = Select(
 
 def deliver(delivery_id: str) -> None:
     """One attempt. 2xx means accepted; anything else is retried until the attempts are used up."""
-    delivery = WebhookDelivery.objects.select_related("webhook").filter(pk=delivery_id, state=State.PENDING).first()
+    waiting = WebhookDelivery.objects.filter(SiteHold.absent(), pk=delivery_id, state=State.PENDING)
+    delivery = waiting.select_related("webhook").first()
     if delivery is None:
         return
     if not delivery.webhook.enabled:

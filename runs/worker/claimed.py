@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents import storage
 from agents.exceptions import Conflict, NotFound
-from agents.models import StoredFile
+from agents.models import SiteHold, StoredFile
 from agents.tools import ToolSpec
 from registry import factory, toolsets
 from registry.exceptions import CannotBuild
@@ -45,7 +45,7 @@ def run_of(token: str) -> Run | None:
     except ValueError:
         return None
     live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": timezone.now()}
-    rows = Run.objects.filter(pk=key, lease_owner=owner_of(token), principal__is_active=True, **live)
+    rows = Run.objects.filter(SiteHold.absent(), pk=key, lease_owner=owner_of(token), principal__is_active=True, **live)
     related = ("principal", "agent__provider", "version", "session")
     return rows.select_related(*related).first() if secret else None
 

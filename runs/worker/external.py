@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
+from agents.models import SiteHold
 from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
@@ -78,6 +79,8 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
             f"Run {run.pk} is executed by Muster itself.",
             hint='Only runs prepared with trigger "external" can be claimed.',
         )
+    if hold := SiteHold.current():
+        raise NotClaimable(f"The site is on hold: {hold}.", hint="An administrator resumes it with `manage.py resume`.")
     release_if_vanished(run, timezone.now())
     if run.status == Status.QUEUED:
         end_if_overdrawn(run)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from agents.models import SiteHold
 from devices import calls as device_calls
 from devices import presence
 from runs.events import record as events
@@ -23,8 +24,10 @@ BATCH = 500
 
 def tick(now: datetime | None = None) -> dict[str, int]:
     """One pass over everything that may be stuck; safe to run concurrently. Returns how many of
-    each were recovered.
+    each were recovered; nothing is while the site is on hold, and no deadline passes.
     """
+    if SiteHold.current():
+        return {}
     now = now or timezone.now()
     return {
         "expired_approvals": expire_approvals(now),

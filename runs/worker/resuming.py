@@ -1,0 +1,132 @@
+"""Ends the hold of a restored site. Nobody knows what was done between the backup and the restore.
+
+Runs that were under way at the backup and can only repeat themselves harmlessly continue; the others end as failed with
+the code `restored`, their open calls as `unknown`. Due times and events of that period are not started again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from agents.exceptions import Invalid
+from agents.models import AuditEvent, SiteHold, Tool, ToolGrant
+from agents.tools import may_repeat
+from runs.lifecycle import endings
+from runs.models import Approval, InputRequest, Run, Schedule, ScheduleOccurrence, TriggerFiring, WebhookDelivery
+from runs.schedules import tick
+
+Outcome = ScheduleOccurrence.Outcome
+BATCH = 500
+REASON = "the site was restored from a backup; it may have been started before"
+
+
+@dataclass
+class Plan:
+    """What was under way at the backup, and what `resume` does with it. Runs are first runs of their trees."""
+
+    hold: SiteHold
+    ending: list[Run] = field(default_factory=list)
+    continuing: list[Run] = field(default_factory=list)
+    schedules: int = 0
+    firings: int = 0
+    deliveries: int = 0
+
+
+def plan(hold: SiteHold, *, run_all: bool = False) -> Plan:
+    """`run_all`: every run continues, even if it may do something a second time."""
+    made = Plan(hold)
+    for run in under_way(hold).filter(Q(root=None) | Q(root=F("pk"))).select_related("agent", "chain_version__chain"):
+        (made.continuing if run_all or is_harmless(run) else made.ending).append(run)
+    made.schedules = passed(hold).count()
+    made.firings = firings(hold).count()
+    made.deliveries = WebhookDelivery.objects.filter(state=WebhookDelivery.State.PENDING).count()
+    return made
+
+
+def under_way(hold: SiteHold) -> QuerySet[Run]:
+    return Run.objects.live().filter(created_at__lte=hold.since).order_by("pk")
+
+
+def is_harmless(run: Run) -> bool:
+    """Whether no tool of this run, or of an agent that it can call, may do something twice; of a chain: no."""
+    tree = Run.objects.filter(Q(pk=run.pk) | Q(root=run)).values_list("agent_id", "chain_version_id")
+    agents = {agent for agent, _ in tree}
+    if None in agents:  # a chain, or a message whose agent is not chosen yet
+        return False
+    looked: set[Any] = set()
+    while new := agents - looked:
+        looked |= new
+        grants = ToolGrant.objects.filter(agent__in=new).exclude(mode=ToolGrant.Mode.DENY).select_related("tool")
+        tools = [grant.tool for grant in grants]
+        if not all(may_repeat(tool.effect, tool.kind) and tool.kind != Tool.Kind.CHAIN for tool in tools):
+            return False
+        agents |= {tool.source.get("agent") for tool in tools if tool.kind == Tool.Kind.AGENT}
+    return True
+
+
+def resume(made: Plan, *, by: Any = None) -> None:
+    """Carry out the plan and end the hold. Interrupted, it can be done again."""
+    for run in made.ending:
+        endings.finish(run, Run.Status.FAILED, error={"code": "restored", "message": REASON})
+    skip_due_times(made.hold)
+    firings(made.hold).update(outcome=TriggerFiring.Outcome.REFUSED, reason=REASON)
+    with transaction.atomic():
+        postpone_deadlines(made)
+        AuditEvent.record("site.resumed", made.hold, actor=by, source="resume", ended=len(made.ending))
+        made.hold.delete()
+    for run in made.continuing:
+        endings.wake(run.pk, waiting_for="timer")
+
+
+def postpone_deadlines(made: Plan) -> None:
+    """The time in which the site did not run counts against nobody."""
+    lost = timezone.now() - made.hold.snapshot_at
+    runs = under_way(made.hold)
+    runs.filter(deadline__isnull=False).update(deadline=F("deadline") + lost)
+    Approval.objects.open().filter(run__in=runs).update(expires_at=F("expires_at") + lost)
+    InputRequest.objects.open().filter(run__in=runs).update(expires_at=F("expires_at") + lost)
+
+
+def firings(hold: SiteHold) -> QuerySet[TriggerFiring]:
+    """Events of before the backup that have not started a run there."""
+    return TriggerFiring.objects.filter(outcome=TriggerFiring.Outcome.PENDING, created_at__lte=hold.since)
+
+
+def passed(hold: SiteHold) -> QuerySet[Schedule]:
+    """Schedules that were due between the backup and now: the lost site may have started them."""
+    return Schedule.objects.filter(enabled=True, next_due_at__lte=timezone.now())
+
+
+def skip_due_times(hold: SiteHold) -> None:
+    """They continue with the next due time, as after a pause."""
+    now = timezone.now()
+    unstarted = (Outcome.DUE, Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP)
+    ScheduleOccurrence.objects.filter(outcome__in=unstarted, due_at__lte=hold.since, is_manual=False).update(
+        outcome=Outcome.SKIPPED, reason=REASON, settled_at=now
+    )
+    for schedule in passed(hold).select_related("crontab", "interval", "clocked"):
+        missed = ScheduleOccurrence(
+            schedule=schedule, due_at=schedule.next_due_at, start_at=schedule.next_due_at, outcome=Outcome.SKIPPED,
+            reason=REASON, settled_at=now,
+        )  # fmt: skip
+        ScheduleOccurrence.objects.bulk_create([missed], ignore_conflicts=True)
+        plan_next(schedule)
+
+
+def plan_next(schedule: Schedule) -> None:
+    try:
+        tick.plan_next(schedule)
+    except Invalid:  # it has no due time left
+        schedule.next_due_at = None
+    schedule.save(update_fields=["next_due_at", "updated_at"])
+
+
+def names(runs: Iterable[Run]) -> Iterable[str]:
+    """One line for each run: its id, whose it is, what it does, its status."""
+    for run in runs:
+        subject = run.agent or (run.chain_version and run.chain_version.chain)
+        yield f"{run.pk}  {run.principal}  {subject}  {run.status}"

@@ -1,0 +1,1 @@
+"""Backup and restore of a whole site: its database and its stored files, in one archive that proves itself."""
