@@ -116,8 +116,8 @@ CORS_ALLOW_HEADERS = (
     "x-api-key", "mcp-session-id", "mcp-protocol-version",
 )  # fmt: skip
 CORS_EXPOSE_HEADERS = (
-    "ETag", "Location", "Muster-Run", "Muster-Session", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
-    "Retry-After", "X-Request-ID", "Mcp-Session-Id",
+    "ETag", "Location", "Content-Location", "Muster-Run", "Muster-Session", "RateLimit-Limit", "RateLimit-Remaining",
+    "RateLimit-Reset", "Retry-After", "X-Request-ID", "Mcp-Session-Id",
 )  # fmt: skip
 
 # Behind a proxy that terminates TLS (docs/howto/production.md).

@@ -23,6 +23,7 @@ urlpatterns = [
     path("api/v1/", include("runs.api.urls")),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("v1/", include("gateway.openai.urls")),
+    path("langgraph/", include("gateway.langgraph.urls")),
     path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
     path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("runs.pages.urls")),

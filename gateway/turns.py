@@ -65,7 +65,7 @@ def begin(
     *,
     user: Any,
     key: ApiKey | None,
-    agent: str,
+    agent: Agent | str | None,
     parts: list[dict[str, JSON]],
     earlier: Iterable[Said] = (),
     session: Session | None = None,
@@ -92,16 +92,18 @@ def begin(
     return Turn(taken.run)
 
 
-def agent_named(user: Any, name: str) -> str | None:
+def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
     """None, so that the router chooses, for the name `auto` if no agent has it."""
+    if not isinstance(name, str):
+        return name
     if name == ROUTER and not Agent.objects.usable_by(user).filter(name=name).exists():
         return None
     return name
 
 
-def opened(user: Any, agent: str, earlier: list[Said]) -> Session:
+def opened(user: Any, agent: Agent | str | None, earlier: list[Said]) -> Session:
     name = agent_named(user, agent)
-    row = intake.NAMED.for_use(user, name) if name else None
+    row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
     first = next((one for one in earlier if one.role == Message.Role.USER), None)
     title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
     session = Session.objects.create(owner=user, agent=row, title=title[:80].strip(), variables={"agent_depth": 0})

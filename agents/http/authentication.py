@@ -18,7 +18,11 @@ class ApiKeyAuthentication(BaseAuthentication):
         words = get_authorization_header(request).decode("latin-1").split()
         if not words or words[0].lower() != "bearer":
             return None
-        key = ApiKey.find(words[1]) if len(words) == 2 else None
+        return self.checked(words[1] if len(words) == 2 else "")
+
+    def checked(self, presented: str) -> tuple[Any, ApiKey]:
+        """Raises AuthenticationFailed."""
+        key = ApiKey.find(presented)
         if key is None:
             raise AuthenticationFailed("This API key is unknown, expired or revoked.")
         key.mark_used()

@@ -1,0 +1,245 @@
+"""Assistants are the agents that this person may use. They are edited in Muster, not here."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict, Forbidden, Invalid, NotFound
+from agents.http.viewsets import Audited
+from agents.models import Agent, AgentVersion
+from agents.spec import AgentSpec
+from gateway.turns import ROUTER
+
+from .views import LangGraphView, chosen, fields_in, ordering_in, page_in, refused, selected, typed
+
+JSON = Any
+PREFIX = "00000000-0000-8000-8000-"  # of a UUID (version 8) that holds the agent's number
+COLUMNS = {"assistant_id": "pk", "graph_id": "name", "name": "name", "created_at": "created_at",
+           "updated_at": "updated_at"}  # fmt: skip
+SELECTABLE = ("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at",
+              "metadata", "version")  # fmt: skip
+MESSAGES = {"type": "array", "items": {"type": "object"}, "title": "Messages"}
+STATE = {"type": "object", "properties": {"messages": MESSAGES}, "required": ["messages"]}
+EDITED_IN_MUSTER = "Assistants are Muster's agents: create and change them there."
+
+
+def assistants_of(user: Any) -> QuerySet[Agent]:
+    return Agent.objects.usable_by(user).published().select_related("published", "owner")
+
+
+def agent_named(user: Any, wanted: JSON) -> Agent | None:
+    """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
+    if not isinstance(wanted, str) or not wanted:
+        raise refused("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
+    rows = assistants_of(user)
+    if (number := number_in(wanted)) is not None:
+        agent = rows.filter(pk=number).first()
+    elif "\0" in wanted:
+        agent = None
+    else:
+        agent = rows.filter(name=wanted).nearest_first(user).first()  # type: ignore[attr-defined]
+    if agent is None and wanted != ROUTER:
+        raise NotFound(f"There is no assistant “{wanted[:80]}” that you can use.", hint="POST /assistants/search.")
+    return agent
+
+
+def existing(user: Any, wanted: str) -> Agent:
+    """The same without the router, which is no agent."""
+    if (agent := agent_named(user, wanted)) is None:
+        raise NotFound(f"“{ROUTER}” lets the router choose an agent: it has no definition of its own.")
+    return agent
+
+
+def assistant_id(agent_pk: int) -> str:
+    return f"{PREFIX}{agent_pk:012x}"
+
+
+def number_in(id: str) -> int | None:
+    try:
+        text = str(UUID(id))
+    except ValueError:
+        return None
+    return int(text.removeprefix(PREFIX), 16) if text.startswith(PREFIX) else 0
+
+
+def assistant_json(agent: Agent, version: AgentVersion | None = None) -> dict[str, JSON]:
+    shown = version or agent.published
+    assert shown is not None  # only published agents are listed
+    variables = shown.spec.get("variables") or {}
+    return {
+        "assistant_id": assistant_id(agent.pk),
+        "graph_id": agent.name,
+        "name": agent.name,
+        "description": shown.spec.get("description") or agent.description or None,
+        "config": {},
+        "context": {name: rule["default"] for name, rule in variables.items() if "default" in rule},
+        "metadata": {"owner": agent.owner.get_username() if agent.owner else "site"},
+        "version": shown.number,
+        "created_at": (version.created_at if version else agent.created_at),
+        **({} if version else {"updated_at": agent.updated_at}),
+    }
+
+
+class AssistantsView(LangGraphView):
+    """POST /assistants: finds the agent that a client wants to have made for itself."""
+
+    scopes = {"post": "agents:read"}
+
+    def post(self, request: Any) -> Response:
+        known = ("graph_id", "assistant_id", "if_exists", "config", "context", "metadata", "name", "description")
+        body = fields_in(request.data, known)
+        agent = existing(request.user, body.get("graph_id"))
+        if body.get("assistant_id") not in (None, assistant_id(agent.pk)):
+            raise refused("assistant_id", "The id of an assistant is given by Muster.", "unsupported_field")
+        if chosen(body, "if_exists", ("raise", "do_nothing"), "raise") == "raise":
+            raise Conflict(f"The assistant “{agent.name}” exists.", hint=f"{EDITED_IN_MUSTER} `do_nothing` returns it.")
+        return Response(assistant_json(agent))
+
+
+class SearchView(LangGraphView):
+    """POST /assistants/search and /assistants/count"""
+
+    scopes = {"post": "agents:read"}
+    is_count = False
+
+    def post(self, request: Any) -> Response:
+        body = fields_in(
+            request.data,
+            ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "select"),
+        )
+        rows = wanted_of(request.user, body)
+        if self.is_count:
+            return Response(rows.count())
+        rows, page = rows.order_by(*ordering_in(body, COLUMNS, "created_at")), page_in(body)
+        found = list(rows[page.start : page.stop + 1])
+        headers = {"X-Pagination-Total": str(page.start + len(found))}
+        if len(found) > page.stop - page.start:
+            headers["X-Pagination-Next"] = str(page.stop)
+        listed = [assistant_json(agent) for agent in found[: page.stop - page.start]]
+        return Response(selected(listed, body, SELECTABLE), headers=headers)
+
+
+def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
+    rows = assistants_of(user)
+    if graph := typed(body, "graph_id", str):
+        rows = rows.filter(name=graph.replace("\0", ""))
+    if name := typed(body, "name", str):
+        rows = rows.filter(name__icontains=name.replace("\0", ""))
+    for key, value in (typed(body, "metadata", dict) or {}).items():
+        owned = Q(owner=None) if value == "site" else Q(owner__username=str(value).replace("\0", ""))
+        rows = rows.filter(owned) if key == "owner" else rows.none()
+    return rows
+
+
+class AssistantView(LangGraphView):
+    """GET /assistants/{id}. It cannot be changed or deleted here."""
+
+    scope = "agents"
+    parameters = {"delete": ("delete_threads",)}
+
+    def get(self, request: Any, id: str) -> Response:
+        return Response(assistant_json(existing(request.user, id)))
+
+    def patch(self, request: Any, id: str) -> Response:
+        existing(request.user, id)
+        raise Invalid(EDITED_IN_MUSTER, code="unsupported", hint="PATCH /api/v1/agents/{name} and publish it.")
+
+    def delete(self, request: Any, id: str) -> Response:
+        existing(request.user, id)
+        raise Invalid(EDITED_IN_MUSTER, code="unsupported", hint="DELETE /api/v1/agents/{name}.")
+
+
+class VersionsView(LangGraphView):
+    """POST /assistants/{id}/versions: newest first."""
+
+    scopes = {"post": "agents:read"}
+
+    def post(self, request: Any, id: str) -> Response:
+        body = fields_in(request.data, ("limit", "offset", "metadata"))
+        agent = existing(request.user, id)
+        rows = agent.versions.order_by("-number") if not body.get("metadata") else agent.versions.none()
+        return Response([assistant_json(agent, version) for version in rows[page_in(body)]])
+
+
+class LatestView(Audited, LangGraphView):
+    """POST /assistants/{id}/latest: makes an earlier version live again."""
+
+    scope = "agents"
+
+    def post(self, request: Any, id: str) -> Response:
+        body = fields_in(request.data, ("version",))
+        agent, number = existing(request.user, id), typed(body, "version", int)
+        if not Agent.objects.editable_by(request.user).filter(pk=agent.pk).exists():
+            raise Forbidden("Only its owner may change this agent.")
+        with transaction.atomic():
+            version = agent.rollback(number if number is not None else -1)
+            self.audit("rolled_back", agent, version=version.number)
+        return Response(assistant_json(agent))
+
+
+class GraphView(LangGraphView):
+    """GET /assistants/{id}/graph: an agent is a model that calls tools until it answers."""
+
+    scope = "agents"
+    parameters = {"get": ("xray",)}
+
+    def get(self, request: Any, id: str) -> Response:
+        spec = spec_of(existing(request.user, id))
+        nodes = ["__start__", "model", *(["tools"] if spec.grants else []), "__end__"]
+        edges: list[dict[str, JSON]] = [{"source": "__start__", "target": "model"}]
+        if spec.grants:
+            edges += [{"source": "model", "target": "tools", "conditional": True}]
+            edges += [{"source": "tools", "target": "model"}]
+        edges.append({"source": "model", "target": "__end__", **({"conditional": True} if spec.grants else {})})
+        return Response({"nodes": [node_json(name) for name in nodes], "edges": edges})
+
+
+def node_json(name: str) -> dict[str, JSON]:
+    if name.startswith("__"):
+        return {"id": name, "type": "schema", "data": name}
+    return {"id": name, "type": "runnable", "data": {"id": ["muster", name], "name": name}}
+
+
+def spec_of(agent: Agent) -> AgentSpec:
+    assert agent.published is not None
+    return agent.published.read_spec()
+
+
+class SchemasView(LangGraphView):
+    """GET /assistants/{id}/schemas"""
+
+    scope = "agents"
+
+    def get(self, request: Any, id: str) -> Response:
+        agent = existing(request.user, id)
+        spec = spec_of(agent)
+        context = {"type": "object", "properties": {name: {**rule} for name, rule in spec.variables.items()}}
+        return Response(
+            {
+                "graph_id": agent.name, "input_schema": input_schema(spec), "output_schema": STATE,
+                "state_schema": STATE, "config_schema": {"type": "object", "properties": {}},
+                "context_schema": context,
+            }
+        )  # fmt: skip
+
+
+def input_schema(spec: AgentSpec) -> dict[str, JSON]:
+    """The messages, beside the fields of an agent with an input schema of its own."""
+    own = spec.input_schema or {}
+    return {**own, "type": "object", "properties": {**own.get("properties", {}), "messages": MESSAGES}}
+
+
+class SubgraphsView(LangGraphView):
+    """GET /assistants/{id}/subgraphs: an agent has none."""
+
+    scope = "agents"
+    parameters = {"get": ("recurse",)}
+
+    def get(self, request: Any, id: str, namespace: str = "") -> Response:
+        existing(request.user, id)
+        if namespace:
+            raise NotFound(f"There is no subgraph “{namespace[:80]}”.")
+        return Response({})

@@ -1,0 +1,97 @@
+"""Messages in LangChain's form as messages of Muster."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.openai.requests import image_in
+from gateway.turns import Said
+from runs.intake.messages import checked_parts
+from runs.models import Session
+
+from .state import messages_of
+from .views import refused
+
+JSON = Any
+ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assistant", "tool": "tool",
+         "AIMessageChunk": "assistant"}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Given:
+    """What `input` holds: new messages, and the fields of an agent with an input schema of its own."""
+
+    said: list[Said] = field(default_factory=list)
+    results: dict[str, JSON] = field(default_factory=dict)  # of calls, at the end of the list
+    more: dict[str, JSON] = field(default_factory=dict)
+
+
+def read(input: JSON, known: set[str]) -> Given:
+    """Messages with an id that the thread has already are left out. Raises Invalid."""
+    if not isinstance(input, dict):
+        raise refused("input", "“input” must be an object with “messages”.")
+    given = Given(more={name: value for name, value in input.items() if name not in ("messages", "ui")})
+    messages = input.get("messages", [])
+    for place, message in enumerate(messages if isinstance(messages, list) else [messages]):
+        if isinstance(message, dict) and message.get("id") in known:
+            continue
+        role, content = role_and_content(message, f"input.messages.{place}")
+        if role == "tool":
+            given.results[str(message.get("tool_call_id"))] = content
+        else:
+            given.results.clear()
+            given.said.append(Said(role, parts_in(content, f"input.messages.{place}.content")))
+    return given
+
+
+def role_and_content(message: JSON, place: str) -> tuple[str, JSON]:
+    if isinstance(message, str):
+        return "user", message
+    if isinstance(message, list) and len(message) == 2:
+        kind, content = message
+    elif isinstance(message, dict):
+        kind, content = message.get("type") or message.get("role"), message.get("content")
+    else:
+        raise refused(place, "A message is an object with “type” (or “role”) and “content”.")
+    if kind in ("system", "developer"):
+        raise refused(place, "Instructions belong to the agent: a thread has none of its own.", "unsupported_message")
+    role = ROLES.get(kind) if isinstance(kind, str) else None
+    if role is None:
+        raise refused(f"{place}.type", "A message's type is human, ai or tool.")
+    return role, content
+
+
+def parts_in(content: JSON, place: str) -> list[dict[str, JSON]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise refused(place, "The content must be text or a list of blocks.")
+    return [part_in(block, f"{place}.{index}") for index, block in enumerate(content)]
+
+
+def part_in(block: JSON, place: str) -> dict[str, JSON]:
+    """Text, and pictures in the three forms that LangChain has had."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    if kind == "image_url":
+        image = block.get("image_url")
+        return image_in(image.get("url") if isinstance(image, dict) else image, place)
+    if kind == "image" and isinstance(block.get("url"), str):
+        return image_in(block["url"], place)
+    media_type = next((block[name] for name in ("mime_type", "mimeType") if block.get(name)), "") if kind else ""
+    data = (block.get("base64") or block.get("data")) if kind else None
+    if kind == "image" and isinstance(data, str):
+        return {"type": "image", "data": data, "media_type": media_type or "image/png"}
+    message = f"A block of type “{str(kind)[:40]}” cannot be sent: send text or pictures."
+    raise refused(place, message, "unsupported_message")
+
+
+def added(user: Any, session: Session, values: JSON) -> None:
+    """Add the messages in these values to a thread in which nothing is running."""
+    given = read(values, {message["id"] for message in messages_of(session)})
+    if given.more or given.results:
+        raise refused("values", "Only messages of type human and ai can be added.", "unsupported_field")
+    for said in given.said:
+        session.add_message(said.role, checked_parts(user, None, said.parts))

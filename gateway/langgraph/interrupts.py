@@ -1,0 +1,162 @@
+"""What a run waits for, as LangGraph's interrupts, and `Command(resume=…)` as their answer.
+
+Approvals have the form of LangChain's human-in-the-loop middleware, which Agent Chat UI and Agent
+Inbox draw: all that are open in a run are one interrupt, decided together and in order. A question
+to the person has the same form, with the answer as an argument to edit, and accepts a plain value.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from agents.exceptions import Conflict, Forbidden
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from gateway import turns
+from gateway.turns import Turn
+from runs.models import Approval, InputRequest, Run
+
+from .views import refused
+
+JSON = Any
+ANSWER = "answer"  # the argument of a question that holds its answer
+OLD_FORM = {"accept": "approve", "edit": "edit", "ignore": "reject", "response": "reject"}  # Agent Inbox before 1.0
+
+
+@dataclass(slots=True)
+class Interrupt:
+    id: str
+    value: dict[str, JSON]
+    approvals: list[Approval] = field(default_factory=list)
+    request: InputRequest | None = None
+
+    def as_json(self) -> dict[str, JSON]:
+        found: dict[str, JSON] = {"id": self.id, "value": self.value}
+        if self.request is not None and isinstance(self.request.schema, dict):
+            found["response_schema"] = self.request.schema
+        return found
+
+
+def open_in(runs: Iterable[UUID]) -> dict[UUID, list[Interrupt]]:
+    """The open interrupts of these runs. Two queries, however many runs."""
+    ids, found = list(runs), defaultdict[UUID, list[Interrupt]](list)
+    asked = defaultdict[UUID, list[Approval]](list)
+    if not ids:
+        return found
+    for approval in Approval.objects.open().filter(run__in=ids).select_related("run").order_by("id"):
+        asked[approval.run_id].append(approval)
+    for run, approvals in asked.items():
+        found[run].append(Interrupt(approvals[0].pk.hex, approval_value(approvals), approvals=approvals))
+    for request in InputRequest.objects.open().filter(run__in=ids).order_by("id"):
+        found[request.run_id].append(Interrupt(request.pk.hex, request_value(request), request=request))
+    return found
+
+
+def approval_value(approvals: list[Approval]) -> dict[str, JSON]:
+    return {
+        "action_requests": [
+            {"name": one.tool, "args": one.arguments, "description": f"{one.tool}: {one.reason}"} for one in approvals
+        ],
+        "review_configs": [
+            {"action_name": one.tool, "allowed_decisions": ["approve", "edit", "reject"]} for one in approvals
+        ],
+    }
+
+
+def request_value(request: InputRequest) -> dict[str, JSON]:
+    if request.kind == InputRequest.Kind.TOOL:
+        return {"kind": "tool", "name": request.name, "args": request.arguments, "tool_call_id": str(request.call_id)}
+    schema = request.schema if isinstance(request.schema, dict) else {}
+    wanted = {"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]}
+    allowed = {"action_name": request.name, "allowed_decisions": ["edit", "reject"], "args_schema": wanted}
+    return {
+        "kind": "question", "question": request.prompt, "schema": request.schema,
+        "action_requests": [{"name": request.name, "args": {ANSWER: ""}, "description": request.prompt}],
+        "review_configs": [allowed],
+    }  # fmt: skip
+
+
+# -- answers --------------------------------------------------------------------------------------------------------
+
+
+def resume(request: Any, run: Run | None, value: JSON) -> Turn:
+    """Answer what the run waits for. Raises Conflict if it waits for nothing, Invalid, Forbidden."""
+    waiting = open_in([run.pk])[run.pk] if run is not None else []
+    if not waiting:
+        raise Conflict("This thread waits for no answer.", code="not_interrupted", hint="Send “input” instead.")
+    results: dict[UUID, JSON] = {}
+    declined: list[UUID] = []
+    decisions: list[tuple[Approval, dict[str, JSON]]] = []
+    for interrupt, answer in matched(waiting, value):
+        if interrupt.request is None:
+            given = decisions_in(answer, len(interrupt.approvals))
+            decisions += [(row, decided(one)) for row, one in zip(interrupt.approvals, given, strict=True)]
+        elif is_rejection(answer):
+            declined.append(interrupt.request.call_id)
+        else:
+            results[interrupt.request.call_id] = plain_answer(answer)
+    if decisions and isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
+        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    return turns.answer(request.user, results, declined=declined, decisions=decisions, source="langgraph")
+
+
+def matched(waiting: list[Interrupt], value: JSON) -> list[tuple[Interrupt, JSON]]:
+    """{id: answer} answers several; any other value answers the only one."""
+    by_id = {interrupt.id: interrupt for interrupt in waiting}
+    if isinstance(value, dict) and value and all(name.replace("-", "") in by_id for name in value):
+        return [(by_id[name.replace("-", "")], answer) for name, answer in value.items()]
+    if len(waiting) > 1:
+        ids = ", ".join(by_id)
+        raise refused("command.resume", f"The thread has several interrupts: send {{id: answer}} for {ids}.")
+    return [(waiting[0], value)]
+
+
+def decisions_in(answer: JSON, wanted: int) -> list[dict[str, JSON]]:
+    """One decision for each approval, in their order."""
+    if isinstance(answer, bool):
+        return [{"type": "approve" if answer else "reject"}] * wanted
+    found = answer.get("decisions") if isinstance(answer, dict) else answer
+    if isinstance(answer, dict) and "type" in answer:
+        found = [answer]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise refused("command.resume", 'Send {"decisions": [{"type": "approve"}, …]}: approve, edit or reject.')
+    if len(found) != wanted:
+        raise refused("command.resume", f"Send {wanted} decisions, one for each action, in their order.")
+    return found
+
+
+def decided(one: dict[str, JSON]) -> dict[str, JSON]:
+    """A decision of the protocol as arguments of `runs.calls.approvals.decide`."""
+    kind = OLD_FORM.get(str(one.get("type")), one.get("type"))
+    if kind == "approve":
+        return {"decision": "approve"}
+    if kind == "reject":
+        note = one.get("message") or one.get("args")
+        return {"decision": "deny", "note": note if isinstance(note, str) else ""}
+    if kind == "edit" and isinstance(arguments := edited(one), dict):
+        return {"decision": "approve", "arguments": arguments}
+    raise refused("command.resume", "A decision's type is approve, edit (with “edited_action”) or reject.")
+
+
+def edited(one: JSON) -> JSON:
+    action = one.get("edited_action") or one.get("args")
+    return action.get("args") if isinstance(action, dict) else None
+
+
+def is_rejection(answer: JSON) -> bool:
+    return isinstance(answer, dict) and [one.get("type") for one in listed(answer)] == ["reject"]
+
+
+def plain_answer(answer: JSON) -> JSON:
+    """The value itself, or the argument that a person edited."""
+    if isinstance(answer, dict) and len(found := listed(answer)) == 1 and found[0].get("type") == "edit":
+        arguments = edited(found[0])
+        return arguments.get(ANSWER) if isinstance(arguments, dict) else arguments
+    return answer
+
+
+def listed(answer: dict[str, JSON]) -> list[dict[str, JSON]]:
+    found = answer.get("decisions")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,0 +1,400 @@
+"""Runs of a thread: start, wait, stream, join, list, cancel.
+
+`Command(resume=…)` continues the run that waits, so a resumed run keeps its id.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from agents.http.later import later
+from agents.models import Agent, ApiKey
+from gateway import turns
+from gateway.openai.views import LONGEST_WAIT_S
+from gateway.sse import streamed
+from gateway.turns import Turn
+from runs.api.messages import WAITS, stream_for
+from runs.events.waiting import ENDS, End
+from runs.exceptions import RunFinished
+from runs.intake.messages import checked_parts
+from runs.lifecycle import endings
+from runs.models import Run, RunEvent, Session
+from runs.models.session import text_of
+
+from . import inputs, interrupts
+from .assistants import agent_named, assistant_id
+from .state import PERSON, messages_of
+from .streams import INTERRUPT, MODES, Pause, bound, error_of, stream_of
+from .threads import STATELESS, id_given, opened, require_latest, thread_named
+from .views import LangGraphView, chosen, fields_in, id_in, page_in, refused, selected, typed
+
+JSON = Any
+FIELDS = ("assistant_id", "input", "command", "metadata", "config", "context", "stream_mode", "checkpoint",
+          "checkpoint_id", "multitask_strategy", "if_not_exists", "on_disconnect", "on_completion")  # fmt: skip
+# Values that change nothing here: streams can always be joined again, every step is stored, there are no subgraphs.
+NEUTRAL: dict[str, tuple[JSON, ...]] = {
+    "stream_subgraphs": (False, True), "stream_resumable": (False, True), "durability": ("sync", "async", "exit"),
+    "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],), "feedback_keys": ([],),
+    "after_seconds": (0,), "strict_resume": (False, True), "webhook": (), "langsmith_tracer": (),
+}  # fmt: skip
+STATUSES = {
+    "pending": Q(status="queued"),
+    "running": Q(status="running") | (Q(status="waiting") & ~Q(waiting_for__in=PERSON)),
+    "success": Q(status__in=["succeeded", "partial"]),
+    "error": Q(status="failed"),
+    "timeout": Q(status="expired"),
+    "interrupted": Q(status="cancelled") | Q(status="waiting", waiting_for__in=PERSON),
+}
+SELECTABLE = ("run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata", "kwargs",
+              "multitask_strategy", "cancel_reason")  # fmt: skip
+STRATEGY = "langgraph_strategy"  # where a run's metadata keeps how it was queued
+END = "__end__"
+
+
+class RunsView(LangGraphView):
+    """POST and GET /threads/{id}/runs, and POST /runs, where each run has a thread of its own."""
+
+    scopes = {"get": "runs:read"}
+    parameters = {"get": ("limit", "offset", "status", "select")}
+
+    def post(self, request: Any, id: str | None = None) -> Response:
+        turn = started(request, id, request.data)
+        return Response(run_json(turn.run), headers=headers_of(turn.run))
+
+    def get(self, request: Any, id: str) -> Response:
+        session, asked = thread_named(request.user, id), request.query_params
+        rows = runs_of(request.user, session)
+        if "status" in asked:
+            rows = rows.filter(STATUSES[chosen(asked, "status", STATUSES, "success")])
+        names = asked.getlist("select")
+        found = [run_json(run) for run in rows.order_by("-id")[page_in(asked.dict())]]
+        return Response(selected(found, {"select": names} if names else {}, SELECTABLE))
+
+
+class BatchView(LangGraphView):
+    """POST /runs/batch: several runs, each with a thread of its own."""
+
+    def post(self, request: Any) -> Response:
+        bodies = request.data
+        if not isinstance(bodies, list) or not 0 < len(bodies) <= 100:
+            raise refused("", "The body must be a list of 1 to 100 runs.")
+        with transaction.atomic():  # all of them or none
+            made = [self.started(request, body) for body in bodies]
+        return Response([run_json(turn.run) for turn in made])
+
+    def started(self, request: Any, body: JSON) -> Turn:
+        body = {name: value for name, value in body.items() if name != "assistantId"} if isinstance(body, dict) else {}
+        return started(request, body.pop("thread_id", None), body)  # the JavaScript SDK sends the id under two names
+
+
+class WaitView(LangGraphView):
+    """POST /threads/{id}/runs/wait and /runs/wait: the state at the end."""
+
+    def post(self, request: Any, id: str | None = None) -> Any:
+        with WAITS.take(request.user.pk) as place:
+            ENDS.listen()
+            turn = started(request, id, request.data)
+            end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
+            return later(self, end, lambda ended: Response(outcome(turn.run), headers=headers_of(turn.run)))
+
+
+class StreamView(LangGraphView):
+    """POST /threads/{id}/runs/stream and /runs/stream"""
+
+    def post(self, request: Any, id: str | None = None) -> Any:
+        body = request.data if isinstance(request.data, dict) else {}
+        modes = modes_in(body.get("stream_mode"))
+        is_bound = chosen(body, "on_disconnect", ("cancel", "continue"), "continue") == "cancel"
+        with stream_for(request.user) as respond:
+            turn = started(request, id, request.data, is_watched=True)
+            return respond(stream_response(request, turn, modes, is_bound))
+
+
+class RunView(LangGraphView):
+    """GET /threads/{id}/runs/{run}. A run is kept as history: DELETE is refused."""
+
+    scope = "runs"
+
+    def get(self, request: Any, id: str, run: str) -> Response:
+        return Response(run_json(run_named(request.user, id, run)))
+
+    def delete(self, request: Any, id: str, run: str) -> Response:
+        run_named(request.user, id, run)
+        raise Invalid("Muster keeps runs as history.", code="unsupported", hint="Delete the thread, or cancel the run.")
+
+
+class JoinView(LangGraphView):
+    """GET /threads/{id}/runs/{run}/join: waits for the end of the run, or until it waits for the caller."""
+
+    scopes = {"get": "runs:read"}
+    parameters = {"get": ("cancel_on_disconnect",)}
+
+    def get(self, request: Any, id: str, run: str) -> Any:
+        row = run_named(request.user, id, run)
+        since = now_at(row)
+        with WAITS.take(request.user.pk) as place:
+            end = turns.end_of(Turn(row), LONGEST_WAIT_S, place, lambda: Pause(since))
+            return later(self, end, lambda ended: Response(outcome(row)))
+
+
+class JoinStreamView(LangGraphView):
+    """GET /threads/{id}/runs/{run}/stream and /runs/{run}/stream. `Last-Event-ID` continues a stream."""
+
+    scopes = {"get": "runs:read"}
+    parameters = {"get": ("stream_mode", "cancel_on_disconnect")}
+
+    def get(self, request: Any, run: str, id: str | None = None) -> Any:
+        row, seen = run_named(request.user, id, run), request.headers.get("Last-Event-ID", "")
+        asked = [name.strip('"[] ') for one in request.query_params.getlist("stream_mode") for name in one.split(",")]
+        is_bound = request.query_params.get("cancel_on_disconnect") in ("1", "true", "True")
+        number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
+        with stream_for(request.user) as respond:
+            return respond(stream_response(request, Turn(row), modes_in(asked or None), is_bound, number, now_at(row)))
+
+
+class CancelView(LangGraphView):
+    """POST /threads/{id}/runs/{run}/cancel. A run that has ended stays as it is."""
+
+    scope = "runs"
+    parameters = {"post": ("wait", "action")}
+
+    def post(self, request: Any, id: str, run: str) -> Any:
+        row, asked = run_named(request.user, id, run), request.query_params
+        stopped(row, by=request.user, action=asked.get("action", "interrupt"))
+        if asked.get("wait") not in ("1", "true", "True"):
+            return self.answer(row)
+        with WAITS.take(request.user.pk) as place:
+            return later(self, End(row.pk, LONGEST_WAIT_S, place), lambda ended: self.answer(row))
+
+    def answer(self, run: Run) -> Response:
+        run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
+        return Response(run_json(run), status=200 if run.is_done else 202)
+
+
+class CancelManyView(LangGraphView):
+    """POST /runs/cancel: by status, or some of a thread."""
+
+    scope = "runs"
+    parameters = {"post": ("action",)}
+
+    def post(self, request: Any) -> Response:
+        body = fields_in(request.data, ("thread_id", "run_ids", "status"))
+        rows = Run.objects.visible_to(request.user).live().filter(parent=None, session__isnull=False)
+        if "status" not in body and "run_ids" not in body:
+            raise refused("status", "Send “status”, or “run_ids” with “thread_id”.")
+        if "thread_id" in body:
+            rows = rows.filter(session=thread_named(request.user, body["thread_id"]).pk)
+        if "run_ids" in body:
+            rows = rows.filter(pk__in=[id_in(one, "run") for one in typed(body, "run_ids", list)])
+        if (status := chosen(body, "status", ("pending", "running", "all"), "all")) != "all":
+            rows = rows.filter(STATUSES[status])
+        for row in rows.order_by("-id")[:1000]:  # queued ones first
+            stopped(row, by=request.user, action=request.query_params.get("action", "interrupt"))
+        return Response(status=204)
+
+
+def stopped(run: Run, *, by: Any, action: str) -> None:
+    if action != "interrupt":
+        raise refused("action", "A run can be interrupted: Muster keeps it as history.", "unsupported_field")
+    try:
+        endings.cancel(run, by=by, reason="cancelled by the caller")
+    except RunFinished:
+        pass
+
+
+# -- starting -------------------------------------------------------------------------------------------------------
+
+
+def started(request: Any, thread: JSON, body: JSON, *, is_watched: bool = False) -> Turn:
+    """Start a run in the thread, or answer what its run waits for. Raises Invalid and what the intake raises."""
+    body = fields_in(body, FIELDS, NEUTRAL)
+    modes_in(body.get("stream_mode"))
+    agent = agent_named(request.user, body.get("assistant_id"))
+    command = typed(body, "command", dict, {})
+    if command and body.get("input"):
+        raise refused("command", "Send “input” or “command”, not both.")
+    with transaction.atomic():  # a refused run leaves no thread behind
+        session = thread_for(request.user, thread, body)
+        require_latest(session, body)
+        if command:
+            return commanded(request, session, command)
+        return begun(request, session, agent, body, is_watched)
+
+
+def thread_for(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
+    if thread is None:
+        keeps = chosen(body, "on_completion", ("delete", "keep"), "delete") == "keep"
+        return opened(user, uuid4(), {} if keeps else {STATELESS: True})
+    if chosen(body, "if_not_exists", ("create", "reject"), "reject") == "create":
+        id = id_given(thread)
+        found = Session.objects.visible_to(user).filter(pk=id).first()
+        return found or opened(user, id, {})
+    return thread_named(user, thread)
+
+
+def commanded(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
+    given = fields_in(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
+    run = live_run(session)
+    if "resume" in command and command["resume"] is not None:
+        return interrupts.resume(request, run, command["resume"])
+    if given.get("goto") not in (END, [END]):
+        raise refused("command", "A command can resume an interrupt, or go to __end__.", "unsupported_field")
+    if run is None:
+        raise Conflict("Nothing is running in this thread.", code="not_running")
+    stopped(run, by=request.user, action="interrupt")
+    run.refresh_from_db()
+    return Turn(run)
+
+
+def live_run(session: Session) -> Run | None:
+    busy = endings.session_is_busy(session)
+    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk) if busy else None
+
+
+def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool) -> Turn:
+    known = {message["id"] for message in messages_of(session)}
+    given = inputs.read(body.get("input"), known)
+    waits = live_run(session)
+    if waits is not None and given.results and (answers := results_of(waits, given.results)):
+        return turns.answer(request.user, answers)
+    if not given.said or given.said[-1].role != "user":
+        raise refused("input.messages", "The last new message must be of type human.", "no_message")
+    for said in given.said[:-1]:
+        session.add_message(said.role, checked_parts(request.user, None, said.parts))
+    parts, strategy = given.said[-1].parts, strategy_in(body)
+    if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
+        on_busy = "interrupt"  # a new message takes the place of what waited for an answer
+    else:
+        on_busy = strategy
+    turn = turns.begin(
+        user=request.user,
+        key=request.auth if isinstance(request.auth, ApiKey) else None,
+        agent=agent,
+        parts=parts,
+        session=session,
+        is_watched=is_watched,
+        input=given.more or None,
+        on_busy=on_busy,
+        asked=options_in(body) or None,
+        metadata={**typed(body, "metadata", dict, {}), STRATEGY: strategy},
+    )
+    if not session.title:
+        Session.objects.filter(pk=session.pk, title="").update(title=text_of(parts)[:80].strip())
+    return turn
+
+
+def results_of(run: Run, results: dict[str, JSON]) -> dict[Any, JSON]:
+    """Results of calls that the run waits for, by the ids of the calls."""
+    open_ones = {str(request.call_id): request.call_id for request in run.inputs.open()}
+    return {open_ones[id]: value for id, value in results.items() if id in open_ones}
+
+
+def strategy_in(body: dict[str, JSON]) -> str:
+    if body.get("multitask_strategy") == "rollback":
+        message = "“rollback” would delete a run, and Muster keeps runs as history. Use “interrupt”."
+        raise refused("multitask_strategy", message, "unsupported_field")
+    return chosen(body, "multitask_strategy", ("enqueue", "reject", "interrupt"), "enqueue")
+
+
+def options_in(body: dict[str, JSON]) -> dict[str, JSON]:
+    """The context is the agent's variables, and the recursion limit its most steps."""
+    config = fields_in(typed(body, "config", dict, {}), ("configurable", "recursion_limit", "tags", "metadata"))
+    own = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
+    configurable = {name: value for name, value in typed(config, "configurable", dict, {}).items() if name not in own}
+    options: dict[str, JSON] = {}
+    if variables := {**configurable, **typed(body, "context", dict, {})}:
+        options["variables"] = variables
+    if (most := typed(config, "recursion_limit", int)) is not None:
+        options["max_steps"] = max(1, min(most, 200))
+    return options
+
+
+# -- answering ------------------------------------------------------------------------------------------------------
+
+
+def modes_in(given: JSON) -> set[str]:
+    names = [given] if isinstance(given, str) else given or ["values"]
+    if not isinstance(names, list):
+        raise refused("stream_mode", "“stream_mode” must be a mode or a list of them.")
+    if unknown := [str(name) for name in names if name not in MODES]:
+        raise refused("stream_mode", f"There is no mode “{unknown[0][:40]}”: {', '.join(MODES)}.", "unsupported_field")
+    return set(names)
+
+
+def stream_response(
+    request: Any, turn: Turn, modes: set[str], is_bound: bool = False, seen: int = 0, since: int | None = None
+) -> Any:
+    source = stream_of(turn, modes, seen=seen, since=turn.after if since is None else since)
+    response = streamed(request, bound(turn, source, request.user) if is_bound else source)
+    for name, value in headers_of(turn.run).items():
+        response[name] = value
+    response["Location"] = f"{headers_of(turn.run)['Content-Location']}/stream"
+    return response
+
+
+def headers_of(run: Run) -> dict[str, str]:
+    """The path below the base URL, from which clients read the ids."""
+    return {"Content-Location": f"/threads/{run.session_id}/runs/{run.pk}"}
+
+
+def outcome(run: Run) -> dict[str, JSON]:
+    """The thread's values, with what the run waits for or why it failed. Raises Unavailable."""
+    run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
+    values: dict[str, JSON] = {"messages": messages_of(run.session) if run.session else []}
+    if asked := interrupts.open_in([run.pk])[run.pk] if not run.is_done else []:
+        return {**values, INTERRUPT: [one.as_json() for one in asked]}
+    if not run.is_done:
+        raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
+    error = error_of(run.status, run.error)
+    return {**values, "__error__": error} if error else values
+
+
+def runs_of(user: Any, session: Session) -> QuerySet[Run]:
+    rows = Run.objects.visible_to(user).filter(session=session.pk).exclude(parent__session=session.pk)
+    return rows.select_related(*turns.RUN_JOINS)
+
+
+def run_named(user: Any, thread: str | None, id: str) -> Run:
+    if thread is not None:
+        rows = runs_of(user, thread_named(user, thread))
+    else:
+        rows = Run.objects.visible_to(user).filter(session__isnull=False).select_related(*turns.RUN_JOINS)
+    found = rows.filter(pk=id_in(id, "run")).first()
+    if found is None:
+        raise NotFound(f"There is no run “{id[:80]}” in this thread that you can see.")
+    return found
+
+
+def now_at(run: Run) -> int:
+    """The number of the pause that the run is in, or of the next event."""
+    if run.status != Run.Status.WAITING:
+        return run.last_event + 1
+    pauses = RunEvent.objects.filter(run=run, type="run.waiting").order_by("-seq").values_list("seq", flat=True)
+    return pauses.first() or 0
+
+
+def status_of(run: Run) -> str:
+    waits = run.status == Run.Status.WAITING and run.waiting_for in PERSON
+    names = {"queued": "pending", "running": "running", "waiting": "running", "succeeded": "success",
+             "partial": "success", "failed": "error", "expired": "timeout", "cancelled": "interrupted"}  # fmt: skip
+    return "interrupted" if waits else names[run.status]
+
+
+def run_json(run: Run) -> dict[str, JSON]:
+    metadata = run.metadata if isinstance(run.metadata, dict) else {}
+    return {
+        "run_id": str(run.pk),
+        "thread_id": str(run.session_id),
+        "assistant_id": assistant_id(run.agent_id) if run.agent_id else turns.ROUTER,
+        "created_at": run.created_at,
+        "updated_at": run.finished_at or run.started_at or run.created_at,
+        "status": status_of(run),
+        "metadata": {name: value for name, value in metadata.items() if name != STRATEGY},
+        "kwargs": {},
+        "multitask_strategy": metadata.get(STRATEGY, "enqueue"),
+        "cancel_reason": run.cancel_reason or None,
+    }

@@ -1,0 +1,175 @@
+"""The state of a thread: the messages of a session in LangChain's form, read from its rows.
+
+A turn of the model is one `ai` message, and each of its calls a `tool` message. The stream makes
+the same messages with the same ids.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from gateway.reading import result_text
+from runs.calls.rows import denied_data, finished_data
+from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
+
+JSON = Any
+PERSON = ("approval", "input")  # a run that waits for these is interrupted
+
+
+def human(id: str, content: JSON) -> dict[str, JSON]:
+    return {"type": "human", "id": id, "content": content, "name": None, "additional_kwargs": {},
+            "response_metadata": {}}  # fmt: skip
+
+
+def ai(id: str, text: str) -> dict[str, JSON]:
+    return {"type": "ai", "id": id, "content": text, "name": None, "additional_kwargs": {}, "response_metadata": {},
+            "tool_calls": [], "invalid_tool_calls": []}  # fmt: skip
+
+
+def tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
+    return {"id": id, "name": name, "args": arguments, "type": "tool_call"}
+
+
+def tool(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
+    return {"type": "tool", "id": f"result-{call}", "tool_call_id": call, "name": name, "content": content,
+            "status": "success" if is_ok else "error", "artifact": None, "additional_kwargs": {},
+            "response_metadata": {}}  # fmt: skip
+
+
+def ai_id(run: UUID, turn: int) -> str:
+    return f"run-{run}-{turn}"
+
+
+def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
+    if part.get("type") == "text":
+        return {"type": "text", "text": part.get("text", "")}
+    if part.get("type") == "image" and part.get("url"):
+        return {"type": "image_url", "image_url": {"url": part["url"]}}
+    if part.get("type") == "image":
+        return {"type": "image", "source_type": "base64", "data": part.get("data", ""),
+                "mime_type": part.get("media_type", "")}  # fmt: skip
+    return {"type": "text", "text": f"[{part.get('type')}: {part.get('name') or part.get('file', '')}]"}
+
+
+def content_of(row: Message) -> JSON:
+    """Plain text as a string, other parts as LangChain's content blocks."""
+    if all(part.get("type") == "text" for part in row.content):
+        return row.text
+    return [part_json(part) for part in row.content]
+
+
+# -- what was said --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Work:
+    """What the model said and called in a run."""
+
+    turns: list[ModelCall] = field(default_factory=list)
+    calls: dict[int, list[ToolCallRecord]] = field(default_factory=lambda: defaultdict(list))
+
+
+def work_of(runs: Iterable[UUID]) -> dict[UUID, Work]:
+    """Two queries, however many runs."""
+    ids, found = list(runs), defaultdict[UUID, Work](Work)
+    turns = ModelCall.objects.filter(run__in=ids, error__isnull=True).order_by("id")
+    for turn in turns.only("run_id", "turn", "response"):
+        found[turn.run_id].turns.append(turn)
+    for call in ToolCallRecord.objects.filter(run__in=ids, parent_call=None).order_by("id"):
+        found[call.run_id].calls[call.turn].append(call)
+    return found
+
+
+def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
+    for turn in work.turns:
+        said = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
+        calls = work.calls.get(turn.turn, [])
+        said["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
+        yield said
+        yield from (result_of(call) for call in calls if call.outcome)
+
+
+def result_of(call: ToolCallRecord) -> dict[str, JSON]:
+    data = denied_data(call) if call.outcome == ToolCallRecord.Outcome.DENIED else finished_data(call)
+    return tool(str(call.pk), call.name, result_text(data), call.outcome == "ok")
+
+
+def messages_of_row(row: Message) -> Iterator[dict[str, JSON]]:
+    """A message whose run is gone, such as one in a copied session: its calls are kept with it."""
+    if row.role == Message.Role.USER:
+        yield human(str(row.pk), content_of(row))
+        return
+    if row.tool_calls:
+        made = ai(f"{row.pk}-calls", "")
+        made["tool_calls"] = [tool_call(call["id"], call["name"], call["arguments"]) for call in row.tool_calls]
+        yield made
+        for call in row.tool_calls:
+            yield tool(call["id"], call["name"], str(call.get("result", "")), True)
+    yield ai(str(row.pk), row.text)
+
+
+@dataclass(slots=True, eq=False)
+class Said:
+    """The messages that one row of a session stands for, and the row's id: it is a checkpoint."""
+
+    id: UUID
+    at: Any
+    run: UUID | None
+    messages: list[dict[str, JSON]]
+
+
+def said_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Said]]:
+    """The messages of each session, in order. Three queries, however many sessions."""
+    rows = list(
+        Message.objects.filter(session__in=list(sessions), role__in=(Message.Role.USER, Message.Role.ASSISTANT))
+        .order_by("session_id", "seq")
+        .defer("metadata")
+    )
+    work = work_of({row.run_id for row in rows if row.run_id}) if with_work else {}
+    found = defaultdict[UUID, list[Said]](list)
+    asked: dict[UUID, tuple[list[Said], Said]] = {}  # the message of each run, in its session
+    for row in rows:
+        steps = found[row.session_id]
+        if row.role == Message.Role.USER:
+            said = Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
+            steps.append(said)
+            if row.run_id:
+                asked[row.run_id] = steps, said
+        elif row.run_id in asked:  # messages that were sent meanwhile come after it
+            insert_after(*asked.pop(row.run_id), reply_to(row, work.get(row.run_id)))
+        else:
+            steps.append(reply_to(row, None))
+    for run, (steps, question) in asked.items():  # in progress, or ended without a reply: its id is the checkpoint
+        if run in work and (messages := list(messages_of_run(run, work[run]))):
+            insert_after(steps, question, Said(run, question.at, run, messages))
+    return found
+
+
+def insert_after(steps: list[Said], question: Said, answer: Said) -> None:
+    steps.insert(steps.index(question) + 1, answer)
+
+
+def reply_to(row: Message, work: Work | None) -> Said:
+    """A run's reply, with all that the run did before."""
+    if work is None:
+        return Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
+    messages = list(messages_of_run(row.run_id, work))
+    if not messages or messages[-1]["type"] != "ai" or messages[-1]["content"] != row.text:
+        messages.append(ai(ai_id(row.run_id, 0), row.text))
+    return Said(row.pk, row.created_at, row.run_id, messages)
+
+
+def values_of(steps: Iterable[Said]) -> dict[str, JSON]:
+    return {"messages": [message for said in steps for message in said.messages]}
+
+
+def messages_of(session: Session) -> list[dict[str, JSON]]:
+    return values_of(said_in([session])[session.pk])["messages"]
+
+
+def last_run(session: Session) -> Run | None:
+    """The newest run of the thread, without runs below it."""
+    rows = Run.objects.filter(session=session).exclude(parent__session=session).select_related("agent")
+    return rows.order_by("-id").first()

@@ -1,0 +1,242 @@
+"""A turn's events in LangGraph's stream modes. The nodes are those of `/graph`: model and tools."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from gateway import turns
+from gateway.reading import BEGIN, CALL, CLOSE, TEXT, Reading, Step, as_text, result_text
+from gateway.sse import HEARTBEAT
+from gateway.turns import Turn
+from plumbing.threads import in_thread
+from runs.events.frames import Frame
+from runs.exceptions import RunFinished
+from runs.lifecycle import endings
+from runs.models import Run
+
+from . import interrupts
+from .state import PERSON, ai, ai_id, messages_of, tool, tool_call
+
+JSON = Any
+Event = tuple[str, JSON]
+MODES = ("values", "updates", "messages", "messages-tuple", "events", "custom")
+CUSTOM = ("run.progress", "tool.progress", "tool.log", "artifact.created", "stuck.warned")
+INTERRUPT = "__interrupt__"
+
+
+class Pause(turns.Pause):
+    """Notices only pauses that are not over yet: a run that was resumed waits no more at the earlier ones."""
+
+    def __init__(self, since: int) -> None:
+        super().__init__(for_approvals=True)
+        self.since = since
+
+    def ends_with(self, frame: Frame) -> bool:
+        is_over = super().ends_with(frame)
+        return is_over and (frame.is_last or (frame.seq or 0) >= self.since)
+
+
+class Translator:
+    """`messages` is the thread's state when the turn began. `take` gives the stream's events for one of the run's."""
+
+    def __init__(self, run: Run, messages: list[dict[str, JSON]], modes: set[str], since: int = 0) -> None:
+        self.run, self.modes = run, modes
+        self.reading = Reading()
+        self.reading.pause = Pause(since)
+        self.start_from(messages)
+        self.ai: dict[str, JSON] | None = None  # the message that is being written
+        self.expected = 0  # calls in it
+        self.turn = 0
+        self.is_rejoined = False  # the reader may have pieces of the message that is being written
+        self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
+
+    def start_from(self, messages: list[dict[str, JSON]]) -> None:
+        self.messages, self.places = messages, {message["id"]: place for place, message in enumerate(messages)}
+
+    def take(self, frame: Frame) -> Iterator[Event]:
+        data = frame.data
+        if frame.type == "model.finished":
+            self.turn, self.expected = data["turn"], len(data["tool_calls"])
+        if "custom" in self.modes and frame.type in CUSTOM:
+            yield "custom", {"type": frame.type, **data}
+        makers = {BEGIN: self.begin, TEXT: self.write, CLOSE: self.close, CALL: self.called}
+        for step in self.reading.take(frame):
+            if maker := makers.get(step.kind):
+                yield from maker(step)
+        if frame.type in ("tool.finished", "tool.denied") and data["id"] in self.calls:
+            yield from self.answered(data)
+
+    def begin(self, step: Step) -> Iterator[Event]:
+        self.turn, self.expected = step.data["turn"], 0
+        yield from self.start()
+
+    def start(self) -> Iterator[Event]:
+        self.ai = ai(ai_id(self.run.pk, self.turn), "")
+        if "messages" in self.modes:
+            yield "messages/metadata", {self.ai["id"]: {"metadata": self.metadata("model")}}
+
+    def write(self, step: Step) -> Iterator[Event]:
+        assert self.ai is not None  # it has begun
+        self.ai["content"] += step.data["text"]
+        yield from self.piece({**ai(self.ai["id"], step.data["text"]), "type": "AIMessageChunk"})
+
+    def piece(self, chunk: dict[str, JSON]) -> Iterator[Event]:
+        assert self.ai is not None
+        if "messages" in self.modes:
+            yield "messages/partial", [self.ai]
+        if "messages-tuple" in self.modes:
+            yield "messages", [self.ai if self.is_rejoined else chunk, self.metadata("model")]
+        if "events" in self.modes:
+            yield "events", self.event("on_chat_model_stream", "model", chunk["id"], {"chunk": chunk})
+
+    def close(self, step: Step) -> Iterator[Event]:
+        if self.expected == 0:
+            yield from self.said()
+
+    def called(self, step: Step) -> Iterator[Event]:
+        data = step.data
+        if self.ai is None or self.ai["id"] != ai_id(self.run.pk, self.turn):
+            yield from self.start()
+        assert self.ai is not None
+        index = len(self.ai["tool_calls"])
+        call = self.calls[data["id"]] = tool_call(data["id"], data["name"], data["arguments"])
+        self.ai["tool_calls"].append(call)
+        part = {"id": data["id"], "name": data["name"], "args": as_text(data["arguments"]), "index": index}
+        chunk = {**ai(self.ai["id"], ""), "type": "AIMessageChunk", "tool_calls": [call],
+                 "tool_call_chunks": [{**part, "type": "tool_call_chunk"}]}  # fmt: skip
+        yield from self.piece(chunk)
+        if len(self.ai["tool_calls"]) >= self.expected:
+            yield from self.said()
+        if "events" in self.modes:
+            yield "events", self.event("on_tool_start", data["name"], data["id"], {"input": data["arguments"]})
+
+    def said(self) -> Iterator[Event]:
+        """The message of the model is complete."""
+        message, self.ai = self.ai, None
+        assert message is not None
+        if "events" in self.modes:
+            yield "events", self.event("on_chat_model_end", "model", message["id"], {"output": message})
+        yield from self.put(message, "model")
+
+    def answered(self, data: dict[str, JSON]) -> Iterator[Event]:
+        call = self.calls[data["id"]]
+        message = tool(call["id"], call["name"], result_text(data), data.get("outcome") == "ok")
+        if "messages-tuple" in self.modes:
+            yield "messages", [message, self.metadata("tools")]
+        if "events" in self.modes:
+            yield "events", self.event("on_tool_end", call["name"], call["id"], {"output": message})
+        yield from self.put(message, "tools")
+
+    def put(self, message: dict[str, JSON], node: str) -> Iterator[Event]:
+        """The message is part of the state from now on."""
+        place = self.places.setdefault(message["id"], len(self.messages))
+        self.messages[place : place + 1] = [message]
+        if "messages" in self.modes:
+            yield "messages/complete", [message]
+        if "updates" in self.modes:
+            yield "updates", {node: {"messages": [message]}}
+        if "values" in self.modes:
+            yield "values", {"messages": self.messages}
+
+    def interrupted(self, waiting: list[interrupts.Interrupt]) -> Iterator[Event]:
+        asked = [one.as_json() for one in waiting]
+        if "updates" in self.modes:
+            yield "updates", {INTERRUPT: asked}
+        if "values" in self.modes:
+            yield "values", {"messages": self.messages, INTERRUPT: asked}
+
+    def error(self) -> dict[str, str] | None:
+        end = self.reading.end
+        return error_of(end["status"], end.get("error")) if end else None
+
+    def metadata(self, node: str) -> dict[str, JSON]:
+        return {"run_id": str(self.run.pk), "thread_id": str(self.run.session_id), "langgraph_node": node,
+                "langgraph_step": self.turn, "langgraph_checkpoint_ns": ""}  # fmt: skip
+
+    def event(self, kind: str, name: str, id: str, data: dict[str, JSON]) -> dict[str, JSON]:
+        node = "model" if kind.startswith("on_chat") else "tools"
+        return {"event": kind, "name": name, "run_id": id, "parent_ids": [str(self.run.pk)], "tags": [],
+                "metadata": self.metadata(node), "data": data}  # fmt: skip
+
+
+def error_of(status: str, error: dict[str, JSON] | None) -> dict[str, str] | None:
+    if status not in ("failed", "expired"):
+        return None
+    error = error or {}
+    return {"error": str(error.get("code", status)), "message": str(error.get("message", status))}
+
+
+def sse(event: str, data: JSON) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data, default=str))
+
+
+def numbered(made: list[bytes], id: int) -> bytes:
+    """The last one has the number: a reader without it gets all of them again."""
+    return b"".join([*made[:-1], b"id: %d\n" % id, made[-1]])
+
+
+async def bound(turn: Turn, source: AsyncIterator[bytes], user: Any) -> AsyncIterator[bytes]:
+    """A reader that leaves stops the run, unless it has ended or waits for an answer."""
+    try:
+        async for piece in source:
+            yield piece
+    finally:
+        await in_thread(left, turn.run, user)
+
+
+def left(run: Run, user: Any) -> None:
+    run.refresh_from_db(fields=["status", "waiting_for"])
+    if not run.is_done and run.waiting_for not in PERSON:
+        with suppress(RunFinished):
+            endings.cancel(run, by=user, reason="its reader left")
+
+
+async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:
+    """The run's stream. `seen` is the number of the last event that the reader has; earlier ones are not sent."""
+    run, was_decided = turn.run, False
+    messages = await in_thread(before, turn)
+    translator = Translator(run, messages, modes, since)
+    translator.is_rejoined = bool(seen)
+    if not seen:
+        yield sse("metadata", {"run_id": str(run.pk), "thread_id": str(run.session_id), "attempt": 1})
+        if "values" in modes and turn.after == 0:
+            yield sse("values", {"messages": messages})
+    async for frame in turns.follow(turn, translator.reading.pause):
+        if frame.type == "heartbeat":
+            yield HEARTBEAT
+            continue
+        if frame.type == "run.started" and run.after_id:  # it waited for another run, which said something
+            translator.start_from(await in_thread(before, turn))
+        was_decided = was_decided or frame.type == "approval.decided"
+        if was_decided and frame.type in ("tool.finished", "tool.denied"):  # a person may have edited the arguments
+            translator.start_from(await in_thread(before, Turn(run, 1)))
+        made = [sse(event, data) for event, data in translator.take(frame)]
+        if made and (frame.seq is None or frame.seq > seen):
+            yield b"".join(made) if frame.seq is None else numbered(made, frame.seq)
+        if frame.type == "model.finished" and (frame.seq or 0) > seen:
+            translator.is_rejoined = False
+    async for piece in ending(translator):
+        yield piece
+
+
+async def ending(translator: Translator) -> AsyncIterator[bytes]:
+    if translator.reading.end is None:
+        waiting = (await in_thread(interrupts.open_in, [translator.run.pk]))[translator.run.pk]
+        for event, data in translator.interrupted(waiting):
+            yield sse(event, data)
+    if error := translator.error():
+        yield sse("error", error)
+        return
+    yield sse("end", None)
+
+
+def before(turn: Turn) -> list[dict[str, JSON]]:
+    """The thread's messages when the turn began: without what the run does in it."""
+    messages = messages_of(turn.run.session) if turn.run.session else []
+    if turn.after:
+        return messages
+    own = f"run-{turn.run.pk}-"
+    places = [place for place, one in enumerate(messages) if one["type"] == "ai" and one["id"].startswith(own)]
+    return messages[: places[0]] if places else messages

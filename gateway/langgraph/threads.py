@@ -1,0 +1,346 @@
+"""Threads are sessions. A checkpoint is a message of the session, or a run in progress."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict, NotFound
+from runs.exceptions import SessionBusy
+from runs.lifecycle import endings
+from runs.models import Run, Session
+
+from . import interrupts
+from .assistants import assistant_id, number_in
+from .inputs import added
+from .state import PERSON, Said, last_run, said_in, values_of
+from .views import (
+    LangGraphView,
+    chosen,
+    fields_in,
+    id_in,
+    ordering_in,
+    page_in,
+    refused,
+    selected,
+    typed,
+    whole,
+    with_metadata,
+)
+
+JSON = Any
+COLUMNS = {"thread_id": "pk", "status": "run_status", "created_at": "created_at", "updated_at": "updated_at",
+           "state_updated_at": "updated_at"}  # fmt: skip
+SELECTABLE = ("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values",
+              "interrupts")  # fmt: skip
+OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "parent_checkpoint", "interrupts")
+STATELESS = "stateless"  # metadata of the session of a stateless run
+NO_TTL = {"ttl": (None,)}
+STATUSES = {
+    "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
+    "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
+    "error": Q(run_status__in=["failed", "expired"]),
+    "idle": Q(run_status=None) | Q(run_status__in=["succeeded", "partial", "cancelled"]),
+}
+
+
+def threads_of(user: Any) -> QuerySet[Session]:
+    """With the newest run of each: its status, and its agent if the session has none of its own."""
+    newest = Run.objects.filter(session=OuterRef("pk")).exclude(parent__session=OuterRef("pk")).order_by("-id")
+    return (
+        Session.objects.visible_to(user)
+        .select_related("agent")
+        .annotate(
+            run=Subquery(newest.values("pk")[:1]),
+            run_status=Subquery(newest.values("status")[:1]),
+            run_waits=Subquery(newest.values("waiting_for")[:1]),
+            run_agent=Subquery(newest.values("agent_id")[:1]),
+            run_agent_name=Subquery(newest.values("agent__name")[:1]),
+        )
+    )
+
+
+def thread_named(user: Any, id: JSON) -> Any:
+    found = threads_of(user).filter(pk=id_in(id, "thread")).first()
+    if found is None:
+        raise NotFound(f"There is no thread “{str(id)[:80]}” that you can see.")
+    return found
+
+
+def status_of(session: Any) -> str:
+    if session.run_status == "waiting":
+        return "interrupted" if session.run_waits in PERSON else "busy"
+    return {"queued": "busy", "running": "busy", "failed": "error", "expired": "error"}.get(session.run_status, "idle")
+
+
+def metadata_of(session: Any) -> dict[str, JSON]:
+    """The metadata, and the agent under the names by which clients search for their threads."""
+    agent = session.agent_id or session.run_agent
+    name = session.agent.name if session.agent_id else session.run_agent_name
+    found = {key: value for key, value in session.metadata.items() if key != STATELESS}
+    return {**found, **({"graph_id": name, "assistant_id": assistant_id(agent)} if agent else {})}
+
+
+def listed(sessions: Iterable[Any], *, with_values: bool = True) -> list[dict[str, JSON]]:
+    """Threads as JSON. The number of queries does not depend on how many there are."""
+    rows = list(sessions)
+    said = said_in(rows) if with_values else {}
+    waiting = interrupts.open_in([row.run for row in rows if status_of(row) == "interrupted"])
+    return [thread_json(row, said.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
+
+
+def thread_json(session: Any, said: list[Said], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
+    return {
+        "thread_id": str(session.pk),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "state_updated_at": session.updated_at,
+        "metadata": metadata_of(session),
+        "status": status_of(session),
+        "config": {},
+        "values": values_of(said) if said else None,
+        "interrupts": {str(session.run): [one.as_json() for one in waiting]} if waiting else {},
+    }
+
+
+class ThreadsView(LangGraphView):
+    """POST /threads"""
+
+    scope = "sessions"
+
+    def post(self, request: Any) -> Response:
+        body = fields_in(request.data, ("thread_id", "metadata", "if_exists", "supersteps"), NO_TTL)
+        wanted = id_given(body["thread_id"]) if "thread_id" in body else None
+        metadata = typed(body, "metadata", dict, {})
+        is_lenient = chosen(body, "if_exists", ("raise", "do_nothing"), "raise") == "do_nothing"
+        if wanted and is_lenient and (found := threads_of(request.user).filter(pk=wanted).first()):
+            return Response(listed([found])[0])
+        with transaction.atomic():
+            session = opened(request.user, wanted, metadata)
+            for values in supersteps_in(body):
+                added(request.user, session, values)
+        return Response(listed([thread_named(request.user, session.pk)])[0])
+
+
+def id_given(text: JSON) -> UUID:
+    try:
+        return UUID(str(text))
+    except ValueError:
+        raise refused("thread_id", "“thread_id” must be a UUID.")
+
+
+def opened(user: Any, id: UUID | None, metadata: dict[str, JSON]) -> Session:
+    """A new session. Raises Conflict if the id is taken, by this user or another."""
+    named = {"id": id} if id else {}
+    try:
+        with transaction.atomic():
+            return Session.objects.create(owner=user, metadata=metadata, variables={"agent_depth": 0}, **named)
+    except IntegrityError:
+        raise Conflict(f"The thread id “{id}” is taken.", code="thread_exists", hint="Leave it out, or send another.")
+
+
+def supersteps_in(body: dict[str, JSON]) -> list[JSON]:
+    steps = typed(body, "supersteps", list) or []
+    updates = [one for step in steps if isinstance(step, dict) for one in step.get("updates") or ()]
+    if any(not isinstance(one, dict) or one.get("command") for one in updates):
+        raise refused("supersteps", "A superstep can only hold values.", "unsupported_field")
+    return [one.get("values") for one in updates]
+
+
+class ThreadSearchView(LangGraphView):
+    """POST /threads/search and /threads/count"""
+
+    scopes = {"post": "sessions:read"}
+    is_count = False
+
+    def post(self, request: Any) -> Response:
+        known = ("metadata", "ids", "status", "limit", "offset", "sort_by", "sort_order", "select")
+        body = fields_in(request.data, known, {"values": (None, {}), "extract": (None, {})})
+        rows = wanted_of(request.user, body)
+        if self.is_count:
+            return Response(rows.count())
+        rows = rows.order_by(*ordering_in(body, COLUMNS, "updated_at"))[page_in(body)]
+        needs_values = "values" in typed(body, "select", list, ["values"])
+        return Response(selected(listed(rows, with_values=needs_values), body, SELECTABLE))
+
+
+def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
+    rows = threads_of(user).exclude(metadata__has_key=STATELESS)
+    metadata = {**typed(body, "metadata", dict, {})}
+    if "graph_id" in metadata:
+        rows = rows.filter(of_agent(Q(agent__name=str(metadata.pop("graph_id")).replace("\0", ""))))
+    if "assistant_id" in metadata:
+        rows = rows.filter(of_agent(Q(agent=number_in(str(metadata.pop("assistant_id"))) or 0)))
+    if ids := typed(body, "ids", list):
+        rows = rows.filter(pk__in=[id_in(one, "thread") for one in ids[:1000]])
+    if "status" in body:
+        rows = rows.filter(STATUSES[chosen(body, "status", STATUSES, "idle")])
+    return with_metadata(rows, metadata)
+
+
+def of_agent(agent: Q) -> Q:
+    """Sessions of this agent, and those without one where it has worked."""
+    return agent | Q(Exists(Run.objects.filter(agent, session=OuterRef("pk"))), agent=None)
+
+
+class ThreadView(LangGraphView):
+    """GET, PATCH and DELETE /threads/{id}"""
+
+    scope = "sessions"
+    parameters = {"get": ("include",)}
+
+    def get(self, request: Any, id: str) -> Response:
+        return Response(listed([thread_named(request.user, id)])[0])
+
+    def patch(self, request: Any, id: str) -> Response:
+        body = fields_in(request.data, ("metadata",), NO_TTL)
+        session = thread_named(request.user, id)
+        with transaction.atomic():
+            row = Session.objects.select_for_update().get(pk=session.pk)
+            row.metadata = {**row.metadata, **typed(body, "metadata", dict, {})}
+            row.save(update_fields=["metadata", "updated_at"])
+        return Response(listed([thread_named(request.user, id)])[0])
+
+    def delete(self, request: Any, id: str) -> Response:
+        session = thread_named(request.user, id)
+        endings.clear(session, by=request.user, reason="its thread was deleted")
+        session.delete()
+        return Response(status=204)
+
+
+class CopyView(LangGraphView):
+    """POST /threads/{id}/copy: a new thread with the same messages."""
+
+    scope = "sessions"
+
+    def post(self, request: Any, id: str) -> Response:
+        session = thread_named(request.user, id)
+        fork = session.fork(before=session.last_seq + 1)
+        return Response(listed([thread_named(request.user, fork.pk)])[0])
+
+
+# -- states ---------------------------------------------------------------------------------------------------------
+
+
+class StateView(LangGraphView):
+    """GET /threads/{id}/state and /threads/{id}/state/{checkpoint}; POST adds messages."""
+
+    scope = "sessions"
+    parameters = {"get": ("subgraphs", "select")}
+
+    def get(self, request: Any, id: str, checkpoint: str = "") -> Response:
+        return Response(state_at(thread_named(request.user, id), checkpoint))
+
+    def post(self, request: Any, id: str) -> Response:
+        nodes = (None, "__start__", "__input__", "model", "__end__")
+        body = fields_in(request.data, ("values", "checkpoint", "checkpoint_id"), {"as_node": nodes})
+        session = thread_named(request.user, id)
+        require_latest(session, body)
+        if "values" not in body:
+            return Response(state_at(session, ""))
+        with transaction.atomic():
+            row = Session.objects.select_for_update(of=("self",)).get(pk=session.pk)
+            if busy := endings.session_is_busy(row):
+                raise SessionBusy(hint="Wait for its run, or cancel it.", details=[{"run": str(busy.pk)}])
+            added(request.user, row, body["values"])
+        found = state_at(thread_named(request.user, id), "")
+        return Response({"checkpoint": found["checkpoint"], "configurable": found["checkpoint"]})
+
+
+class CheckpointView(LangGraphView):
+    """POST /threads/{id}/state/checkpoint"""
+
+    scopes = {"post": "sessions:read"}
+
+    def post(self, request: Any, id: str) -> Response:
+        body = fields_in(request.data, ("checkpoint", "subgraphs", "select"))
+        checkpoint = typed(body, "checkpoint", dict, {}).get("checkpoint_id")
+        return Response(state_at(thread_named(request.user, id), str(checkpoint or "")))
+
+
+class HistoryView(LangGraphView):
+    """POST /threads/{id}/history: the states, newest first."""
+
+    scope = "sessions"
+    scopes = {"post": "sessions:read"}
+    parameters = {"get": ("limit", "before")}
+
+    def get(self, request: Any, id: str) -> Response:
+        return self.answer(request, id, request.query_params.dict())
+
+    def post(self, request: Any, id: str) -> Response:
+        known = ("limit", "before", "metadata", "select", "checkpoint")
+        return self.answer(request, id, fields_in(request.data, known))
+
+    def answer(self, request: Any, id: str, body: dict[str, JSON]) -> Response:
+        session = thread_named(request.user, id)
+        before = body.get("before")
+        before = str(before.get("checkpoint_id", "") if isinstance(before, dict) else before or "")
+        metadata = typed(body, "metadata", dict, {})
+        states = [
+            one
+            for one in reversed(states_of(session, before))
+            if all(one["metadata"].get(key) == value for key, value in metadata.items())
+        ][: max(1, whole(body, "limit", 10))]
+        return Response(selected(states, body, OF_STATE))
+
+
+def require_latest(session: Any, body: dict[str, JSON]) -> None:
+    """A thread has one line of messages: work goes on from its end, and a copy has a line of its own."""
+    named = typed(body, "checkpoint", dict, {}).get("checkpoint_id") or body.get("checkpoint_id")
+    if named and named != (latest := state_at(session, ""))["checkpoint"]["checkpoint_id"]:
+        message = f"A run continues from the thread's latest checkpoint, {latest['checkpoint']['checkpoint_id']}."
+        raise refused("checkpoint", f"{message} Copy the thread to try something else.", "unsupported_field")
+
+
+def state_at(session: Any, checkpoint: str) -> dict[str, JSON]:
+    states = states_of(session, "")
+    if not checkpoint:
+        return states[-1] if states else state_json(session, [], 0, None, [])
+    for state in states:
+        if state["checkpoint"]["checkpoint_id"] == checkpoint:
+            return state
+    raise NotFound(f"This thread has no checkpoint “{checkpoint[:80]}”.")
+
+
+def states_of(session: Any, before: str) -> list[dict[str, JSON]]:
+    """The state after each message of the thread, oldest first, up to (without) a checkpoint."""
+    said = said_in([session])[session.pk]
+    run = last_run(session)
+    waiting = interrupts.open_in([run.pk])[run.pk] if run and not run.is_done else []
+    places = [place for place, one in enumerate(said) if str(one.id) == before] if before else []
+    if before and not places:
+        raise NotFound(f"This thread has no checkpoint “{before[:80]}”.")
+    until = places[0] if places else len(said)
+    return [state_json(session, said[: place + 1], place, run, waiting if place + 1 == len(said) else [])
+            for place in range(until)]  # fmt: skip
+
+
+def state_json(
+    session: Any, said: list[Said], step: int, run: Run | None, waiting: list[interrupts.Interrupt]
+) -> dict[str, JSON]:
+    last = said[-1] if said else None
+    in_progress = bool(last and run and run.pk == last.run and not run.is_done)
+    follows = ["tools" if waiting else "model"] if in_progress else []
+    asked = [one.as_json() for one in waiting]
+    task = {"id": str(run.pk) if run else "", "name": follows[0] if follows else "", "path": [], "error": None,
+            "interrupts": asked, "checkpoint": None, "state": None, "result": None}  # fmt: skip
+    return {
+        "values": values_of(said),
+        "next": follows,
+        "tasks": [task] if follows else [],
+        "interrupts": asked,
+        "checkpoint": checkpoint_json(session, last),
+        "parent_checkpoint": checkpoint_json(session, said[-2]) if len(said) > 1 else None,
+        "metadata": {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk),
+                     **({"run_id": str(last.run)} if last and last.run else {})},
+        "created_at": last.at if last else session.created_at,
+    }  # fmt: skip
+
+
+def checkpoint_json(session: Any, said: Said | None) -> dict[str, JSON]:
+    return {"thread_id": str(session.pk), "checkpoint_ns": "", "checkpoint_id": str(said.id) if said else None,
+            "checkpoint_map": None}  # fmt: skip

@@ -1,0 +1,173 @@
+"""What the endpoints of the LangGraph API share: keys, errors in its form, fields of bodies."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTransform
+from drf_spectacular.utils import extend_schema
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, NotFound
+from agents.http.authentication import ApiKeyAuthentication
+from agents.models import ApiKey
+
+JSON = Any
+BASE = "/langgraph"  # where config/urls.py mounts it
+MOST = 1000  # rows in one answer
+
+
+class HeaderAuthentication(ApiKeyAuthentication):
+    """`x-api-key: mk_….…`, as LangGraph's SDKs send it; a bearer token is accepted too."""
+
+    def authenticate(self, request: Any) -> tuple[Any, ApiKey] | None:
+        key = request.headers.get("x-api-key")
+        if key and "Authorization" not in request.headers:
+            return self.checked(key.strip())
+        return super().authenticate(request)
+
+
+@extend_schema(exclude=True)
+class LangGraphView(APIView):
+    """Errors are {"detail", "code", "errors"}, which LangGraph's SDKs read."""
+
+    authentication_classes = [HeaderAuthentication, SessionAuthentication]
+    scope: str | None = "messages"
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        handle = super().get_exception_handler()
+
+        def in_their_form(error: Exception, context: dict[str, Any]) -> Response:
+            response = handle(error, context)
+            problem = response.data["error"]
+            text = " ".join(filter(None, [problem["message"], problem.get("hint")]))
+            response.data = {"detail": text, "code": problem["code"], "errors": problem["details"]}
+            return response
+
+        return in_their_form
+
+
+class OkView(LangGraphView):
+    """GET /ok"""
+
+    permission_classes = []
+
+    def get(self, request: Any) -> Response:
+        return Response({"ok": True})
+
+
+class InfoView(LangGraphView):
+    """GET /info: what clients ask before they connect. A key that is not good is refused here too."""
+
+    permission_classes = []
+
+    def get(self, request: Any) -> Response:
+        flags = {"assistants": True, "crons": True, "langsmith": False, "langsmith_tracing_replicas": False}
+        return Response({"version": "muster", "flags": flags, "host": {"kind": "muster"}})
+
+
+class UnknownView(LangGraphView):
+    """Paths of the LangGraph API that Muster does not have."""
+
+    parameters = dict.fromkeys(["get", "post", "put", "patch", "delete"], None)
+
+    def get(self, request: Any, rest: str) -> Response:
+        message = f"{request.method} /{rest[:100]} is not part of what Muster offers of the LangGraph API."
+        raise NotFound(message, code="not_supported", hint="docs/howto/langgraph.md lists what is there.")
+
+    post = put = patch = delete = get
+
+
+# -- fields of a body -----------------------------------------------------------------------------------------------
+
+
+def refused(field: str, message: str, code: str = "invalid_value") -> Invalid:
+    return Invalid(message, code=code, details=[{"field": field, "code": code, "message": message}])
+
+
+def fields_in(
+    body: JSON, known: Iterable[str], neutral: Mapping[str, tuple[JSON, ...]] | None = None
+) -> dict[str, Any]:
+    """The body without absent values. Raises Invalid for a field that is unknown, and for one that Muster does not
+    have unless its value changes nothing (`neutral`).
+    """
+    if not isinstance(body, dict):
+        raise refused("", "The body must be an object.")
+    known, neutral = set(known), neutral or {}
+    for name, value in body.items():
+        if name in known or (value is None and name in neutral):
+            continue
+        if name not in neutral:
+            raise refused(name[:80], f"There is no field “{name[:80]}”.", "unknown_field")
+        if value not in neutral[name]:
+            raise refused(name, f"Muster does not support this value of “{name}”.", "unsupported_field")
+    return {name: value for name, value in body.items() if name in known and value is not None}
+
+
+def typed(body: Mapping[str, JSON], name: str, kind: type, default: Any = None) -> Any:
+    """The field's value, which must be of this type. Raises Invalid."""
+    value = body.get(name, default)
+    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        words = {str: "text", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
+        raise refused(name, f"“{name}” must be {words[kind]}.")
+    return value
+
+
+def chosen(body: Mapping[str, JSON], name: str, values: Iterable[str], default: str) -> str:
+    value = typed(body, name, str, default)
+    if value not in values:
+        raise refused(name, f"“{name}” can be {', '.join(values)}.")
+    return value
+
+
+def page_in(body: Mapping[str, JSON], limit: int = 10) -> slice:
+    """`limit` and `offset`, of a body or of query parameters."""
+    size, start = (whole(body, name, default) for name, default in (("limit", limit), ("offset", 0)))
+    if size > MOST:
+        raise refused("limit", f"“limit” can be at most {MOST}.")
+    return slice(start, start + size)
+
+
+def whole(body: Mapping[str, JSON], name: str, default: int) -> int:
+    value = body.get(name, default)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
+        raise refused(name, f"“{name}” must be a whole number from 0.")
+    return value
+
+
+def ordering_in(body: Mapping[str, JSON], columns: Mapping[str, str], default: str) -> list[str]:
+    """`sort_by` and `sort_order` as an ordering, newest first unless it is asked otherwise."""
+    by = columns[chosen(body, "sort_by", columns, default)]
+    return [by if chosen(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
+
+
+def selected(rows: list[dict[str, JSON]], body: Mapping[str, JSON], known: Iterable[str]) -> list[dict[str, JSON]]:
+    """Only the fields in `select`."""
+    names = typed(body, "select", list)
+    if names is None:
+        return rows
+    if extra := [str(name) for name in names if name not in known]:
+        raise refused("select", f"“{extra[0][:80]}” cannot be selected.")
+    return [{name: row[name] for name in names if name in row} for row in rows]
+
+
+def id_in(text: JSON, kind: str) -> UUID:
+    """Raises NotFound for what cannot be an id."""
+    try:
+        return UUID(str(text))
+    except ValueError:
+        raise NotFound(f"There is no {kind} “{str(text)[:80]}” that you can see.")
+
+
+def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON]) -> Any:
+    """Rows whose metadata has these values at these keys."""
+    for place, (key, value) in enumerate(metadata.items()):
+        if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
+            raise refused("metadata", f"Threads cannot be searched by the key “{key[:40]}”.", "unsupported_field")
+        rows = rows.alias(**{f"value_{place}": KeyTransform(key, "metadata")}).filter(**{f"value_{place}": value})
+    return rows
