@@ -93,11 +93,24 @@ class Live:
         return psutil.Process(self.process.pid).children(recursive=True)
 
 
+def plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in OURS and not name.startswith("MUSTER_")}
+
+
+def environment_of(muster: Live) -> dict[str, str]:
+    """For another program of this Muster, such as a second worker."""
+    return plain_environment() | muster.environment | {"MUSTER_DATA_DIR": str(muster.data_dir)}
+
+
 def serve(*arguments: str, **environment: str) -> subprocess.Popen:
-    known = {name: value for name, value in os.environ.items() if name not in OURS and not name.startswith("MUSTER_")}
     command = [sys.executable, "manage.py", "serve", *arguments]
     return subprocess.Popen(
-        command, cwd=ROOT, env=known | environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=ROOT,
+        env=plain_environment() | environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

@@ -19,6 +19,7 @@ from agents.mapping import MappingError
 from agents.models import ChainVersion
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
+from plumbing import clock
 from runs.calls import rows as call_rows
 from runs.events import record as events
 from runs.exceptions import RunEnded, RunWaits
@@ -152,7 +153,7 @@ class Walk:
         """In progress with an expired lease, or under an earlier claim of the run itself."""
         if row.lease_expires_at is None:
             return row.lease_owner != self.owner
-        return row.lease_expires_at < timezone.now()
+        return row.lease_expires_at < clock.now()
 
     @property
     def owner(self) -> str:
@@ -268,12 +269,14 @@ class Walk:
 
     def startable(self) -> list[StepRun]:
         """Ready rows whose time has come and that are not on the queue already."""
-        now = timezone.now()
+        ready = [row for row in self.rows.values() if row.status == Status.READY]
+        if not any(row.wake_at or row.lease_expires_at for row in ready):
+            return ready
+        now = clock.now()
         return [
             row
-            for row in self.rows.values()
-            if row.status == Status.READY
-            and (row.wake_at is None or row.wake_at <= now)
+            for row in ready
+            if (row.wake_at is None or row.wake_at <= now)
             and (row.lease_expires_at is None or row.lease_expires_at <= now)
         ]
 
@@ -377,7 +380,6 @@ def send_step(row: StepRun) -> None:
     """Put one ready row on the queue; a mark prevents sending it again before its worker could have
     died.
     """
-    now = timezone.now()
-    until = now + timedelta(seconds=settings.LEASE_S)
+    until = clock.Now(settings.LEASE_S)
     StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
     queue.enqueue_step(row.pk)

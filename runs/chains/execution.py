@@ -31,7 +31,7 @@ def execute_step(step_run_id: str) -> None:
         return
     if step.approval and steps.approval_of(row) is None:
         return  # sent in an earlier round; that one is checked first
-    with hold(StepLease(row.run, [row.pk])) as lease:
+    with hold(StepLease(row.run, [row.pk], owner=worker_name())) as lease:
         try:
             given = steps.input_of(step, row, scopes.read(row.run, spec))
             tool = calls.tool_of(row.run, spec, step)

@@ -6,7 +6,7 @@ back of the queue.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from django.utils import timezone
 from agents.mapping import MappingError, items_of
 from agents.spec import ChainSpec, StepSpec
 from devices.tools import has_settled
+from plumbing import clock
 from plumbing.statements import insert_each
 from runs.calls import inputs
 from runs.calls.rows import waits_for_time
@@ -72,8 +73,8 @@ def limit_of(spec: ChainSpec, step: StepSpec) -> int:
 
 def open_slots(spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Queue messages for as many slots as allowed; a mark prevents sending them again too soon."""
-    until = timezone.now() + timedelta(seconds=settings.LEASE_S)
-    StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(lease_expires_at=until)
+    rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
+    rows.update(lease_expires_at=clock.Now(settings.LEASE_S))
     for _ in range(min(limit_of(spec, step), row.total)):
         queue.enqueue_step(row.pk)
 
@@ -120,9 +121,7 @@ def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
         items(row).filter(status=Status.WAITING, child=None, call__isnull=False).select_related("call__approval")
     ):
         again = items(row).filter(pk=item.pk, status=Status.WAITING)
-        if is_answered(item.call) and again.update(
-            status=Status.RUNNING, lease_owner="", lease_expires_at=timezone.now()
-        ):
+        if is_answered(item.call) and again.update(status=Status.RUNNING, lease_owner="", lease_expires_at=clock.Now()):
             queue.enqueue_step(row.pk)
 
 
@@ -165,7 +164,7 @@ def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[
 
 def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Items remain but no worker is active: its worker died, or a retry has become due."""
-    now = timezone.now()
+    now = clock.now()
     at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists()
     due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
     lost = Q(status=Status.RUNNING, lease_expires_at__lt=now)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from django.utils.dateparse import parse_datetime
 
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolSpec
+from plumbing import clock
 from plumbing.statements import update_each
 from runs.events import record as events
 from runs.lifecycle import queue
@@ -145,7 +145,7 @@ def slots_taken(row: StepRun) -> int:
     """The number of slots that hold items now. More may be queued than allowed if lost ones were
     replaced too soon.
     """
-    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=timezone.now()).exclude(lease_owner="")
+    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=clock.Now()).exclude(lease_owner="")
     return at_work.order_by().values("lease_owner").distinct().count()
 
 
@@ -202,7 +202,7 @@ class Slot:
         made.
         """
         taken = self.claim()
-        lease.pks = [str(item.pk) for item in taken]
+        lease.pks, lease.owner = [str(item.pk) for item in taken], taken[0].lease_owner if taken else ""
         resumed = self.resume(desk, [item for item in taken if item.call is not None])
         fresh, requests, broken = self.mapped([item for item in taken if item.call is None])
         records, told = desk.record(requests, turn=0) if requests else ([], [])
@@ -217,14 +217,19 @@ class Slot:
 
     def claim(self) -> list[StepRun]:
         """The next rows, locked by this transaction; `update_each` writes the values set here."""
-        now = timezone.now()
-        due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
-        free = due | Q(status=Status.RUNNING, lease_expires_at__lte=now)
-        rows = items(self.row).filter(free).order_by("item").select_for_update(skip_locked=True, of=("self",))
+        due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=clock.Now()))
+        free = due | Q(status=Status.RUNNING, lease_expires_at__lte=clock.Now())
+        rows = (
+            items(self.row)
+            .annotate(until=clock.Now(settings.LEASE_S))
+            .filter(free)
+            .order_by("item")
+            .select_for_update(skip_locked=True, of=("self",))
+        )
         taken = list(rows.select_related("call")[: self.room()])
-        token, until = f"slot:{secrets.token_hex(12)}", now + timedelta(seconds=settings.LEASE_S)
+        token = f"slot:{secrets.token_hex(12)}"
         for item in taken:
-            item.status, item.lease_owner, item.lease_expires_at = Status.RUNNING, token, until
+            item.status, item.lease_owner, item.lease_expires_at = Status.RUNNING, token, item.until
             item.wake_at, item.attempt = None, item.attempt + 1
         return taken
 

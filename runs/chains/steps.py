@@ -18,6 +18,7 @@ from django.utils import timezone
 from agents import schema
 from agents.mapping import MappingError, holds, map_input
 from agents.spec import ContextSource, StepSpec
+from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, Run, StepRun
 from runs.rules.plan import backoff_s, may_retry
@@ -144,7 +145,7 @@ def claim(
     row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
 ) -> bool:
     """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
-    now = timezone.now()
+    now = clock.now() if lease_s else timezone.now()
     fields: dict[str, Any] = {
         "status": status,
         "wake_at": None,

@@ -3,13 +3,11 @@ needs.
 """
 
 import time
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Exists, OuterRef
-from django.utils import timezone
 
 from agents.models import Hook
 from plumbing.statements import Select
@@ -40,20 +38,18 @@ def how_claimed(run: Run) -> str:
     return "run.started" if run.attempt == 1 else "run.resumed"
 
 
-def take(run_id: Any, worker: str, *, now: datetime | None = None, numbers: int = 0) -> Run | None:
+def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
     """Take the run for this worker, or return None: of two claims one wins (a conditional update
     decides).
 
     `numbers` event numbers are reserved; the caller writes those events in the same transaction.
     """
-    now = now or timezone.now()
-    until = now + timedelta(seconds=settings.LEASE_S)
-    if not TAKE.run(run=run_id, worker=worker, now=now, until=until, numbers=numbers):
+    if not TAKE.run(run=run_id, worker=worker, lease_s=settings.LEASE_S, numbers=numbers):
         return None
     run = TAKEN.first(run=run_id)
     if run is not None:
         run.seen = seen(run)
-        pauses.resume(run, now)
+        pauses.resume(run)
     return run
 
 

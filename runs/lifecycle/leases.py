@@ -12,14 +12,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
-from django.utils import timezone
 
-from plumbing import broadcast
+from plumbing import broadcast, clock
 from plumbing.listener import LISTENER
 from runs.exceptions import LeaseLost
 from runs.models import Run, StepRun
@@ -75,8 +73,9 @@ class Lease:
 class StepLease:
     """Some step rows of one run, with the interface of a run's lease that tool calls need."""
 
-    def __init__(self, run: Run, rows: Iterable[Any] = ()) -> None:
+    def __init__(self, run: Run, rows: Iterable[Any] = (), *, owner: str = "") -> None:
         self.run_id = str(run.pk)
+        self.owner = owner
         self.pks = [str(pk) for pk in rows]
         self.cancelled = threading.Event()
         if run.cancel_requested_at:
@@ -85,8 +84,9 @@ class StepLease:
     def is_cancelled(self) -> bool:
         return self.cancelled.is_set()
 
-    def renew(self, until: datetime) -> None:
-        StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING).update(lease_expires_at=until)
+    def renew(self) -> None:
+        rows = StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING, lease_owner=self.owner)
+        rows.update(lease_expires_at=clock.Now(settings.LEASE_S))
 
     def check(self, run: Mapping[str, Any]) -> None:
         if run["cancel_requested_at"] or run["status"] in Run.DONE:
@@ -143,13 +143,12 @@ class Keeper:
         workers.report(worker_name(), runs=len(runs))
         if not held:
             return
-        until = timezone.now() + timedelta(seconds=settings.LEASE_S)
         Run.objects.filter(pk__in=runs, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
-            lease_expires_at=until
+            lease_expires_at=clock.Now(settings.LEASE_S)
         )
         for lease in held:
             if isinstance(lease, StepLease):
-                lease.renew(until)
+                lease.renew()
         rows = Run.objects.filter(pk__in={lease.run_id for lease in held})
         columns = rows.values("pk", "attempt", "lease_owner", "status", "cancel_requested_at")
         found = {str(row["pk"]): row for row in columns}

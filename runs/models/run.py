@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings
@@ -14,6 +13,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion, SiteHold
+from plumbing import clock
 from plumbing.statements import Question, Update, take_numbers
 
 from .session import Session
@@ -26,11 +26,12 @@ class RunQuerySet(models.QuerySet):
     def live(self) -> Self:
         return self.filter(status__in=Run.LIVE)
 
-    def claimable(self, now: datetime) -> Self:
-        """Queued, or in progress with an expired lease; none while the site is on hold."""
+    def claimable(self) -> Self:
+        """Queued, or in progress with a lease that has expired by the database's clock; none
+        while the site is on hold."""
         queued = Q(status=Run.Status.QUEUED, after=None)
         ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external
-        return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+        return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=clock.Now()))
 
     def update(self, **values: Any) -> int:
         if "status" in values:
@@ -221,7 +222,7 @@ class Run(models.Model):
 
 TAKE = Update(
     lambda at: (
-        Run.objects.filter(pk=at.run).claimable(at.now),
+        Run.objects.filter(pk=at.run).claimable(),
         {
             "claimed_from": F("status"),
             "crashes": Case(
@@ -233,16 +234,15 @@ TAKE = Update(
             "waiting_for": "",
             "wake_at": None,
             "lease_owner": at.worker,
-            "lease_expires_at": at.until,
+            "lease_expires_at": clock.Now(at.lease_s),
             "attempt": F("attempt") + 1,
             "last_event": F("last_event") + at.numbers,
-            "started_at": Coalesce("started_at", at.now),
+            "started_at": Coalesce("started_at", clock.Now()),
         },
     ),
     run=models.UUIDField(),
     worker=models.CharField(),
-    now=models.DateTimeField(),
-    until=models.DateTimeField(),
+    lease_s=models.FloatField(),
     numbers=models.IntegerField(),
 )
 

@@ -10,12 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents import storage
 from agents.exceptions import Conflict, NotFound
 from agents.models import SiteHold, StoredFile
 from agents.tools import ToolSpec
+from plumbing import clock
 from registry import factory, toolsets
 from registry.exceptions import CannotBuild
 from runs.calls import hooks
@@ -44,7 +44,7 @@ def run_of(token: str) -> Run | None:
         key = UUID(id.removeprefix("mc_"))
     except ValueError:
         return None
-    live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": timezone.now()}
+    live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": clock.Now()}
     rows = Run.objects.filter(SiteHold.absent(), pk=key, lease_owner=owner_of(token), principal__is_active=True, **live)
     related = ("principal", "agent__provider", "version", "session")
     return rows.select_related(*related).first() if secret else None
@@ -133,7 +133,7 @@ def recorded(desk: Desk, request: Any) -> tuple[ToolCallRecord, bool]:
 
 def extend(run: Run, tool: ToolSpec | None) -> None:
     """A call is a sign of life; the claim lasts at least as long as the call may take."""
-    until = timezone.now() + timedelta(seconds=(tool.deadline_s if tool else 0) + GRACE_S)
+    until = clock.Now((tool.deadline_s if tool else 0) + GRACE_S)
     Run.objects.filter(pk=run.pk, lease_owner=run.lease_owner, lease_expires_at__lt=until).update(
         lease_expires_at=until
     )
@@ -170,7 +170,7 @@ def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
     if record.outcome:
         return None
     if not record.waiting_for:
-        if not is_abandoned(record, desk.tools.get(record.name), timezone.now()):
+        if not is_abandoned(record, desk.tools.get(record.name), clock.now()):
             return None
         desk.after_crash(record)
     elif not is_answered(record):
@@ -181,7 +181,7 @@ def taken(desk: Desk, id: UUID) -> ToolCallRecord | None:
         desk.follow_answer(record)
     if record.outcome:
         return None
-    record.waiting_for, record.started_at = "", timezone.now()
+    record.waiting_for, record.started_at = "", clock.now()
     record.save(update_fields=["waiting_for", "started_at"])
     return record
 

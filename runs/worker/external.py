@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
+from plumbing import clock
 from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
@@ -81,7 +81,7 @@ def claim(run: Run, *, executor: str, lease_s: float | None = None) -> Claim:
         )
     if hold := SiteHold.current():
         raise NotClaimable(f"The site is on hold: {hold}.", hint="An administrator resumes it with `manage.py resume`.")
-    release_if_vanished(run, timezone.now())
+    release_if_vanished(run, clock.now())
     if run.status == Status.QUEUED:
         end_if_overdrawn(run)
     if run.is_done:
@@ -102,7 +102,7 @@ def end_if_overdrawn(run: Run) -> None:
 @transaction.atomic
 def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
     token = f"{PREFIX}{run.pk.hex}.{secrets.token_urlsafe(24)}"
-    now, attempt = timezone.now(), run.attempt + 1
+    now, attempt = clock.now(), run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
     won = events.change(
         run,
@@ -111,7 +111,7 @@ def take(run: Run, *, executor: str, lease_s: float | None) -> Claim:
         where={"status": Status.QUEUED, "after": None, "attempt": run.attempt},
         claimed_from=Status.QUEUED,
         lease_owner=owner_of(token),
-        lease_expires_at=now + lease_of(lease_s),
+        lease_expires_at=now + timedelta(seconds=lease_of(lease_s)),
         attempt=attempt,
         started_at=run.started_at or now,
         metadata={**run.metadata, "executor": executor},
@@ -134,8 +134,7 @@ def heartbeat(
 
 @transaction.atomic
 def prolong(run: Run, token: str, *, lease_s: float | None, note: str, fraction: float | None) -> Run:
-    until = timezone.now() + lease_of(lease_s)
-    if not held(run, token).update(lease_expires_at=until):
+    if not held(run, token).update(lease_expires_at=clock.Now(lease_of(lease_s))):
         raise lost(run)
     run.refresh_from_db()
     if note or fraction is not None:
@@ -228,6 +227,6 @@ def owner_of(token: str) -> str:
     return "ext:" + hashlib.sha256(token.encode()).hexdigest()[:56]
 
 
-def lease_of(seconds: float | None) -> timedelta:
+def lease_of(seconds: float | None) -> float:
     shortest, usual, longest = LEASE_S
-    return timedelta(seconds=min(max(seconds or usual, shortest), longest))
+    return min(max(seconds or usual, shortest), longest)

@@ -6,11 +6,11 @@ import logging
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents.models import SiteHold
 from devices import calls as device_calls
 from devices import presence
+from plumbing import clock
 from runs.events import record as events
 from runs.lifecycle import budgets, endings, queue
 from runs.models import Approval, Run
@@ -28,7 +28,7 @@ def tick(now: datetime | None = None) -> dict[str, int]:
     """
     if SiteHold.current():
         return {}
-    now = now or timezone.now()
+    now = now or clock.now()
     return {
         "expired_approvals": expire_approvals(now),
         "expired_runs": expire_runs(now),

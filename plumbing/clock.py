@@ -1,0 +1,44 @@
+"""The database's clock. Leases are written and compared with it, since the clocks of hosts differ.
+
+PostgreSQL answers with the time of its server. SQLite has no server: its clock is that of the
+machine, on which all its processes run.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import models
+
+from .statements import database
+
+
+class Now(models.Func):
+    """The time of the database, `seconds` later. For comparisons and values inside a statement."""
+
+    output_field = models.DateTimeField()
+
+    def __init__(self, seconds: Any = 0.0, **extra: Any) -> None:
+        """`seconds`: a number, or a placeholder of a compiled statement."""
+        given = models.Value(float(seconds)) if isinstance(seconds, int | float) else seconds
+        super().__init__(given, output_field=models.DateTimeField(), **extra)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "(STATEMENT_TIMESTAMP() + make_interval(secs => (%(expressions)s)::float8))"
+        return self.as_sql(compiler, connection, template=template, **extra)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW', %(expressions)s || ' seconds')"
+        return self.as_sql(compiler, connection, template=template, **extra)
+
+
+def now() -> datetime:
+    """The time of the database, for comparisons in Python. It is as old as the statement that read
+    it, so a lease is never taken for expired too early.
+    """
+    db = database()
+    if db.vendor == "sqlite":
+        return datetime.now(UTC)
+    with db.cursor() as cursor:
+        cursor.execute("SELECT STATEMENT_TIMESTAMP()")
+        (read,) = cursor.fetchone()
+    return read.astimezone(UTC)
