@@ -1,4 +1,4 @@
-"""The Celery application for workers, beat and every process that enqueues tasks.
+"""The Celery application for workers and every process that enqueues tasks.
 
 Rows hold the state of a run, and leases recover the work of a crashed worker; a queue message only
 names a row. So there is no result backend, and a message that is delivered twice or lost does no
@@ -20,7 +20,7 @@ app.conf.update(
     task_routes={"runs.execute*": {"queue": "runs"}},
     task_acks_late=True,
     task_ignore_result=True,
-    result_expires=None,  # otherwise beat adds a task that cleans up results, of which there are none
+    result_expires=None,  # otherwise a beat adds a task that cleans up results, of which there are none
     worker_prefetch_multiplier=1,
     # Must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
     broker_transport_options={"visibility_timeout": 7200, "priority_steps": [0]},
@@ -50,7 +50,19 @@ class PickupStep(bootsteps.StartStopStep):
         return for_worker(worker.app.amqp.queues.consume_from)
 
 
+class TickerStep(bootsteps.StartStopStep):
+    """Lets every worker do the recurring work, if no other does."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def create(self, worker: Any) -> Any:
+        from runs.worker.ticker import Ticker  # needs the apps, as above
+
+        return Ticker()
+
+
 app.steps["worker"].add(PickupStep)
+app.steps["worker"].add(TickerStep)
 
 
 @worker_ready.connect

@@ -225,16 +225,9 @@ EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": CACHE_URL}}
 
 CELERY_BROKER_URL = BROKER_URL
+# Workers do the recurring work themselves (runs/worker/ticker.py). A beat is only needed for tasks of your own.
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE = {
-    "recover": {"task": "runs.recover", "schedule": 5.0},  # seconds
-    # so that they do not pile up without a worker
-    "tick": {"task": "runs.tick", "schedule": 1.0, "options": {"expire_seconds": 2}},
-    "notice": {"task": "runs.notice", "schedule": 600.0},
-    "prune": {"task": "runs.prune", "schedule": 86_400.0},
-    "check-logins": {"task": "connectors.check_logins", "schedule": 3600.0},
-}
 # Days that history is kept, by kind (`prune`).
 KEEP_DAYS = {
     "raw": env.int("MUSTER_KEEP_RAW_DAYS", default=14),

@@ -27,7 +27,9 @@ class Now(models.Func):
         return self.as_sql(compiler, connection, template=template, **extra)
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        template = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW', %(expressions)s || ' seconds')"
+        """The text that Django writes, so that a time that was read is found again by equality."""
+        read = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW', %(expressions)s || ' seconds')"
+        template = f"REPLACE({read} || '000', '.000000', '')"
         return self.as_sql(compiler, connection, template=template, **extra)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 LARGEST = 10_000_000  # bytes of one log file; the previous one is kept as .1
-COLOURS = {"web": 36, "worker": 32, "beat": 35, "valkey": 33, "postgres": 34}
+COLOURS = {"web": 36, "worker": 32, "valkey": 33, "postgres": 34}
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""Our own programs, each as a function that runs in a forked child: web server, worker, beat."""
+"""Our own programs, web server and worker, each as a function that runs in a forked child."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ import warnings
 
 from celery import current_app
 from celery.platforms import SecurityWarning
-from celery.signals import beat_init, worker_ready
+from celery.signals import worker_ready
 from django.conf import settings
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
@@ -72,9 +72,3 @@ def work(notify: Notify) -> None:
     )
     worker.start()
     raise SystemExit(worker.exitcode)
-
-
-def keep_time(notify: Notify) -> None:
-    """The only beat; its schedule is in the database."""
-    beat_init.connect(lambda **_: notify(), weak=False)
-    current_app.Beat(loglevel="WARNING", quiet=True, pidfile=None).run()

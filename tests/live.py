@@ -28,7 +28,6 @@ OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_UR
 TITLES = {
     "web": "daphne",
     "worker": "celeryd",
-    "beat": "celery beat",
     "valkey": "valkey-server",
     "postgres": "bin/postgres -D",
 }
@@ -80,7 +79,7 @@ class Live:
             return [str(run) for (run,) in line.execute(asked)]
 
     def programs(self) -> dict[str, psutil.Process]:
-        """The supervisor's living children by name: web, worker, beat, valkey, postgres."""
+        """The supervisor's living children by name: web, worker, valkey, postgres."""
         found = {}
         for child in psutil.Process(self.process.pid).children():
             line = command_line(child)

@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 EXECUTE_RUN = "runs.execute"
 EXECUTE_STEP = "runs.execute_step"
-DELIVER = "runs.deliver"
 AT_ONCE = (EXECUTE_RUN, EXECUTE_STEP)
 READY = "muster:ready"  # the list; an entry is a JSON array of the task's name and its arguments
 

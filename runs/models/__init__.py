@@ -1,6 +1,7 @@
 from .approval import Approval
 from .budget import Budget, Hold, Tally
 from .call import ModelCall, StepRun, ToolCallRecord
+from .duty import Duty
 from .event import EventPayload, RunEvent
 from .file import Artifact
 from .input import InputRequest
@@ -15,6 +16,7 @@ __all__ = [
     "Artifact",
     "Attachment",
     "Budget",
+    "Duty",
     "EventPayload",
     "Hold",
     "InputRequest",

@@ -61,7 +61,7 @@ def is_outdated(due_at: datetime, now: datetime, window_s: float) -> bool:
 
 
 def jittered(due_at: datetime, jitter_s: float, key: str) -> datetime:
-    """The due time delayed by jitter that depends only on key and time, so that two beats agree."""
+    """The due time delayed by jitter that depends only on key and time, so that two workers agree."""
     if jitter_s <= 0:
         return due_at
     digest = hashlib.sha256(f"{key}:{due_at.isoformat()}".encode()).digest()

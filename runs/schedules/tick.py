@@ -1,7 +1,7 @@
 """The tick: once a second, start what is due and record how started runs ended
 (runs/schedules/occurrences.py).
 
-Two ticks at once, two beats by mistake, or a clock that was set back do no harm: each due time is
+Two ticks at once, or a clock that was set back, do no harm: each due time is
 claimed in one transaction by advancing `next_due_at` and by a row that is unique for (schedule, due
 time). The reason why a run was not started is stored in that row.
 """
@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
+from plumbing import clock
 from plumbing.statements import Select, update_each
 from runs.models import Schedule, ScheduleOccurrence
 from runs.rules.missed import jittered, settle_missed
@@ -29,7 +30,7 @@ GROUP = 250  # schedules claimed in one transaction
 
 def tick(now: datetime | None = None) -> dict[str, int]:
     """One pass; safe to run concurrently. Returns how many of each."""
-    now = now or timezone.now()
+    now = now or clock.now()
     claimed = claim_due(now) if IS_DUE.first(now=now) else 0
     there = {outcome for (outcome,) in OPEN.all()}
     settled = occurrences.settle_started() if Outcome.STARTED in there else 0

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from concurrent import futures
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,9 +13,8 @@ from django.db.models import DateTimeField, F
 from django.utils import timezone
 
 from agents.models import SiteHold
-from plumbing import outbound
+from plumbing import clock, outbound, threads
 from plumbing.statements import Select
-from runs.lifecycle import queue
 from runs.models import WebhookDelivery
 from runs.rules import signing
 
@@ -22,26 +22,35 @@ log = logging.getLogger(__name__)
 State = WebhookDelivery.State
 WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # seconds after the 1st … 7th failure; then the delivery is dead
 TIMEOUT_S = 10.0
-BATCH = 200
+AT_ONCE = 64  # deliveries under way in one process; threads are made when they are needed
+SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook")
+UNDER_WAY: set[futures.Future] = set()
 ANSWER_READ = 4096
 
 
-def send_due(now: datetime | None = None) -> int:
-    """Queue every delivery that is due; advancing its next attempt is the claim."""
-    now = now or timezone.now()
-    sent = 0
-    for pk, attempts, planned in DUE.all(now=now):
+def send_due() -> int:
+    """Begin the deliveries that are due and for which there is a thread."""
+    UNDER_WAY.difference_update([one for one in UNDER_WAY if one.done()])
+    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY))
+    UNDER_WAY.update(SENDERS.submit(threads.answer, deliver, pk) for pk in claimed)
+    return len(claimed)
+
+
+def claim_due(now: datetime, room: int = AT_ONCE) -> list[str]:
+    """Take deliveries that are due; advancing its next attempt is the claim."""
+    claimed = []
+    for pk, attempts, planned in DUE.all(now=now)[: max(room, 0)]:
         ours = WebhookDelivery.objects.filter(pk=pk, state=State.PENDING, next_attempt_at=planned, attempts=attempts)
         if ours.update(next_attempt_at=now + timedelta(seconds=6 * TIMEOUT_S)):
-            sent += queue.send(queue.DELIVER, str(pk))
-    return sent
+            claimed.append(str(pk))
+    return claimed
 
 
 DUE = Select(
     lambda at: (
         WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=at.now)
         .order_by("next_attempt_at")
-        .values_list("pk", "attempts", "next_attempt_at")[:BATCH]
+        .values_list("pk", "attempts", "next_attempt_at")[:AT_ONCE]
     ),
     now=DateTimeField(),
 )
@@ -64,9 +73,9 @@ def deliver(delivery_id: str) -> None:
     if delivery.attempts >= len(WAITS_S) or error.startswith("refused"):
         give_up(delivery, status, error)
         return
-    wait = timedelta(seconds=WAITS_S[delivery.attempts])
+    wait = WAITS_S[delivery.attempts]
     attempts_of(delivery).update(
-        attempts=F("attempts") + 1, next_attempt_at=timezone.now() + wait, last_status=status, last_error=error[:300]
+        attempts=F("attempts") + 1, next_attempt_at=clock.Now(wait), last_status=status, last_error=error[:300]
     )
 
 

@@ -1,13 +1,14 @@
-"""Celery tasks of three lines each."""
+"""Celery tasks of three lines each. Workers do the recurring ones themselves (ticker.py): a beat that
+also sends them does no harm.
+"""
 
 from celery import shared_task
 
 from runs.chains import execution
 from runs.lifecycle import queue
-from runs.schedules import tick as schedules
-from runs.schedules import triggers, webhooks
+from runs.schedules import webhooks
 
-from . import notices, pruning, recovery, runner
+from . import notices, pruning, recovery, runner, ticker
 
 
 @shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
@@ -24,16 +25,9 @@ def execute_step(step_run_id: str) -> None:
 
 @shared_task(name="runs.tick", ignore_result=True)
 def tick() -> None:
-    """Every second: start schedules, triggers and deliveries that are due."""
-    schedules.tick()
-    triggers.tick()
+    """Start schedules, triggers and deliveries that are due."""
+    ticker.start_due()
     webhooks.send_due()
-
-
-@shared_task(name=queue.DELIVER, ignore_result=True)
-def deliver(delivery_id: str) -> None:
-    """One attempt to deliver one webhook."""
-    webhooks.deliver(delivery_id)
 
 
 @shared_task(name="runs.recover", ignore_result=True)
@@ -44,11 +38,11 @@ def recover() -> None:
 
 @shared_task(name="runs.notice", ignore_result=True)
 def notice() -> None:
-    """Every ten minutes: report agents that behave unusually."""
+    """Report agents that behave unusually."""
     notices.tick()
 
 
 @shared_task(name="runs.prune", ignore_result=True)
 def prune() -> None:
-    """Every night: delete old history."""
+    """Delete old history."""
     pruning.prune()

@@ -31,6 +31,13 @@ def test_the_time_in_a_statement_is_the_time_that_is_read(run):
     assert read.now.tzinfo is not None and abs(read.now - datetime.now(UTC)) < MINUTE
 
 
+def test_a_time_that_was_written_in_a_statement_is_found_again(run):
+    """SQLite compares texts: milliseconds as Django writes them, and whole seconds without a fraction."""
+    for _ in range(5):
+        Run.objects.update(lease_expires_at=clock.Now(30))
+        assert Run.objects.filter(lease_expires_at=Run.objects.get().lease_expires_at).exists()
+
+
 @pytest.mark.parametrize("error", [MINUTE, -MINUTE])
 def test_a_worker_whose_clock_is_off_takes_no_run_of_another_and_writes_no_other_lease(run, time_machine, error):
     true = timezone.now()

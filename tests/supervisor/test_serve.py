@@ -13,7 +13,7 @@ from tests.live import Live, is_gone, running, serve, wait_for
 pytestmark = pytest.mark.live
 
 
-PROGRAMS = {"web", "worker", "beat", "valkey"}
+PROGRAMS = {"web", "worker", "valkey"}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_it_starts_again_at_once_after_it_was_killed(own_live):
     assert "preparing the database" not in own_live.said  # that was done, and nothing changed since
 
 
-@pytest.mark.parametrize("name", ["web", "worker", "beat", "valkey"])
+@pytest.mark.parametrize("name", ["web", "worker", "valkey"])
 def test_a_fallen_program_is_started_again(served, name):
     before = served.programs()
 
@@ -88,9 +88,7 @@ def test_a_broker_that_falls_while_it_is_written_to_takes_nobody_with_it(served)
             served.http.get("/api/v1/me")  # counted in the broker
         wait_for(lambda fallen=fallen: served.programs().get("valkey", fallen) != fallen)
     after = served.programs()
-    assert {name: after[name] for name in ("web", "worker", "beat")} == {
-        name: before[name] for name in ("web", "worker", "beat")
-    }
+    assert {name: after[name] for name in ("web", "worker")} == {name: before[name] for name in ("web", "worker")}
 
 
 def test_callers_wait_while_the_web_server_is_started_again(served):
@@ -170,7 +168,7 @@ def test_a_data_directory_with_a_long_or_spaced_name_works(tmp_path):
     directory.mkdir(parents=True)
     muster = Live(directory, "--no-greeting")
     try:
-        assert {"worker", "web", "beat"} <= set(muster.programs())
+        assert {"worker", "web"} <= set(muster.programs())
         assert muster.http.get("/admin/login/").status_code == 200
     finally:
         muster.stop()

@@ -14,6 +14,8 @@ from kombu import Connection
 from kombu.exceptions import KombuError
 
 from functions.sandbox import selftest
+from runs.lifecycle import duties
+from runs.worker.ticker import TICKS
 
 
 class Command(BaseCommand):
@@ -28,6 +30,7 @@ class Command(BaseCommand):
             "sandbox": selftest.run(fresh=True).as_dict(),
             "database": database(),
             "broker": broker(),
+            "ticker": ticker(),
             "versions": versions(),
         }
         if options["json"]:
@@ -63,6 +66,15 @@ def broker() -> dict[str, Any]:
     return {"ok": True, "kind": settings.BROKER_URL.partition(":")[0], "ms": milliseconds_since(began)}
 
 
+def ticker() -> dict[str, Any]:
+    """Which worker does the recurring work now."""
+    try:
+        owner = duties.holder(TICKS)
+    except DatabaseError:
+        return {"worker": None, "hint": "The database does not answer."}
+    return {"worker": owner} if owner else {"worker": None, "hint": "No worker ticks: start one."}
+
+
 def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
 
@@ -94,5 +106,6 @@ def lines(report: dict[str, Any]) -> list[str]:
         part = report[name]
         facts = "  ".join(f"{key} {value}" for key, value in part.items() if key != "ok")
         text.append(f"{name.capitalize():9} {'ok  ' if part['ok'] else 'FAIL'} {facts}")
+    text.append("Ticker    " + (report["ticker"]["worker"] or report["ticker"]["hint"]))
     text.append("Versions  " + "  ".join(f"{key} {value}" for key, value in report["versions"].items()))
     return text

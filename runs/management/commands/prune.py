@@ -1,4 +1,4 @@
-"""Deletes old history now; beat does the same every night."""
+"""Deletes old history now; a worker does the same every day."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ from supervisor.supervision import Child, Notify, StartFailed, Supervision
 
 
 class Command(BaseCommand):
-    help = "Start web server, worker and beat, and embedded servers where no others are configured."
+    help = "Start web server and worker, and embedded servers where no others are configured."
     requires_system_checks = []  # `make check` runs them; here they would take a third of the start-up time
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -64,7 +64,6 @@ def start_all(supervision: Supervision, line: Any, lock: int) -> None:
         supervision.start(
             Child("worker", programs.work, patience=1.2),
             Child("web", partial(programs.serve_web, line), patience=0.6, title="muster web (daphne)"),
-            Child("beat", programs.keep_time, patience=0.3),
         )
 
 

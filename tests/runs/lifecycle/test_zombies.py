@@ -17,8 +17,8 @@ WORKER = """
 import time
 import time_machine
 time_machine.travel(time.time() + {}, tick=True).start()
-from celery.__main__ import main
-main(["celery", "-A", "config", "worker", "--pool=threads", "-Q", "runs,default", "--loglevel=INFO"])
+from config.celery import app
+app.worker_main(["worker", "--pool=threads", "-Q", "runs,default", "--loglevel=INFO"])
 """
 SLOW = "import time\n\ndef slow(note: str) -> str:\n    '''Takes its time.'''\n    time.sleep(5)\n    return note\n"
 

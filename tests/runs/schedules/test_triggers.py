@@ -201,12 +201,11 @@ def sink(settings):
 
 
 def deliver_due(now=None):
-    """What the tick and the worker do."""
-    before = list(WebhookDelivery.objects.filter(state="pending").values_list("pk", flat=True))
-    sent = webhooks.send_due(now)
-    for pk in before[:sent]:
-        webhooks.deliver(str(pk))
-    return sent
+    """What the ticker does."""
+    claimed = webhooks.claim_due(now or timezone.now())
+    for pk in claimed:
+        webhooks.deliver(pk)
+    return len(claimed)
 
 
 def test_the_end_of_a_run_is_told_signed(sink, worker, alice, make_agent):

@@ -1,0 +1,51 @@
+"""Duties: which worker does the work that is done once for all workers (rows: runs/models/duty.py).
+
+A duty is taken by one conditional update under a lease, by the clock of the database. A worker that
+was replaced may still finish what it began: all this work is safe to do twice.
+"""
+
+from django.db.models import Q, QuerySet
+
+from plumbing import clock
+from runs.models import Duty
+
+
+def take(name: str, owner: str, lease_s: float) -> bool:
+    """Whether this worker has the duty now: it had it, or it is due and nobody does it."""
+    mine = Duty.objects.filter(name=name, owner=owner, lease_expires_at__gt=clock.Now())
+    return bool(mine.update(lease_expires_at=clock.Now(lease_s)) or take_free(name, owner, lease_s))
+
+
+def take_free(name: str, owner: str, lease_s: float) -> bool:
+    """Read first: workers that only stand by never write."""
+    free = unowned().filter(name=name)
+    return free.exists() and bool(free.update(owner=owner, lease_expires_at=clock.Now(lease_s)))
+
+
+def unowned() -> QuerySet[Duty]:
+    """Due, and done by nobody."""
+    is_due = Q(next_at=None) | Q(next_at__lte=clock.Now())
+    return Duty.objects.filter(is_due).filter(Q(owner="") | Q(lease_expires_at__lte=clock.Now()))
+
+
+def release(name: str, owner: str) -> None:
+    """A worker that stops gives it up at once."""
+    Duty.objects.filter(name=name, owner=owner).update(owner="", lease_expires_at=None)
+
+
+def finish(name: str, owner: str, every_s: float) -> None:
+    """It is done, and due again after this time."""
+    rows = Duty.objects.filter(name=name, owner=owner)
+    rows.update(owner="", lease_expires_at=None, done_at=clock.Now(), next_at=clock.Now(every_s))
+
+
+def ensure(name: str, every_s: float | None = None) -> None:
+    """The row, if it is not there; first due after one period."""
+    next_at = clock.Now(every_s) if every_s else None
+    Duty.objects.bulk_create([Duty(name=name, next_at=next_at)], ignore_conflicts=True)
+
+
+def holder(name: str) -> str | None:
+    """The worker that has this duty now."""
+    live = Duty.objects.filter(name=name, lease_expires_at__gt=clock.Now()).exclude(owner="")
+    return live.values_list("owner", flat=True).first()

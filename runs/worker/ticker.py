@@ -1,0 +1,160 @@
+"""Recurring work: of all workers, the one that holds the duty “ticks” does it for all.
+
+Every worker runs a ticker. One holds the lease and renews it; the others look now and then whether
+it has expired. Nothing breaks if two work at the same time, because each due time, delivery and
+lost run is claimed in its own row.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from connectors.logins import checking
+from plumbing import threads
+from runs.lifecycle import duties
+from runs.lifecycle.leases import worker_name
+from runs.schedules import tick as schedules
+from runs.schedules import triggers, webhooks
+
+from . import notices, pruning, recovery
+
+log = logging.getLogger(__name__)
+TICKS = "ticks"  # the duty whose holder does all others
+LONGEST_LEASE_S = 10.0  # a dead ticker is replaced after this time, or after a run's lease if that is shorter
+PERIOD_S = 1.0
+LOOK_S = 30.0  # how often the holder looks for rare work that is due
+RARE_LEASE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`every_s` seconds between its beginnings. When a rare job was done last is kept in its row."""
+
+    name: str
+    every_s: float
+    work: Callable[[], Any]
+
+
+def start_due() -> None:
+    """Schedules and triggers that are due."""
+    schedules.tick()
+    triggers.tick()
+
+
+OFTEN = (
+    Job("schedules", 1, start_due),
+    Job("deliveries", 1, webhooks.send_due),
+    Job("recovery", 5, recovery.tick),
+)
+RARELY = (
+    Job("notices", 600, notices.tick),
+    Job("check-logins", 3600, checking.check_logins),
+    Job("pruning", 86_400, pruning.prune),
+)
+
+
+class Ticker:
+    """One thread that keeps the lease and starts the jobs, each on a thread of a small pool."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or worker_name()
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.tick_for_ever, name="ticker", daemon=True)
+        self.pool = ThreadPoolExecutor(len(OFTEN) + len(RARELY), thread_name_prefix="job")
+        self.next: dict[str, float] = {}  # name of a job → when it is due, on the monotonic clock
+        self.at_work: dict[str, Future] = {}
+        self.is_ready = False  # the rows are there
+        self.renew_at = 0.0
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Begin nothing more and give the duty up; jobs end in their own time."""
+        self.stopping.set()
+        self.thread.join()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def tick_for_ever(self) -> None:
+        while not self.stopping.is_set():
+            self.stopping.wait(self.turn())
+        if self.renew_at:
+            attempt(duties.release, TICKS, self.name)
+
+    def turn(self) -> float:
+        """Do what is due; seconds until the next turn."""
+        if time.monotonic() >= self.renew_at and not attempt(self.lead):
+            self.renew_at = 0.0
+            return lease_s() / 3 * random.uniform(0.8, 1.2)  # noqa: S311 (so that standing workers do not look together)
+        for job in OFTEN:
+            if self.is_due(job.name, job.every_s):
+                self.do(job.name, job.work)
+        if self.is_due("rare", LOOK_S):
+            self.do("rare", self.start_rare)
+        return PERIOD_S
+
+    def lead(self) -> bool:
+        """Whether this worker ticks, for the length of a lease from before it was asked."""
+        asked = time.monotonic()
+        if not self.is_ready:
+            ensure_rows()
+            self.is_ready = True
+        if not duties.take(TICKS, self.name, lease_s()):
+            return False
+        self.renew_at = asked + lease_s() / 3
+        return True
+
+    def is_due(self, name: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if now < self.next.get(name, 0.0):
+            return False
+        self.next[name] = now + every_s - PERIOD_S / 2  # a turn that comes a little early is the right one
+        return True
+
+    def do(self, name: str, work: Callable[[], Any]) -> None:
+        """On a thread of its own, unless it is still at work from the last time."""
+        earlier = self.at_work.get(name)
+        if earlier is None or earlier.done():
+            self.at_work[name] = self.pool.submit(attempt, work)
+
+    def start_rare(self) -> None:
+        """Rare work may take long: its own row says who does it and when it is due again."""
+        due = set(duties.unowned().values_list("name", flat=True))
+        for job in RARELY:
+            if job.name in due and duties.take(job.name, self.name, RARE_LEASE_S):
+                self.do(job.name, lambda job=job: self.do_rare(job))
+
+    def do_rare(self, job: Job) -> None:
+        try:
+            job.work()
+        finally:
+            duties.finish(job.name, self.name, job.every_s)
+
+
+def lease_s() -> float:
+    return min(LONGEST_LEASE_S, settings.LEASE_S)
+
+
+def ensure_rows() -> None:
+    duties.ensure(TICKS)
+    for job in RARELY:
+        duties.ensure(job.name, job.every_s)
+
+
+def attempt(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The result, or None if it failed: the next turn tries again."""
+    try:
+        return threads.answer(work, *arguments)
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("The database did not answer: %s", error)
+    except Exception:
+        log.exception("%s failed", getattr(work, "__name__", work))
+    return None
