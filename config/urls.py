@@ -6,6 +6,7 @@ from config import health
 from config.schema import SchemaView
 from config.slashes import other_spelling
 from gateway import agui
+from gateway.mcp.views import McpView
 from runs.api.tools import ToolSearchView
 
 urlpatterns = [
@@ -24,6 +25,7 @@ urlpatterns = [
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("v1/", include("gateway.openai.urls")),
     path("langgraph/", include("gateway.langgraph.urls")),
+    path("mcp", McpView.as_view(), name="mcp"),
     path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
     path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("runs.pages.urls")),

@@ -68,7 +68,7 @@ def begin(
     agent: Agent | str | None,
     parts: list[dict[str, JSON]],
     earlier: Iterable[Said] = (),
-    session: Session | None = None,
+    session: Session | str | None = None,
     is_watched: bool = False,
     **more: Any,
 ) -> Turn:
@@ -90,6 +90,13 @@ def begin(
             **more,
         )
     return Turn(taken.run)
+
+
+def begin_chain(**order: Any) -> Turn:
+    """Start a run of a chain; `order` and errors as of `runs.intake.messages.start_chain`."""
+    run = intake.start_chain(**order)
+    events.expect_watcher(run.pk)
+    return Turn(run)
 
 
 def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:

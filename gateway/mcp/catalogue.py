@@ -1,0 +1,177 @@
+"""The agents, chains and functions that a person may use, as tools.
+
+A tool has the name of its row. Where an agent, a chain and a function share a name, each has its
+kind before it (`chain.report`), so a name never changes its meaning silently.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from agents.models import Agent, Chain, Tool
+from agents.models.agent import minion_schema
+from functions.models import StoredFunction
+from functions.spec import FunctionSpec
+
+from .protocol import PARAMS, Asked, Fault
+
+JSON = Any
+AGENT, CHAIN, FUNCTION = "agent", "chain", "function"
+MODELS: dict[str, Any] = {AGENT: Agent, CHAIN: Chain, FUNCTION: StoredFunction}
+SCOPES = {AGENT: "messages:write", CHAIN: "runs:write", FUNCTION: "functions:execute"}
+SESSION = {"type": "string", "description": "The “session” of an earlier result, to continue that conversation."}
+READS, REACHES, LOSES = (
+    (Tool.Effect.READ, Tool.Effect.READ_OUT),
+    (Tool.Effect.READ_OUT, Tool.Effect.SENDS_OUT),
+    (Tool.Effect.WRITE, Tool.Effect.DESTRUCTIVE),
+)
+NESTED = (Tool.Kind.AGENT, Tool.Kind.CHAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a tool's name stands for: a row with its published version."""
+
+    name: str
+    kind: str
+    row: Any
+    spec: Any
+
+    @property
+    def input_schema(self) -> dict[str, JSON]:
+        if self.kind == AGENT:
+            schema = minion_schema(self.spec)
+            return {**schema, "properties": {**schema["properties"], "session": SESSION}}
+        if self.kind == CHAIN and not self.spec.takes_arguments:
+            return wrapped("input", self.spec.input_schema)
+        return {"type": "object", **(self.spec.input_schema or {})}
+
+    @property
+    def output_schema(self) -> dict[str, JSON] | None:
+        own = self.spec.output_schema
+        if self.kind == AGENT:
+            found: dict[str, JSON] = wrapped("output", own, optional=True) if own else {"type": "object"}
+            said = {name: {"type": "string"} for name in ("reply", "run", "session")}
+            return {**found, "properties": {**said, **found.get("properties", {})}, "required": [*said]}
+        if own is None or own.get("type") == "object":
+            return own
+        return wrapped("result", own)
+
+    def structured(self, value: JSON) -> dict[str, JSON] | None:
+        """The result of a chain or function as `output_schema` describes it."""
+        schema = self.spec.output_schema
+        if schema is None or schema.get("type") == "object":
+            return value if isinstance(value, dict) else None
+        return {"result": value}
+
+
+def wrapped(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSON]:
+    """An object with one property of this schema, whose definitions stay where its references find them."""
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    needs = {} if optional else {"required": [name]}
+    return {"type": "object", "properties": {name: inner}, **needs, **shared}
+
+
+def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
+    """Tool name → kind and id of its row, sorted; `only` those whose row has this name."""
+    found: dict[str, dict[str, int]] = {}
+    for kind, model in MODELS.items():
+        if asked.may(SCOPES[kind]):
+            rows = usable(asked.user, model)
+            rows = rows if only is None else rows.filter(name=only)
+            for name, pk in rows.nearest_first(asked.user).values_list("name", "pk"):
+                found.setdefault(name, {}).setdefault(kind, pk)
+    return {
+        name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
+        for name, kinds in sorted(found.items())
+        for kind, pk in kinds.items()
+    }
+
+
+def usable(user: Any, model: Any) -> Any:
+    rows = model.objects.usable_by(user).filter(published__isnull=False)
+    return rows if model is StoredFunction else rows.filter(enabled=True)
+
+
+def loaded(chosen: dict[str, tuple[str, int]]) -> list[Target]:
+    """The rows of these tools with their specs, in the same order."""
+    rows: dict[tuple[str, int], Any] = {}
+    for kind, model in MODELS.items():
+        if ids := [pk for one, pk in chosen.values() if one == kind]:
+            found = model.objects.select_related("published").filter(pk__in=ids)
+            found = found.defer("source", "published__source") if kind == FUNCTION else found
+            rows |= {(kind, row.pk): row for row in found}
+    return [Target(name, *key[:1], rows[key], spec_of(rows[key])) for name, key in chosen.items() if key in rows]
+
+
+def spec_of(row: Any) -> Any:
+    if isinstance(row, StoredFunction):
+        return FunctionSpec.model_validate(row.published.spec)
+    return row.published.read_spec()
+
+
+def target(asked: Asked, name: str) -> Target:
+    """Raises Fault for a name that no tool of this person has."""
+    bare = name.rpartition(".")[2]
+    chosen = names(asked, bare)
+    if name not in chosen:
+        hint = f" Use one of {', '.join(chosen)}." if chosen else ""
+        raise Fault(PARAMS, f"Unknown tool: {name[:200]}.{hint}")
+    return loaded({name: chosen[name]})[0]
+
+
+def listed(targets: Iterable[Target]) -> list[dict[str, JSON]]:
+    """Descriptions of tools as `tools/list` gives them."""
+    targets = list(targets)
+    effects = effects_of(targets)
+    return [
+        {
+            "name": one.name,
+            "title": one.row.name,
+            "description": one.spec.description or f"The {one.kind} “{one.row.name}”.",
+            "inputSchema": one.input_schema,
+            **({"outputSchema": schema} if (schema := one.output_schema) else {}),
+            "annotations": {"title": one.row.name, **hints(effects[one.name])},
+        }
+        for one in targets
+    ]
+
+
+def effects_of(targets: list[Target]) -> dict[str, set[str] | None]:
+    """Tool name → the effects that a call may have; None where agents below it decide."""
+    ids = {pk for one in targets if one.kind != FUNCTION for pk in tools_of(one)}
+    tools = Tool.objects.filter(pk__in=ids).values_list("pk", "kind", "effect")
+    rows = {pk: (kind, effect) for pk, kind, effect in tools}
+    found: dict[str, set[str] | None] = {}
+    for one in targets:
+        if one.kind == FUNCTION:
+            found[one.name] = {one.spec.real_effect}
+            continue
+        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in tools_of(one)]
+        is_open = goes_deeper(one) or any(kind in NESTED for kind, _ in own)
+        found[one.name] = None if is_open else {effect for _, effect in own}
+    return found
+
+
+def tools_of(target: Target) -> list[int]:
+    granted = [grant.tool_id for grant in target.spec.grants if grant.mode != "deny"]
+    steps = getattr(target.spec, "steps", ())
+    return granted + [step.target_id for step in steps if step.target_kind == "tool" and step.target_id]
+
+
+def goes_deeper(target: Target) -> bool:
+    steps = getattr(target.spec, "steps", ())
+    return bool(getattr(target.spec, "delegates_to", ())) or any(step.target_kind != "tool" for step in steps)
+
+
+def hints(effects: set[str] | None) -> dict[str, bool]:
+    """Annotations; none where the effects are unknown, which means the worst by the specification."""
+    if effects is None:
+        return {}
+    reads = effects <= set(READS)
+    told = {"readOnlyHint": reads, "openWorldHint": bool(effects & set(REACHES))}
+    if not reads:
+        told["destructiveHint"] = bool(effects & set(LOSES))
+        told["idempotentHint"] = effects <= {*READS, Tool.Effect.IDEMPOTENT}
+    return told

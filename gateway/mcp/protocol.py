@@ -1,0 +1,204 @@
+"""JSON-RPC messages of MCP as a server reads them: the two eras, versions, errors and headers.
+
+2026-07-28 has no sessions: each request says its version and the client's capabilities. Earlier
+versions begin with `initialize`, and the session's id carries the same facts, signed.
+"""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import roles
+from agents.exceptions import Forbidden
+from agents.models import ApiKey
+from connectors.mcp import headers
+from connectors.mcp.messages import LEGACY, LEGACY_VERSIONS, MODERN
+from connectors.mcp.session import PREFIX
+
+JSON = Any
+PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+HEADER, VERSION = -32020, -32022
+NO_RESOURCE = -32002  # of earlier versions; 2026-07-28 answers PARAMS
+REFUSED = -32000  # authentication, rights and limits, which the HTTP status tells apart
+SUPPORTED = [MODERN, *sorted(LEGACY_VERSIONS, reverse=True)]
+OLDEST = "2025-03-26"  # of a request that names no version
+VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY = (
+    f"{PREFIX}/protocolVersion", f"{PREFIX}/clientInfo", f"{PREFIX}/clientCapabilities",
+)  # fmt: skip
+TASKS = f"{PREFIX}/tasks"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what the header Mcp-Name repeats
+
+
+class Fault(Exception):
+    """A JSON-RPC error. `status` is that of the HTTP answer."""
+
+    def __init__(self, code: int, message: str, *, data: JSON = None, status: int = 200) -> None:
+        super().__init__(message)
+        self.code, self.data, self.status = code, data, status
+
+    def as_json(self, id: JSON) -> dict[str, JSON]:
+        error = {"code": self.code, "message": str(self), **({"data": self.data} if self.data is not None else {})}
+        return {"jsonrpc": "2.0", **({"id": id} if id is not None else {}), "error": error}
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request of a client, and on whose behalf. `session` is empty in 2026-07-28."""
+
+    user: Any
+    auth: Any
+    method: str
+    params: dict[str, JSON]
+    id: JSON
+    version: str
+    capabilities: dict[str, JSON] = field(default_factory=dict)
+    client: str = ""
+    session: str = ""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN
+
+    @property
+    def key(self) -> ApiKey | None:
+        return self.auth if isinstance(self.auth, ApiKey) else None
+
+    @property
+    def progress(self) -> JSON:
+        """The token under which the client wants to hear of progress; None if it does not."""
+        return meta_of(self.params).get("progressToken")
+
+    def can(self, *path: str) -> bool:
+        """Whether the client declared a capability."""
+        value: JSON = self.capabilities
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return isinstance(value, dict)
+
+    def may(self, scope: str) -> bool:
+        """Whether the key and the person's role allow it."""
+        return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
+
+    def require(self, scope: str) -> None:
+        """Raises Forbidden."""
+        if self.key is not None and not self.key.allows(scope):
+            raise Forbidden(f"This key lacks the scope {scope}.", details=[{"scope": scope}])
+        roles.require(self.user, scope)
+
+    def text(self, name: str) -> str:
+        """A text among the parameters. Raises Fault."""
+        value = self.params.get(name)
+        if not isinstance(value, str) or not value or len(value) > 4000 or "\0" in value:
+            raise Fault(PARAMS, f"“{name}” must be text.")
+        return value
+
+    def object(self, name: str) -> dict[str, JSON]:
+        """An object among the parameters; empty if it is missing. Raises Fault."""
+        value = self.params.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise Fault(PARAMS, f"“{name}” must be an object.")
+        return value or {}
+
+
+def meta_of(params: JSON) -> dict[str, JSON]:
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def checked(message: JSON) -> dict[str, JSON]:
+    """The message, if it is one of JSON-RPC. Raises Fault."""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise Fault(REQUEST, "Send one JSON-RPC 2.0 message.", status=400)
+    id, method, params = message.get("id"), message.get("method"), message.get("params")
+    is_named = isinstance(id, str | int) and not isinstance(id, bool) and len(str(id)) <= 200
+    if "id" in message and not is_named:
+        raise Fault(REQUEST, "“id” must be text or an integer.", status=400)
+    if method is None and is_named and ("result" in message or "error" in message):
+        return message
+    if not isinstance(method, str) or len(method) > 200:
+        raise Fault(REQUEST, "“method” must be text.", status=400)
+    if params is not None and not isinstance(params, dict):
+        raise Fault(PARAMS, "“params” must be an object.", status=400)
+    return message
+
+
+def is_modern(message: dict[str, JSON], header: str) -> bool:
+    """Whether a message is meant in the newest version. One with an unknown version is, too: it gets that answer."""
+    if VERSION_KEY in meta_of(message.get("params")):
+        return True
+    return bool(header) and header not in LEGACY_VERSIONS and message.get("method") != "initialize"
+
+
+def check_modern(message: dict[str, JSON], given: Any) -> None:
+    """What each request of the newest version must say, in body and headers. Raises Fault."""
+    params = message.get("params") or {}
+    meta = meta_of(params)
+    version = meta.get(VERSION_KEY)
+    if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES_KEY), dict):
+        missing = VERSION_KEY if not isinstance(version, str) else CAPABILITIES_KEY
+        raise Fault(PARAMS, f"“params._meta” must have “{missing}”.", status=400)
+    require_header(given, "MCP-Protocol-Version", version)
+    if version != MODERN:
+        data = {"supported": SUPPORTED, "requested": version}
+        raise Fault(VERSION, "Unsupported protocol version", data=data, status=400)
+    require_header(given, "Mcp-Method", message["method"])
+    if name := NAMED.get(message["method"]):
+        require_header(given, "Mcp-Name", params.get(name))
+
+
+def require_header(given: Any, name: str, value: JSON) -> None:
+    """Raises Fault unless the header repeats the value."""
+    found = given.get(name)
+    if found is None:
+        raise Fault(HEADER, f"Header mismatch: {name} is missing.", status=400)
+    if decoded(found) != value:
+        raise Fault(HEADER, f"Header mismatch: {name} does not match the body.", status=400)
+
+
+def check_arguments(asked: Asked, schema: JSON, given: Any) -> None:
+    """The headers that repeat marked arguments (`x-mcp-header`). Raises Fault."""
+    if not asked.is_modern:
+        return
+    try:
+        wanted = headers.of_arguments(schema, asked.object("arguments"))
+    except headers.BadMark:
+        return  # such a mark is no mark
+    for name in headers.marks(schema):
+        header = f"Mcp-Param-{name}"
+        if header in wanted:
+            require_header(given, header, decoded(wanted[header]))
+        elif header in given:
+            raise Fault(HEADER, f"Header mismatch: {header} has no argument.", status=400)
+
+
+def decoded(value: str) -> str | None:
+    """A header's value; None for a broken one."""
+    value = value.strip(" \t")
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value if headers.PLAIN.fullmatch(value) else None
+    try:
+        return b64decode(value[9:-2], validate=True).decode()
+    except (NotBase64, UnicodeDecodeError, ValueError):
+        return None
+
+
+def chosen(version: JSON) -> str:
+    """The version that `initialize` settles on: the client's, or the newest one with sessions."""
+    return version if version in LEGACY_VERSIONS else LEGACY
+
+
+def answered(asked: Asked, result: dict[str, JSON]) -> dict[str, JSON]:
+    """The response with a result; in the newest version it says what kind it is and who answers."""
+    if asked.is_modern:
+        meta = {f"{PREFIX}/serverInfo": SERVER, **result.get("_meta", {})}
+        result = {"resultType": "complete", **result, "_meta": meta}
+    return {"jsonrpc": "2.0", "id": asked.id, "result": result}
+
+
+SERVER = {"name": "muster", "title": "Muster", "version": "1"}
+INSTRUCTIONS = (
+    "The tools are agents, chains and functions of a Muster site. An agent takes a task in words and answers when it "
+    "is done. To go on in the same conversation, send the `session` of its last result. A call may wait until a person "
+    "has approved something."
+)

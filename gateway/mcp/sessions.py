@@ -1,0 +1,76 @@
+"""Sessions of the earlier versions, without a table: the id is signed and says what `initialize` agreed on.
+
+An ended session is remembered in the cache as long as its id would be valid. Event ids and the state
+of a question are signed in the same way.
+"""
+
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from django.core import signing
+from django.core.cache import cache
+
+from .protocol import Asked, Fault
+
+JSON = Any
+SESSION, STATE, EVENT = "mcp.session", "mcp.state", "mcp.event"
+LIFETIME_S = 7 * 24 * 3600
+ANSWER_S = 24 * 3600  # how long a question can be answered with its state
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    id: str
+    version: str
+    capabilities: dict[str, JSON]
+    client: str
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.id.encode()).hexdigest()[:32]
+
+
+def opened(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
+    """A new session. Only the capabilities that the server uses are kept."""
+    kept = {name: capabilities[name] for name in ("elicitation", "tasks") if isinstance(capabilities.get(name), dict)}
+    facts = {"u": user.pk, "v": version, "c": kept, "n": client[:100], "r": secrets.token_hex(8)}
+    return Session(signing.dumps(facts, salt=SESSION, compress=True), version, kept, client)
+
+
+def found(user: Any, id: str) -> Session:
+    """The session with this id, if it is the user's. Raises Fault (HTTP status 404)."""
+    gone = Fault(-32001, "Session not found", status=404)
+    if len(id) > 4000:
+        raise gone
+    try:
+        facts = signing.loads(id, salt=SESSION, max_age=LIFETIME_S)
+    except signing.BadSignature:
+        raise gone
+    session = Session(id, facts["v"], facts["c"], facts["n"])
+    if facts["u"] != user.pk or cache.get(ended_key(session)):
+        raise gone
+    return session
+
+
+def end(session: Session) -> None:
+    cache.set(ended_key(session), True, LIFETIME_S)
+
+
+def ended_key(session: Session) -> str:
+    return f"mcp.ended.{session.digest}"
+
+
+def sealed(asked: Asked, salt: str, facts: dict[str, JSON]) -> str:
+    """Facts that travel through the client, for this user alone."""
+    return signing.dumps({**facts, "u": asked.user.pk}, salt=salt, compress=True)
+
+
+def unsealed(asked: Asked, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:
+    """None if the text was changed, is too old, or was made for another user."""
+    try:
+        facts = signing.loads(text, salt=salt, max_age=max_age)
+    except (signing.BadSignature, TypeError, AttributeError, ValueError):
+        return None
+    return facts if facts.get("u") == asked.user.pk else None

@@ -1,0 +1,169 @@
+"""The endpoint /mcp: one for all, and each person finds what she may use."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.http.authentication import ApiKeyAuthentication
+from gateway.sse import streamed
+from runs.api.messages import stream_for
+
+from . import calls, methods, protocol, questions, sessions
+from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Asked, Fault, answered
+
+JSON = Any
+CODES = {400: PARSE, 404: METHOD, 405: METHOD, 413: REQUEST, 415: REQUEST, 500: INTERNAL}
+
+
+@extend_schema(exclude=True)
+class McpView(APIView):
+    """Streamable HTTP in both eras. Every error is a JSON-RPC error."""
+
+    authentication_classes = (ApiKeyAuthentication,)
+    scope = None  # each method asks for its own
+    id: JSON = None
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        check_origin(request)
+        super().initial(request, *args, **kwargs)
+
+    def post(self, request: Any) -> Any:
+        message = request.data
+        self.id = message.get("id") if isinstance(message, dict) and isinstance(message.get("id"), str | int) else None
+        message = protocol.checked(message)
+        asked = asked_in(request, message)
+        if "method" not in message:
+            return self.answer_taken(asked, message)
+        if "id" not in message:
+            return notified(asked)
+        if asked.method == "initialize" and not asked.is_modern:
+            return initialized(asked)
+        if asked.method == "tools/call":
+            return called(request, asked)
+        return Response(answered(asked, methods.answer(asked)))
+
+    def answer_taken(self, asked: Asked, message: dict[str, JSON]) -> Response:
+        """The client's answer to an elicitation of an earlier version."""
+        self.id = None
+        if asked.is_modern:
+            raise Fault(REQUEST, "In this version answers are sent with the repeated request.", status=400)
+        result = message.get("result") if "result" in message else {"action": "cancel"}
+        questions.settle(asked, {str(message["id"]): result})
+        return Response(status=202)
+
+    def get(self, request: Any) -> Any:
+        """The rest of a stream that broke; there are no other streams to listen to."""
+        asked = session_request(request, {"method": "", "params": {}})
+        if not (last := request.headers.get("Last-Event-ID")):
+            return Response(status=405, headers={"Allow": "POST, DELETE"})
+        with stream_for(request.user) as respond:
+            return respond(streamed(request, calls.stream_of(calls.resumed(asked, last[:4000]))))
+
+    def delete(self, request: Any) -> Response:
+        """End a session of an earlier version."""
+        if not (id := request.headers.get("Mcp-Session-Id")):
+            return Response(status=405, headers={"Allow": "POST"})
+        sessions.end(sessions.found(request.user, id))
+        return Response(status=204)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        handle = super().get_exception_handler()
+
+        def in_their_form(error: Exception, context: dict[str, Any]) -> Response:
+            if isinstance(error, Fault):
+                return Response(error.as_json(self.id), status=error.status)
+            response = handle(error, context)
+            found = response.data["error"]
+            text = " ".join(filter(None, [found["message"], found.get("hint")]))
+            code = CODES.get(response.status_code, REFUSED)
+            response.data = Fault(code, text, data={"code": found["code"]}).as_json(self.id)
+            return response
+
+        return in_their_form
+
+
+def check_origin(request: Any) -> None:
+    """A page of another site must not use this endpoint, also not by a name that resolves to this machine.
+
+    Django refuses unknown names in the Host header (ALLOWED_HOSTS). Raises Fault.
+    """
+    origin = request.headers.get("Origin")
+    if origin is None or origin in (*settings.CORS_ALLOWED_ORIGINS, *settings.CSRF_TRUSTED_ORIGINS):
+        return
+    if urlsplit(origin).netloc.lower() != request.get_host().lower():
+        raise Fault(REFUSED, "This origin is not allowed.", status=403)
+
+
+def asked_in(request: Any, message: dict[str, JSON]) -> Asked:
+    """The request in the era in which it was sent. Raises Fault."""
+    header = request.headers.get("MCP-Protocol-Version", "")
+    if "method" not in message or not protocol.is_modern(message, header):
+        return session_request(request, message)
+    if "id" in message:
+        protocol.check_modern(message, request.headers)
+    params = message.get("params") or {}
+    meta = protocol.meta_of(params)
+    client = meta.get(protocol.CLIENT_KEY)
+    return Asked(
+        request.user, request.auth, message["method"], params, message.get("id"), protocol.MODERN,
+        meta.get(protocol.CAPABILITIES_KEY) or {}, name_of(client),
+    )  # fmt: skip
+
+
+def session_request(request: Any, message: dict[str, JSON]) -> Asked:
+    """Of an earlier version, in its session; a request without one has no capabilities."""
+    header = request.headers.get("MCP-Protocol-Version", "")
+    if header and header not in protocol.LEGACY_VERSIONS and message.get("method") != "initialize":
+        raise Fault(protocol.VERSION, "Unsupported protocol version", data={"supported": SUPPORTED}, status=400)
+    asked = Asked(
+        request.user, request.auth, message.get("method", ""), message.get("params") or {}, message.get("id"),
+        header if header in protocol.LEGACY_VERSIONS else protocol.OLDEST,
+    )  # fmt: skip
+    id = request.headers.get("Mcp-Session-Id")
+    if id and asked.method != "initialize":
+        session = sessions.found(request.user, id)
+        asked.session, asked.capabilities, asked.client = session.digest, session.capabilities, session.client
+        asked.version = header or session.version
+    return asked
+
+
+def name_of(client: JSON) -> str:
+    name = client.get("name") if isinstance(client, dict) else None
+    return name[:100] if isinstance(name, str) else ""
+
+
+def initialized(asked: Asked) -> Response:
+    """`initialize`: the version, what the server offers, and the session."""
+    version = protocol.chosen(asked.params.get("protocolVersion"))
+    session = sessions.opened(
+        asked.user, version, asked.object("capabilities"), name_of(asked.params.get("clientInfo"))
+    )
+    result = {
+        "protocolVersion": version,
+        "capabilities": methods.capabilities(version),
+        "serverInfo": protocol.SERVER,
+        "instructions": protocol.INSTRUCTIONS,
+    }
+    return Response(answered(asked, result), headers={"Mcp-Session-Id": session.id})
+
+
+def notified(asked: Asked) -> Response:
+    """In 2026-07-28 closing the stream cancels a request; before, this notification does."""
+    if asked.method == "notifications/cancelled" and not asked.is_modern:
+        request = asked.params.get("requestId")
+        if isinstance(request, str | int):
+            calls.cancelled(asked.user, asked.session, request)
+    return Response(status=202)
+
+
+def called(request: Any, asked: Asked) -> Any:
+    with stream_for(request.user) as respond:
+        work = calls.call(asked, request.headers)
+        if isinstance(work, dict):
+            return Response(answered(asked, work))
+        return respond(streamed(request, calls.stream_of(work)))
