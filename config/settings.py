@@ -53,6 +53,14 @@ def keep(path: Path) -> str:
     return path.read_text().strip()
 
 
+def content_of(path: str) -> str:
+    """The text of this file; empty without one."""
+    try:
+        return Path(path).read_text() if path else ""
+    except OSError as error:
+        raise ImproperlyConfigured(f"{path} cannot be read ({error.strerror}).")
+
+
 SECRET_KEY = kept_secret("SECRET_KEY")
 # Comma-separated, newest first: the first one encrypts, all of them decrypt (`rotate_secrets`).
 FIELD_KEYS = kept_secret("MUSTER_FIELD_KEYS").split(",")
@@ -62,6 +70,8 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # behind a 
 
 # The public address of this site; links and OAuth callbacks start with it.
 PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}")
+# A file with the private key (PEM, P-256) that signs the A2A cards of agents; empty: they are not signed.
+A2A_SIGNING_KEY = content_of(env.str("MUSTER_A2A_SIGNING_KEY", default=""))
 
 INSTALLED_APPS = [
     "unfold",

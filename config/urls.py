@@ -6,6 +6,7 @@ from config import health
 from config.schema import SchemaView
 from config.slashes import other_spelling
 from gateway import agui
+from gateway.a2a.discovery import CardView
 from gateway.mcp.views import McpView
 from runs.api.tools import ToolSearchView
 
@@ -26,6 +27,8 @@ urlpatterns = [
     path("v1/", include("gateway.openai.urls")),
     path("langgraph/", include("gateway.langgraph.urls")),
     path("mcp", McpView.as_view(), name="mcp"),
+    path("a2a/", include("gateway.a2a.urls")),
+    path(".well-known/agent-card.json", CardView.as_view(), name="a2a-card"),
     path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
     path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("runs.pages.urls")),

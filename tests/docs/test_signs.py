@@ -18,7 +18,7 @@ PAGES = [
 PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # tells of what was, too
 PROSE = [page for page in PAGES if page.parent.name != "adr"]  # a decision names what was refused, too
 # Of other people's programs and of the kernel; Muster's code does not contain them.
-FOREIGN = {"ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "packaging", "wss"}
+FOREIGN = {"ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "returnImmediately", "packaging", "wss"}
 EXAMPLES = {"P1DT2H", "shop_get_item", "weather_forecast"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -1,0 +1,133 @@
+"""Agent cards: what an agent does, where it is, and how a client authenticates."""
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+import jwt
+import orjson
+from a2a.types import AgentCard
+from a2a.utils.signing import create_agent_card_signer
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from django.conf import settings
+from google.protobuf.json_format import MessageToDict, ParseDict
+from jwt.algorithms import ECAlgorithm
+
+from agents.models import Agent
+from gateway.turns import ROUTER
+from runs.intake import checks
+
+from .requests import INPUT_MODES
+
+JSON = Any
+BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"))
+MOST_SKILLS = 100  # agents in the card of the router
+KEY = "muster_key"  # name of the security scheme
+
+
+def described(user: Any, name: str) -> dict[str, JSON]:
+    """The card as this user sees it. Raises NotFound, NotPublished."""
+    usable = Agent.objects.usable_by(user).published()
+    if name == ROUTER and not usable.filter(name=ROUTER).exists():
+        return router_card(nearest(usable, user))
+    agent = Agent.objects.select_related("published").for_use(user, name)
+    checks.version_of(agent, None)
+    return card_of(agent)
+
+
+def nearest(usable: Any, user: Any) -> list[Agent]:
+    """The agents that the names mean to this user."""
+    found: dict[str, Agent] = {}
+    for agent in usable.select_related("owner").order_by("name").nearest_first(user):
+        found.setdefault(agent.name, agent)
+    return sorted(found.values(), key=lambda one: one.name)[:MOST_SKILLS]
+
+
+def card_of(agent: Agent) -> dict[str, JSON]:
+    """The card of an agent that has a published version."""
+    published: Any = agent.published
+    spec = published.read_spec()
+    skill = {
+        "id": spec.name,
+        "name": spec.name,
+        "description": spec.description or spec.name,
+        "tags": spec.capabilities or ["agent"],
+        **({"examples": spec.examples} if spec.examples else {}),
+    }
+    return card(spec.name, spec.description or spec.name, str(published.number), [skill])
+
+
+def router_card(agents: list[Agent]) -> dict[str, JSON]:
+    """The card of this server: the router chooses one of the agents, which are its skills."""
+    skills = [
+        {
+            "id": agent.name,
+            "name": agent.name,
+            "description": f"{agent.description or agent.name} Its own card: {card_url(agent.name)}",
+            "tags": agent.capabilities or ["agent"],
+        }
+        for agent in agents
+    ]
+    told = "Chooses the agent that fits a message."
+    nothing = {"id": ROUTER, "name": ROUTER, "description": told, "tags": ["router"]}
+    return card(ROUTER, told, "1", skills or [nothing])
+
+
+def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[str, JSON]:
+    return {
+        "name": name,
+        "description": description,
+        "supportedInterfaces": [
+            {"url": url_of(name), "protocolBinding": binding, "protocolVersion": number} for binding, number in BINDINGS
+        ],
+        "version": version,
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
+        "securitySchemes": {KEY: {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key."}}},
+        "securityRequirements": [{"schemes": {KEY: {"list": []}}}],
+        "defaultInputModes": list(INPUT_MODES),
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": skills,
+    }
+
+
+def url_of(name: str) -> str:
+    return f"{settings.PUBLIC_URL}/a2a/{name}"
+
+
+def card_url(name: str) -> str:
+    return f"{url_of(name)}/.well-known/agent-card.json"
+
+
+def etag_of(card: dict[str, JSON]) -> str:
+    plain = orjson.dumps({**card, "signatures": None}, option=orjson.OPT_SORT_KEYS)
+    return f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
+
+
+# -- signatures ------------------------------------------------------------------------------------------------------
+
+
+def signed(card: dict[str, JSON]) -> dict[str, JSON]:
+    """The card with a signature (JWS, ES256), if the site has a key for it."""
+    if not settings.A2A_SIGNING_KEY:
+        return card
+    header: Any = {"alg": "ES256", "typ": "JOSE", "kid": public_key()["kid"], "jku": keys_url()}
+    row = create_agent_card_signer(settings.A2A_SIGNING_KEY, header)(ParseDict(card, AgentCard()))
+    return {**card, "signatures": [MessageToDict(one) for one in row.signatures]}
+
+
+def keys_url() -> str:
+    return f"{settings.PUBLIC_URL}/a2a/jwks.json"
+
+
+def public_key() -> dict[str, JSON]:
+    """The public part of the site's key as a JWK; its id is its thumbprint (RFC 7638)."""
+    return as_jwk(settings.A2A_SIGNING_KEY)
+
+
+@lru_cache(maxsize=1)
+def as_jwk(pem: str) -> dict[str, JSON]:
+    private: Any = load_pem_private_key(pem.encode(), password=None)
+    found = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    plain = orjson.dumps({name: found[name] for name in ("crv", "kty", "x", "y")}, option=orjson.OPT_SORT_KEYS)
+    thumbprint = jwt.utils.base64url_encode(hashlib.sha256(plain).digest()).decode()
+    return {**found, "kid": thumbprint, "use": "sig", "alg": "ES256"}

@@ -1,0 +1,234 @@
+"""The operations of A2A, for both of its bindings. Each takes a call and its parameters; those that
+stream give a task's first event and its turn.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskState,
+)
+from django.db import transaction
+
+from agents import schema
+from agents.exceptions import Forbidden, Invalid
+from agents.models import ApiKey
+from agents.models.key import DECIDE
+from gateway import turns
+from gateway.turns import Pause, Turn
+from runs.events import waiting
+from runs.events.places import Place
+from runs.intake import messages as intake
+from runs.lifecycle import endings
+from runs.models import Approval, InputRequest, Run
+
+from . import cards, requests
+from .errors import A2AError
+from .tasks import MESSAGE_ID, context_of, listed, task_json, task_named
+
+JSON = Any
+Awaited = tuple[waiting.End, Callable[[], Any]]  # the answer, once it has come
+LONGEST_WAIT_S = 600.0
+CANCEL_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request at an agent's address."""
+
+    user: Any
+    auth: Any
+    agent: str
+    extensions: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> ApiKey | None:
+        return self.auth if isinstance(self.auth, ApiKey) else None
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def send(call: Call, params: JSON, place: Place) -> Awaited:
+    """SendMessage: the task once it has ended or asks for something."""
+    asked = read_message(params)
+    turn = started(call, asked)
+    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda: {"task": answered(call, asked, turn)}
+
+
+def send_now(call: Call, params: JSON) -> JSON:
+    """The same for a client that does not wait."""
+    asked = read_message(params)
+    return {"task": answered(call, asked, started(call, asked))}
+
+
+def is_immediate(params: JSON) -> bool:
+    asked = params.get("configuration") if isinstance(params, dict) else None
+    return isinstance(asked, dict) and asked.get("returnImmediately") is True
+
+
+def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
+    asked = read_message(params)
+    turn = started(call, asked, is_watched=True)
+    return answered(call, asked, turn), turn
+
+
+def paused() -> Pause:
+    return Pause(for_approvals=True)
+
+
+def read_message(params: JSON) -> SendMessageRequest:
+    """Raises Invalid, A2AError."""
+    asked = requests.read(SendMessageRequest, params)
+    requests.identifier(asked.message.message_id, "message.messageId")
+    if asked.message.role != Role.ROLE_USER:
+        raise Invalid("The role of a message that is sent is ROLE_USER.", code="invalid_params")
+    requests.check_types(asked.message)
+    history_in(asked.configuration)
+    return asked
+
+
+def history_in(asked: Any) -> int | None:
+    number = asked.history_length if asked.HasField("history_length") else None
+    if number is not None and number < 0:
+        raise Invalid("“historyLength” must be 0 or more.", code="invalid_params")
+    return number
+
+
+def answered(call: Call, asked: SendMessageRequest, turn: Turn) -> JSON:
+    run = task_of(turn.run)
+    return task_json(run, history=history_in(asked.configuration))
+
+
+def task_of(run: Run) -> Run:
+    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=run.pk)
+
+
+def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) -> Turn:
+    if asked.message.task_id:
+        return continued(call, asked.message)
+    key, digest = f"a2a:{asked.message.message_id}", schema.sha256_of([call.agent, requests.as_json(asked.message)])
+    if earlier := intake.earlier_run(call.user, key, digest):
+        return Turn(earlier)  # the client did not get the answer and sends the message again
+    return begun(call, asked, idempotency_key=key, request_hash=digest, is_watched=is_watched)
+
+
+@transaction.atomic
+def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
+    message = asked.message
+    session = None
+    if message.context_id:
+        session = requests.session_of(call.user, message.context_id) or requests.opened(call.user, message.context_id)
+    return turns.begin(
+        user=call.user,
+        key=call.key,
+        agent=call.agent,
+        parts=requests.parts_of(call.user, message),
+        session=session,
+        input=requests.input_of(message, schema_of(call)),
+        metadata={MESSAGE_ID: message.message_id},
+        **more,
+    )
+
+
+def schema_of(call: Call) -> JSON:
+    """The input schema of the agent, if it has one."""
+    found = turns.agent_named(call.user, call.agent)
+    agent = intake.NAMED.for_use(call.user, found) if isinstance(found, str) else found
+    return agent.published.spec.get("input_schema") if agent and agent.published else None
+
+
+def continued(call: Call, message: Message) -> Turn:
+    """Answer what a task waits for. Raises A2AError, Invalid, Forbidden, AlreadyAnswered."""
+    run = task_named(call.user, call.agent, message.task_id)
+    if message.context_id and message.context_id not in (context_of(run.session), str(run.session_id)):
+        raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
+    if run.is_done:
+        raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
+    inputs = list(InputRequest.objects.open().filter(run=run))
+    decisions = decided(call, run, message)
+    if not inputs and not decisions:
+        raise not_waiting(run)
+    results, declined = requests.answers_in(message, inputs) if inputs and not decisions else ({}, [])
+    return turns.answer(call.user, results, declined=declined, decisions=decisions, source="a2a")
+
+
+def not_waiting(run: Run) -> A2AError:
+    if Approval.objects.open().filter(run=run).exists():
+        return A2AError(
+            "The task waits for a decision.",
+            code="unsupported_operation",
+            hint='Send a data part {"approvals": {"<id>": {"decision": "approve"}}}, or decide it in Muster.',
+        )
+    return A2AError("The task is working and takes no message now.", code="unsupported_operation", hint="Wait for it.")
+
+
+def decided(call: Call, run: Run, message: Message) -> list[tuple[Approval, dict[str, JSON]]]:
+    """The approvals that this message decides. Raises Forbidden for a key that may not."""
+    given = requests.decisions_in(message)
+    if given and call.key is not None and not call.key.allows(DECIDE):
+        raise Forbidden(f"This key lacks the scope {DECIDE}.", hint="Decide it in Muster.")
+    rows = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run).in_bulk(given)
+    if len(rows) != len(given):
+        raise Invalid("The task waits for no such approval.", code="unknown_approval")
+    return [(rows[pk], decision) for pk, decision in given.items()]
+
+
+# -- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def get_task(call: Call, params: JSON) -> JSON:
+    asked = requests.read(GetTaskRequest, params)
+    history = history_in(asked)
+    return task_json(task_named(call.user, call.agent, asked.id), history=history)
+
+
+def list_tasks(call: Call, params: JSON) -> JSON:
+    asked = requests.read(ListTasksRequest, params)
+    if params.get("status") and not asked.status:  # a word that is not a state would list everything
+        detail = {"field": "status", "code": "invalid", "message": f"one of {', '.join(TaskState.keys()[1:])}"}
+        raise Invalid("“status” is not a state of a task.", code="invalid_params", details=[detail])
+    return listed(call.user, call.agent, asked)
+
+
+def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
+    """A run that is being executed ends a moment later, so this waits a little. Raises RunFinished."""
+    run = task_named(call.user, call.agent, requests.read(CancelTaskRequest, params).id)
+    endings.cancel(run, by=call.user, reason="cancelled by its A2A client")
+    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda: task_json(task_of(run))
+
+
+def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:
+    """The task as it is, then what happens in it."""
+    run = task_named(call.user, call.agent, requests.read(SubscribeToTaskRequest, params).id)
+    if run.is_done:
+        raise A2AError("The task has ended.", code="unsupported_operation", hint="Get it.")
+    return task_json(run), Turn(run, run.last_event)
+
+
+def extended_card(call: Call, params: JSON) -> JSON:
+    return cards.signed(cards.described(call.user, call.agent))
+
+
+OPERATIONS: dict[str, Callable[[Call, JSON], JSON]] = {
+    "SendMessage": send_now,
+    "GetTask": get_task,
+    "ListTasks": list_tasks,
+    "GetExtendedAgentCard": extended_card,
+}
+WAITING: dict[str, Callable[[Call, JSON, Place], Awaited]] = {
+    "SendMessage": send,
+    "CancelTask": cancel_task,
+}
+STREAMS: dict[str, Callable[[Call, JSON], tuple[JSON, Turn]]] = {
+    "SendStreamingMessage": send_streaming,
+    "SubscribeToTask": subscribe,
+}

@@ -1,0 +1,232 @@
+"""What an A2A client sends, as Muster's messages and answers. Requests are read with the types of the
+specification, which ignore fields that they do not know.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID, uuid5
+
+import orjson
+from a2a.types import Message, Part
+from a2a.utils.errors import InvalidParamsError
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+
+from agents import storage
+from agents.exceptions import Invalid
+from agents.models.file import IMAGES
+from runs.models import InputRequest, Session
+
+from .errors import A2AError
+
+JSON = Any
+T = TypeVar("T")
+INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream")
+TEXTS = (
+    "application/json", "application/xml", "application/yaml", "application/x-ndjson", "application/toml",
+    "application/sql", "image/svg+xml",
+)  # fmt: skip
+CONTEXT = "a2a_context"  # where a session's metadata keeps the client's name of it
+CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
+LONGEST_ID = 200
+
+
+def read(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
+    """The parameters of a request as this type of the specification. Raises Invalid."""
+    if not isinstance(params, dict):
+        raise Invalid("The parameters must be an object.", code="invalid_params")
+    request: Any = kind()
+    try:
+        ParseDict(params, request, ignore_unknown_fields=True)
+        if is_complete:
+            validate_proto_required_fields(request)
+    except ParseError as error:
+        raise Invalid(f"The parameters do not match {kind.__name__}: {error}", code="invalid_params")
+    except InvalidParamsError as error:
+        found = (error.data or {}).get("errors", ())
+        details = [
+            {"field": str(one.get("field", "")), "code": "required", "message": str(one.get("message", ""))}
+            for one in found
+        ]
+        raise Invalid(f"A field of {kind.__name__} is missing.", code="invalid_params", details=details)
+    return request
+
+
+def identifier(text: str, field: str) -> str:
+    """An id that a client chose. Raises Invalid."""
+    if not text or len(text) > LONGEST_ID or "\0" in text:
+        detail = {"field": field, "code": "invalid", "message": f"1 to {LONGEST_ID} characters"}
+        raise Invalid(f"“{field}” is not an id.", code="invalid_params", details=[detail])
+    return text
+
+
+# -- the parts of a message ------------------------------------------------------------------------------------------
+
+
+def check_types(message: Message) -> None:
+    """Raises A2AError for a part that no agent can read, before anything is stored."""
+    for part in message.parts:
+        kind = part.WhichOneof("content")
+        type = part.media_type.partition(";")[0].strip().lower()
+        if kind is None:
+            raise Invalid("A part has no content: text, raw, url or data.", code="invalid_params")
+        if kind == "url" and type not in IMAGES:
+            raise unsupported("Files are not fetched from addresses, except pictures.", "Send the bytes as “raw”.")
+        if kind == "raw" and type and type not in (*INPUT_MODES, *TEXTS) and not type.startswith("text/"):
+            raise unsupported(f"Files of the type {type[:80]} cannot be read.", f"Send {', '.join(INPUT_MODES)}.")
+
+
+def unsupported(message: str, hint: str) -> A2AError:
+    return A2AError(message, code="unsupported_content", hint=hint)
+
+
+def parts_of(user: Any, message: Message) -> list[dict[str, JSON]]:
+    """The content parts; a file becomes a file of the person."""
+    return [part_of(user, part) for part in message.parts]
+
+
+def part_of(user: Any, part: Part) -> dict[str, JSON]:
+    kind = part.WhichOneof("content")
+    if kind == "text":
+        return {"type": "text", "text": part.text}
+    if kind == "url":
+        return {"type": "image", "url": part.url, "media_type": part.media_type.lower()}
+    if kind == "data":
+        return {"type": "text", "text": orjson.dumps(data_of(part)).decode()}
+    file = storage.save(user.pk, part.filename or "file", part.raw, declared=part.media_type)
+    return {"type": "file", "file": str(file.pk)}
+
+
+def data_of(part: Part) -> JSON:
+    return whole(MessageToDict(part.data))
+
+
+def whole(value: JSON) -> JSON:
+    """Protobuf keeps every number as a float."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, list):
+        return [whole(one) for one in value]
+    return {name: whole(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def input_of(message: Message, schema: JSON) -> JSON:
+    """The input of an agent that has a schema: the first data part."""
+    return next((data_of(part) for part in message.parts if part.HasField("data")), None) if schema else None
+
+
+def text_of(message: Message) -> str:
+    return "\n".join(part.text for part in message.parts if part.HasField("text"))
+
+
+# -- contexts --------------------------------------------------------------------------------------------------------
+
+
+def session_of(user: Any, context: str) -> Session | None:
+    """The user's session with this id, or the one that a client named so."""
+    return Session.objects.visible_to(user).filter(pk__in=pks_of(user, context)).first()
+
+
+def pks_of(user: Any, context: str) -> list[UUID]:
+    named = uuid5(CONTEXTS, f"{user.pk}:{context}")
+    try:
+        return [UUID(context), named]
+    except ValueError:
+        return [named]
+
+
+def opened(user: Any, context: str) -> Session:
+    """A session under the client's own name."""
+    identifier(context, "message.contextId")
+    made = {"owner": user, "metadata": {CONTEXT: context}, "variables": {"agent_depth": 0}}
+    return Session.objects.get_or_create(pk=uuid5(CONTEXTS, f"{user.pk}:{context}"), defaults=made)[0]
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def answers_in(message: Message, open: Iterable[InputRequest]) -> tuple[dict[UUID, JSON], list[UUID]]:
+    """Results by the ids of calls, and calls that get no answer.
+
+    A data part {"inputs": {id: {"result"}, {"answer"} or {"error"}}} names the inputs; any other
+    message answers the only one that is open. Raises Invalid.
+    """
+    requests = {request.pk: request for request in open}
+    named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
+    given = named.get("inputs") if isinstance(named, dict) else None
+    if isinstance(given, Mapping):
+        return results_in(given, requests)
+    if len(requests) != 1:
+        raise Invalid(
+            f"The task waits for {len(requests)} answers.",
+            code="several_inputs",
+            hint='Name them in a data part: {"inputs": {"<id>": {"answer": …}}}.',
+        )
+    [request] = requests.values()
+    return {request.call_id: plain_answer(message, named, request)}, []
+
+
+def results_in(given: Mapping[str, JSON], requests: Mapping[UUID, InputRequest]) -> tuple[dict[UUID, JSON], list[UUID]]:
+    by_name = {str(pk): request for pk, request in requests.items()}
+    results, declined = {}, []
+    for id, answer in given.items():
+        request = by_name.get(id)
+        if request is None or not isinstance(answer, dict) or not answer.keys() & {"result", "answer", "error"}:
+            raise Invalid(
+                f"Nothing with the id “{id[:80]}” waits for such an answer.",
+                code="unknown_input",
+                hint="status.message lists what the task waits for.",
+            )
+        if "error" in answer:
+            declined.append(request.call_id)
+        else:
+            results[request.call_id] = answer.get("answer", answer.get("result"))
+    return results, declined
+
+
+def plain_answer(message: Message, data: JSON, request: InputRequest) -> JSON:
+    """A data part as it is; a text, or the value that it writes down if only that fits the schema."""
+    if data is not None:
+        return data
+    text = text_of(message)
+    if request.schema is None or request.schema.get("type") == "string":
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def decisions_in(message: Message) -> dict[UUID, dict[str, JSON]]:
+    """Decisions on approvals by their ids: {"approvals": {id: {"decision", "note"?, "arguments"?}}}.
+
+    Only a data part decides, never a text such as “yes”. Raises Invalid.
+    """
+    named = next((data_of(part) for part in message.parts if part.HasField("data")), None)
+    given = named.get("approvals") if isinstance(named, dict) else None
+    if not isinstance(given, Mapping):
+        return {}
+    found = {}
+    for id, decision in given.items():
+        try:
+            key = UUID(id)
+        except ValueError:
+            key = None
+        if key is None or not isinstance(decision, dict) or not isinstance(decision.get("decision"), str):
+            raise Invalid("A decision is {“decision”: “approve” or “deny”}, by the approval's id.", code="no_decision")
+        arguments, note = decision.get("arguments"), decision.get("note")
+        found[key] = {
+            "decision": decision["decision"],
+            "arguments": arguments if isinstance(arguments, dict) else None,
+            "note": note if isinstance(note, str) else "",
+        }
+    return found
+
+
+def raw(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def as_json(message: Message) -> JSON:
+    return MessageToDict(message)

@@ -1,0 +1,298 @@
+"""Runs as tasks of A2A: what GetTask, ListTasks and the first event of a stream show."""
+
+import base64
+import binascii
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from a2a.types import TaskState
+from django.conf import settings
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from agents import storage
+from agents.exceptions import Invalid
+from agents.models import StoredFile
+from gateway.turns import ROUTER, RUN_JOINS
+from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent, Session
+from runs.rules import task_states
+from runs.rules.task_states import state_of
+
+from .errors import A2AError
+from .requests import CONTEXT, pks_of, raw
+
+JSON = Any
+MESSAGE_ID = "a2a_message"  # where a run's metadata keeps the client's id of the message
+REPLY, OUTPUT = "reply", "output"  # ids of artifacts; a file's is its own id
+INLINE = 256 * 1024  # bytes of a file that are sent with the task; a larger one has an address
+HISTORY = 100  # messages, unless the client asks for fewer
+PAGE, LONGEST_PAGE = 50, 100
+
+
+def tasks_of(user: Any, agent: str) -> QuerySet[Run]:
+    """The user's own runs of this agent; under the router's name those of all agents."""
+    rows = Run.objects.visible_to(user).filter(parent=None, session__isnull=False).select_related(*RUN_JOINS)
+    return rows if agent == ROUTER else rows.filter(agent__name=agent)
+
+
+def task_named(user: Any, agent: str, id: str) -> Run:
+    """Raises A2AError (task_not_found), also for a task of somebody else."""
+    try:
+        run = tasks_of(user, agent).filter(pk=UUID(id)).first()
+    except ValueError:
+        run = None
+    if run is None:
+        raise A2AError(f"There is no task “{id[:80]}” that you can see.", code="task_not_found")
+    return run
+
+
+# -- one task --------------------------------------------------------------------------------------------------------
+
+
+def task_json(run: Run, *, history: int | None = None) -> dict[str, JSON]:
+    return Shown([run], history=history, with_artifacts=True, is_inline=True).task(run)
+
+
+class Shown:
+    """Tasks, with the rows that they need read at once."""
+
+    def __init__(
+        self, runs: Sequence[Run], *, history: int | None, with_artifacts: bool, is_inline: bool = False
+    ) -> None:
+        """`history`: the number of messages, None for as many as are sent by default."""
+        self.history = HISTORY if history is None else min(history, HISTORY)
+        self.with_artifacts, self.is_inline = with_artifacts, is_inline
+        waiting = [run for run in runs if run.status == Run.Status.WAITING]
+        self.inputs = by_run(InputRequest.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
+        self.approvals = by_run(Approval.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
+        self.messages: dict[UUID, list[Message]] = {}
+        self.files: dict[UUID, list[StoredFile]] = {}
+        if self.history or with_artifacts:
+            said = Message.objects.filter(run__in=runs, role__in=["user", "assistant"])
+            self.messages = by_run(said.order_by("seq"))
+        if with_artifacts:
+            self.files = files_of(runs)
+
+    def task(self, run: Run) -> dict[str, JSON]:
+        found: dict[str, JSON] = {**ids_of(run), "status": self.status(run)}
+        found["id"] = found.pop("taskId")
+        if self.with_artifacts:
+            found["artifacts"] = list(self.artifacts(run))
+        said = [message for message in self.messages.get(run.pk, ()) if message.words.strip()]
+        if self.history and said:
+            found["history"] = [message_json(run, message, said[0]) for message in said[-self.history :]]
+        return found
+
+    def status(self, run: Run) -> dict[str, JSON]:
+        state = state_of(run.status, run.waiting_for, run.error)
+        found: dict[str, JSON] = {"state": state, "timestamp": stamp(updated_at(run))}
+        asked = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
+        if asked:
+            found["message"] = asking(run, [asked_json(one) for one in asked])
+        elif run.error:
+            found["message"] = error_message(run, run.error)
+        return found
+
+    def artifacts(self, run: Run) -> Iterable[dict[str, JSON]]:
+        reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
+        if run.is_done and reply is not None and reply.text:
+            yield reply_artifact(reply.text)
+        if isinstance(run.output, dict | list):
+            yield output_artifact(run.output)
+        for file in self.files.get(run.pk, ()):
+            yield file_artifact(file, is_inline=self.is_inline)
+
+
+def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row.run_id].append(row)
+    return found
+
+
+def files_of(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
+    """The files that these runs and the runs below them made."""
+    found = defaultdict(list)
+    made = Artifact.objects.filter(Q(run__in=runs) | Q(run__root__in=runs)).select_related("file", "run").order_by("id")
+    for row in made:
+        found[row.run.root_pk].append(row.file)
+    return found
+
+
+def ids_of(run: Run) -> dict[str, str]:
+    return {"taskId": str(run.pk), "contextId": context_of(run.session) if run.session else ""}
+
+
+def context_of(session: Session) -> str:
+    return session.metadata.get(CONTEXT) or str(session.pk)
+
+
+def stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def updated_at(run: Run) -> datetime:
+    """When it ended, or when something last happened in it."""
+    known = run.finished_at or getattr(run, "changed_at", None)
+    return (
+        known
+        or RunEvent.objects.filter(run=run).order_by("-seq").values_list("at", flat=True).first()
+        or run.created_at
+    )
+
+
+# -- its parts -------------------------------------------------------------------------------------------------------
+
+
+def message_json(run: Run, message: Message, first: Message) -> dict[str, JSON]:
+    id = run.metadata.get(MESSAGE_ID) if message is first else None
+    role = "ROLE_USER" if message.role == "user" else "ROLE_AGENT"
+    parts = [part_json(part) for part in message.content if part.get("text") or part.get("type") != "text"]
+    return {"messageId": id or str(message.pk), **ids_of(run), "role": role, "parts": parts}
+
+
+def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
+    if part["type"] == "text":
+        return {"text": part["text"]}
+    if part["type"] == "file":
+        return {"url": file_url(part["file"])}
+    media = {"mediaType": part["media_type"]} if part.get("media_type") else {}
+    return {"url": part["url"], **media} if part.get("url") else {"raw": part["data"], **media}
+
+
+def reply_artifact(text: str) -> dict[str, JSON]:
+    return {"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}
+
+
+def output_artifact(output: JSON) -> dict[str, JSON]:
+    return {"artifactId": OUTPUT, "name": OUTPUT, "parts": [{"data": output, "mediaType": "application/json"}]}
+
+
+def file_artifact(file: StoredFile, *, is_inline: bool) -> dict[str, JSON]:
+    content = storage.read(file) if is_inline and file.size <= INLINE else None
+    part = {"url": file_url(file.pk)} if content is None else {"raw": raw(content)}
+    part |= {"filename": file.name, "mediaType": file.media_type}
+    return {"artifactId": str(file.pk), "name": file.name, "parts": [part]}
+
+
+def file_url(id: JSON) -> str:
+    """Readable with the same key, if it has the scope `runs:read`."""
+    return f"{settings.PUBLIC_URL}/api/v1/files/{id}/content"
+
+
+def said_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:
+    return {"messageId": f"{run.pk.hex}-{id}", **ids_of(run), "role": "ROLE_AGENT", "parts": parts}
+
+
+def error_message(run: Run, error: dict[str, JSON]) -> dict[str, JSON]:
+    return said_by_agent(run, "error", [{"text": str(error.get("message", run.status))}])
+
+
+def asking(run: Run, asked: list[dict[str, JSON]]) -> dict[str, JSON]:
+    """The message of a task that waits: words for a person, and data for a program."""
+    words = [{"text": one["prompt"]} for one in asked if one.get("prompt")]
+    kinds = {
+        "inputs": [one for one in asked if one["kind"] != "approval"],
+        "approvals": [one for one in asked if one["kind"] == "approval"],
+    }
+    data = {"data": {name: entries for name, entries in kinds.items() if entries}, "mediaType": "application/json"}
+    return said_by_agent(run, asked[0]["id"], [*words, data])
+
+
+def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
+    if isinstance(row, Approval):
+        told = {"tool": row.tool, "reason": row.reason, "arguments": row.arguments}
+    else:
+        told = {
+            "kind": row.kind, "name": row.name, "prompt": row.prompt, "schema": row.schema, "arguments": row.arguments,
+        }  # fmt: skip
+    return asked_in({"id": str(row.pk), "expires_at": row.expires_at.isoformat(), **told})
+
+
+def asked_in(data: dict[str, JSON]) -> dict[str, JSON]:
+    """From the data of the events input.requested and approval.requested."""
+    found = {"id": data["id"], "expiresAt": data["expires_at"], "arguments": data["arguments"]}
+    if "tool" in data:
+        prompt = f"May the agent call {data['tool']}? {data.get('reason', '')}".strip()
+        return {**found, "kind": "approval", "tool": data["tool"], "prompt": prompt}
+    return {**found, "kind": data["kind"], "name": data["name"], "prompt": data["prompt"], "schema": data["schema"]}
+
+
+# -- lists -----------------------------------------------------------------------------------------------------------
+
+LAST_EVENT = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("at")[:1]
+UPDATED = Coalesce("finished_at", Subquery(LAST_EVENT), "created_at")
+
+
+def listed(user: Any, agent: str, asked: Any) -> dict[str, JSON]:
+    """A page of the user's tasks, those that changed last first. `asked`: a ListTasksRequest."""
+    size = asked.page_size if asked.HasField("page_size") else PAGE
+    history = asked.history_length if asked.HasField("history_length") else 0
+    check_numbers(size, history)
+    rows: Any = filtered(tasks_of(user, agent), user, asked).annotate(changed_at=UPDATED)
+    if asked.HasField("status_timestamp_after"):
+        rows = rows.filter(changed_at__gte=asked.status_timestamp_after.ToDatetime(UTC))
+    total = rows.count()
+    if asked.page_token:
+        at, pk = cursor_in(asked.page_token)
+        rows = rows.filter(Q(changed_at__lt=at) | Q(changed_at=at, pk__lt=pk))
+    runs = list(rows.order_by("-changed_at", "-pk")[: size + 1])
+    shown = Shown(runs[:size], history=history, with_artifacts=asked.include_artifacts)
+    return {
+        "tasks": [shown.task(run) for run in runs[:size]],
+        "nextPageToken": cursor_of(runs[size - 1]) if runs[size:] else "",
+        "pageSize": size,
+        "totalSize": total,
+    }
+
+
+def check_numbers(size: int, history: int) -> None:
+    details = []
+    if not 1 <= size <= LONGEST_PAGE:
+        details.append({"field": "pageSize", "code": "invalid", "message": f"1 to {LONGEST_PAGE}, not {size}"})
+    if history < 0:
+        details.append({"field": "historyLength", "code": "invalid", "message": f"0 or more, not {history}"})
+    if details:
+        raise Invalid("The parameters are not valid.", code="invalid_params", details=details)
+
+
+def filtered(rows: QuerySet[Run], user: Any, asked: Any) -> QuerySet[Run]:
+    if asked.context_id:
+        rows = rows.filter(session_id__in=pks_of(user, asked.context_id))
+    if asked.status:
+        rows = rows.filter(with_state(TaskState.Name(asked.status)))
+    return rows
+
+
+def with_state(state: str) -> Q:
+    """The runs that `state_of` gives this state."""
+    waits = task_states.BY_WAIT
+    statuses = [status for status, name in task_states.BY_STATUS.items() if name == state and status != "waiting"]
+    found = Q(status__in=statuses)
+    refused = Q(status="failed", error__code=task_states.REFUSED)
+    if state == task_states.WORKING:
+        found |= Q(status="waiting") & ~Q(waiting_for__in=waits)
+    for wait, name in waits.items():
+        if name == state:
+            found |= Q(status="waiting", waiting_for=wait)
+    if state == task_states.REJECTED:
+        return refused
+    return found & ~refused if state == task_states.FAILED else found
+
+
+def cursor_of(run: Any) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([run.changed_at, run.pk])).decode()
+
+
+def cursor_in(token: str) -> tuple[datetime, UUID]:
+    """Raises Invalid."""
+    try:
+        at, pk = orjson.loads(base64.urlsafe_b64decode(token.encode()))
+        return datetime.fromisoformat(at), UUID(pk)
+    except (ValueError, TypeError, binascii.Error):
+        detail = {"field": "pageToken", "code": "invalid", "message": "it is not a token of this list"}
+        raise Invalid("“pageToken” is not valid.", code="invalid_params", details=[detail])

@@ -1,0 +1,89 @@
+"""A run's events as the updates of a task's stream.
+
+The text of the reply is an artifact that grows. When the agent goes on after a tool call, its next
+text replaces the earlier one, so that the artifact ends as the reply.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from gateway import turns
+from gateway.reading import APPROVAL, BEGIN, END, QUESTION, TEXT, Reading, Step
+from gateway.turns import Turn
+from runs.events.frames import Frame
+from runs.models import Run
+from runs.rules import task_states
+from runs.rules.task_states import state_of
+
+from .tasks import REPLY, asked_in, asking, error_message, file_url, ids_of, output_artifact
+
+JSON = Any
+
+
+class Updates:
+    """Reads a turn's events. A stream stays open while the task waits for an authorization: it may be
+    given elsewhere.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.reading = Reading(for_approvals=False)
+        self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
+        self.is_begun = False  # the reply's current text
+
+    def take(self, frame: Frame) -> Iterator[dict[str, JSON]]:
+        data, at = frame.data, frame.at
+        for step in self.reading.take(frame):
+            yield from self.of_step(step, at)
+        if frame.type in ("run.started", "run.resumed"):
+            yield self.status(task_states.WORKING, at)
+        elif frame.type in ("input.answered", "approval.decided"):
+            self.asked.pop(data["id"], None)
+        elif frame.type == "run.waiting":
+            message = asking(self.run, list(self.asked.values())) if self.asked else None
+            yield self.status(state_of("waiting", data["waiting_for"]), at, message)
+        elif frame.type == "artifact.created":
+            part = {"url": file_url(data["file"]), "filename": data["name"], "mediaType": data["media_type"]}
+            yield self.artifact({"artifactId": data["file"], "name": data["name"], "parts": [part]}, lastChunk=True)
+
+    def of_step(self, step: Step, at: str | None) -> Iterator[dict[str, JSON]]:
+        if step.kind in (QUESTION, APPROVAL):
+            self.asked[step.data["id"]] = asked_in(step.data)
+        elif step.kind == BEGIN:
+            self.is_begun = False
+        elif step.kind == TEXT:
+            yield self.text(step.data["text"], append=self.is_begun)
+            self.is_begun = True
+        elif step.kind == END:
+            yield from self.end(step.data, at)
+
+    def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
+        if self.is_begun:
+            yield self.text("", append=True, lastChunk=True)
+        if isinstance(data["output"], dict | list):
+            yield self.artifact(output_artifact(data["output"]), lastChunk=True)
+        error = data.get("error")
+        yield self.status(state_of(data["status"], error=error), at, error_message(self.run, error) if error else None)
+
+    def text(self, text: str, **more: bool) -> dict[str, JSON]:
+        return self.artifact({"artifactId": REPLY, "name": REPLY, "parts": [{"text": text}]}, **more)
+
+    def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
+        told = {name: value for name, value in more.items() if value}
+        return {"artifactUpdate": {**ids_of(self.run), "artifact": artifact, **told}}
+
+    def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
+        found = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}
+        return {"statusUpdate": {**ids_of(self.run), "status": found}}
+
+
+async def stream_of(first: dict[str, JSON], turn: Turn) -> AsyncIterator[dict[str, JSON] | None]:
+    """The task, then its updates until it ends or waits for its caller; None for a heartbeat."""
+    yield {"task": first}
+    updates = Updates(turn.run)
+    async for frame in turns.follow(turn, updates.reading.pause):
+        if frame.type == "heartbeat":
+            yield None
+            continue
+        for update in updates.take(frame):
+            yield update

@@ -1,0 +1,158 @@
+"""The addresses of an agent for A2A clients: JSON-RPC, HTTP+JSON, and its card."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ParseError
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.http.known import ANYTHING
+from agents.http.later import later
+from agents.http.parsers import JSONParser
+from gateway.sse import HEARTBEAT, sse, streamed
+from runs.api.messages import WAITS, stream_for
+from runs.events.waiting import ENDS
+
+from .errors import A2AError, http_form, in_their_form, rpc_form
+from .operations import OPERATIONS, STREAMS, WAITING, Call, is_immediate
+from .updates import stream_of
+
+JSON = Any
+VERSIONS = ("1.0",)
+MEDIA_TYPE = "application/a2a+json"
+METHODS = ("get", "post", "delete")
+
+
+class A2AParser(JSONParser):
+    media_type = MEDIA_TYPE
+
+
+class A2ARenderer(JSONRenderer):
+    media_type = MEDIA_TYPE
+    charset = None
+
+
+class A2AView(APIView):
+    """Addresses for A2A clients: parameters that the specification does not name are ignored."""
+
+    scope = "messages"
+    parameters = dict.fromkeys(METHODS, ANYTHING)
+
+    def call(self, request: Any, agent: str) -> Call:
+        wanted = request.headers.get("A2A-Extensions", "").split(",")
+        return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, wanted))))
+
+
+def check_version(request: Any) -> str:
+    """The protocol's version as the client asks for it; none means 0.3. Raises A2AError."""
+    given = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or "0.3"
+    version = ".".join(given.strip().split(".")[:2])
+    if version not in VERSIONS:
+        raise A2AError(
+            f"Version {given[:20]} of A2A is not supported.",
+            code="version_not_supported",
+            hint=f"Send the header A2A-Version: {VERSIONS[0]}.",
+        )
+    return version
+
+
+def performed(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:
+    """What an operation answers, in the form of the binding: now, once it has come, or as a stream."""
+    user = view.request.user
+    if method in STREAMS:
+        with stream_for(user) as respond:
+            first, turn = STREAMS[method](call, params)
+            return respond(streamed(view.request, lines(stream_of(first, turn), form)))
+    if method not in WAITING or is_immediate(params):
+        return Response(form(OPERATIONS[method](call, params)))
+    with WAITS.take(user.pk) as place:
+        ENDS.listen()
+        end, answer = WAITING[method](call, params, place)
+        return later(view, end, lambda ended: Response(form(answer())))
+
+
+async def lines(events: AsyncIterator[JSON], form: Callable[[JSON], JSON]) -> AsyncIterator[bytes]:
+    async for event in events:
+        yield HEARTBEAT if event is None else sse(form(event))
+
+
+@extend_schema(exclude=True)
+class RpcView(A2AView):
+    """POST /a2a/{agent}: JSON-RPC 2.0."""
+
+    id: JSON = None
+
+    def get_exception_handler(self) -> Any:
+        return in_their_form(super().get_exception_handler(), rpc_form(self.id), is_rpc=True)
+
+    def post(self, request: Any, agent: str) -> Any:
+        body = request.data
+        if isinstance(body, dict) and isinstance(body.get("id"), str | int) and not isinstance(body["id"], bool):
+            self.id = body["id"]
+        method = method_in(body)
+        check_version(request)
+        call, params = self.call(request, agent), body.get("params", {})
+        if method not in OPERATIONS and method not in WAITING and method not in STREAMS:
+            raise A2AError(f"There is no method “{method[:80]}”.", code="unknown_method")
+        return performed(self, method, call, params, self.result)
+
+    def result(self, value: JSON) -> JSON:
+        return {"jsonrpc": "2.0", "id": self.id, "result": value}
+
+
+def method_in(body: JSON) -> str:
+    """Raises A2AError for something that is not a request."""
+    id = body.get("id") if isinstance(body, dict) else None
+    if (
+        not isinstance(body, dict)
+        or body.get("jsonrpc") != "2.0"
+        or not isinstance(body.get("method"), str)
+        or not isinstance(id, str | int | None)
+        or isinstance(id, bool)
+        or "id" not in body
+    ):
+        raise A2AError("The body is not a JSON-RPC 2.0 request with an id.", code="not_a_request")
+    return body["method"]
+
+
+@extend_schema(exclude=True)
+class HttpView(A2AView):
+    """An operation over HTTP+JSON. `operations` names it by HTTP method."""
+
+    operations: dict[str, str] = {}
+    parser_classes = (A2AParser, JSONParser)
+    renderer_classes = (A2ARenderer, JSONRenderer)
+
+    def get_exception_handler(self) -> Any:
+        return in_their_form(super().get_exception_handler(), http_form, is_rpc=False)
+
+    def get(self, request: Any, agent: str, **named: str) -> Any:
+        return self.operate(request, agent, {**query_of(request), **named})
+
+    def post(self, request: Any, agent: str, **named: str) -> Any:
+        body = request.data or {}
+        if not isinstance(body, dict):
+            raise ParseError("The body must be an object.")
+        return self.operate(request, agent, {**body, **named})
+
+    def delete(self, request: Any, agent: str, **named: str) -> Any:
+        return self.operate(request, agent, named)
+
+    def operate(self, request: Any, agent: str, params: dict[str, JSON]) -> Any:
+        method = self.operations.get(request.method)
+        if method is None:
+            self.http_method_not_allowed(request)
+        check_version(request)
+        call = self.call(request, agent)
+        return performed(self, method, call, params, lambda value: value)
+
+
+def query_of(request: Any) -> dict[str, JSON]:
+    """Query parameters as fields of a request: those of ListTasks and GetTask are numbers, words and one yes or no."""
+    found: dict[str, JSON] = dict(request.query_params.items())
+    if "includeArtifacts" in found:
+        found["includeArtifacts"] = found["includeArtifacts"] == "true"
+    return found

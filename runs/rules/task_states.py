@@ -1,0 +1,23 @@
+"""The state of a run as a task of the A2A protocol."""
+
+from typing import Any
+
+SUBMITTED, WORKING = "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"
+INPUT_REQUIRED, AUTH_REQUIRED = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"
+COMPLETED, FAILED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"
+CANCELED, REJECTED = "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"
+BY_STATUS = {
+    "queued": SUBMITTED, "running": WORKING, "waiting": WORKING, "succeeded": COMPLETED, "partial": COMPLETED,
+    "failed": FAILED, "expired": FAILED, "cancelled": CANCELED,
+}  # fmt: skip
+REFUSED = "message_denied"  # the error of a run whose message a hook refused
+BY_WAIT = {"input": INPUT_REQUIRED, "approval": AUTH_REQUIRED}  # by `waiting_for`; the caller cannot end other waits
+
+
+def state_of(status: str, waiting_for: str = "", error: dict[str, Any] | None = None) -> str:
+    """A message that a hook refused is a rejected task."""
+    if status == "waiting":
+        return BY_WAIT.get(waiting_for, WORKING)
+    if status == "failed" and (error or {}).get("code") == REFUSED:
+        return REJECTED
+    return BY_STATUS[status]

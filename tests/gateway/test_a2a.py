@@ -1,0 +1,275 @@
+"""A2A without a worker: what is refused, cards, lists, and what strangers and team-mates may."""
+
+import jwt
+import pytest
+from a2a.types import AgentCard, ListTasksResponse, Task
+from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from google.protobuf.json_format import ParseDict
+
+from agents.models import Agent, ApiKey
+from runs.models import Run, Session
+from runs.rules import task_states
+
+V1 = {"HTTP_A2A_VERSION": "1.0"}
+HELLO = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+NOW = {"returnImmediately": True}
+
+
+@pytest.fixture
+def agent(make_agent):
+    return make_agent()
+
+
+def rpc(api, agent, method, params=None, **headers):
+    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params or {}}
+    return api.post(f"/a2a/{agent}", body, **{**V1, **headers})
+
+
+def send(api, agent, **message):
+    answer = rpc(api, agent, "SendMessage", {"message": {**HELLO, **message}, "configuration": NOW}).json()
+    return answer["result"]["task"] if "result" in answer else answer["error"]
+
+
+def ended(id, status="succeeded", **values):
+    run = Run.objects.get(pk=id)
+    run.change(status, finished_at=run.created_at, **values)
+
+
+# -- requests that are refused ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"[]", -32600),
+        (b'{"jsonrpc": "2.0", "id": 1}', -32600),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "GetTask"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "GetTask"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "Nothing"}', -32601),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": []}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"role": "ROLE_USER"}}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": 5}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 101}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageToken": "x"}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"status": "TASK_STATE_RUNNING"}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "nobody"}}', -32001),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": "nobody"}}', -32001),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": "nobody"}}', -32001),
+    ],
+)
+def test_a_wrong_request_gets_its_code(alice_api, agent, body, code):
+    answer = alice_api.generic("POST", f"/a2a/{agent}", body, content_type="application/json", **V1)
+    assert (answer.status_code, answer.json()["jsonrpc"], answer.json()["error"]["code"]) == (200, "2.0", code)
+    assert all("@type" in one for one in answer.json()["error"]["data"])
+
+
+@pytest.mark.parametrize("version", ["", "0.2", "0.5", "2.0", "x"])
+def test_another_version_is_refused(alice_api, agent, version):
+    answer = rpc(alice_api, agent, "SendMessage", {"message": HELLO}, HTTP_A2A_VERSION=version).json()
+    assert (answer["error"]["code"], answer["id"]) == (-32009, 7)
+    answer = alice_api.get(f"/a2a/{agent}/tasks", HTTP_A2A_VERSION=version)
+    assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (400, "VERSION_NOT_SUPPORTED")
+    assert not Run.objects.exists()
+
+
+def test_the_version_may_be_a_parameter_and_a_patch_does_not_count(alice_api, agent):
+    assert alice_api.get(f"/a2a/{agent}/tasks?A2A-Version=1.0.3").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"raw": "eA==", "mediaType": "application/x-unknown"},
+        {"url": "https://example.com/report.pdf", "mediaType": "application/pdf"},
+    ],
+)
+def test_content_that_no_agent_reads_is_refused_before_anything_is_stored(alice_api, agent, part):
+    answer = rpc(alice_api, agent, "SendMessage", {"message": {**HELLO, "parts": [{"text": "x"}, part]}}).json()
+    assert answer["error"]["code"] == -32005
+    assert not Run.objects.exists()
+
+
+def test_without_a_key_nothing_is_answered(client, agent):
+    for path in (
+        f"/a2a/{agent}/.well-known/agent-card.json",
+        "/.well-known/agent-card.json",
+        f"/a2a/{agent}/tasks",
+        f"/a2a/{agent}/extendedAgentCard",
+        "/a2a/nobody/.well-known/agent-card.json",
+    ):
+        answer = client.get(path, **V1)
+        assert (answer.status_code, answer["WWW-Authenticate"]) == (401, 'Bearer realm="muster"')
+        assert answer.json()["error"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks"}
+    answer = client.post(f"/a2a/{agent}", body, "application/json", **V1)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, -32000)
+
+
+def test_a_key_needs_the_scope_for_messages(client, alice, agent):
+    _, token = ApiKey.make(alice, ["runs:read"], name="k")
+    answer = client.get(f"/a2a/{agent}/tasks", HTTP_AUTHORIZATION=f"Bearer {token}", **V1)
+    assert (answer.status_code, answer.json()["error"]["status"]) == (403, "PERMISSION_DENIED")
+
+
+# -- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_as_it_begins(alice_api, agent):
+    task = send(alice_api, agent)
+    ParseDict(task, Task())
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED" and task["status"]["timestamp"].endswith("Z")
+    assert task["history"][0]["messageId"] == "m1" and task["artifacts"] == []
+    run = Run.objects.get()
+    assert (str(run.pk), str(run.session_id)) == (task["id"], task["contextId"])
+
+
+def test_the_same_task_over_both_bindings(alice_api, agent):
+    task = send(alice_api, agent)
+    answer = alice_api.get(f"/a2a/{agent}/tasks/{task['id']}?historyLength=0&unknown=1", **V1)
+    assert answer["Content-Type"].startswith("application/a2a+json")
+    del task["history"]
+    assert answer.json() == task
+    assert rpc(alice_api, agent, "GetTask", {"id": task["id"], "historyLength": 0}).json()["result"] == task
+
+
+def test_a_busy_context_and_a_working_task_take_no_message(alice_api, agent):
+    task = send(alice_api, agent)
+    assert "busy" in send(alice_api, agent, messageId="m2", contextId=task["contextId"])["message"].lower()
+    assert send(alice_api, agent, messageId="m3", taskId=task["id"])["code"] == -32004
+    assert send(alice_api, agent, messageId="m4", taskId=task["id"], contextId="other")["code"] == -32602
+    ended(task["id"])
+    assert send(alice_api, agent, messageId="m5", taskId=task["id"])["code"] == -32004
+    answer = alice_api.post(f"/a2a/{agent}/tasks/{task['id']}:cancel", {}, **V1)
+    assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (400, "TASK_NOT_CANCELABLE")
+    assert alice_api.get(f"/a2a/{agent}/tasks/{task['id']}:subscribe", **V1).status_code == 400
+
+
+def test_a_queued_task_is_cancelled(alice_api, agent):
+    task = send(alice_api, agent)
+    cancelled = rpc(alice_api, agent, "CancelTask", {"id": task["id"]}).json()["result"]
+    assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+def test_a_refused_message_leaves_nothing_behind(alice_api, agent):
+    assert send(alice_api, agent, contextId="mine", parts=[{"text": ""}])["code"] == -32602
+    assert send(alice_api, agent, role="ROLE_AGENT")["code"] == -32602
+    assert send(alice_api, agent, messageId="x" * 300)["code"] == -32602
+    assert not Session.objects.exists()
+
+
+def test_every_state_of_a_run_is_found_by_its_name(alice_api, agent):
+    cases = {
+        "TASK_STATE_SUBMITTED": ("queued", {}),
+        "TASK_STATE_WORKING": ("waiting", {"waiting_for": "device"}),
+        "TASK_STATE_INPUT_REQUIRED": ("waiting", {"waiting_for": "input"}),
+        "TASK_STATE_AUTH_REQUIRED": ("waiting", {"waiting_for": "approval"}),
+        "TASK_STATE_COMPLETED": ("partial", {}),
+        "TASK_STATE_CANCELED": ("cancelled", {}),
+        "TASK_STATE_FAILED": ("failed", {"error": {"code": "model_failed", "message": "no"}}),
+        "TASK_STATE_REJECTED": ("failed", {"error": {"code": task_states.REFUSED, "message": "no"}}),
+    }
+    ids = {}
+    for number, (state, (status, values)) in enumerate(cases.items()):
+        ids[state] = send(alice_api, agent, messageId=f"m{number}")["id"]
+        Run.objects.get(pk=ids[state]).change(status, **values)
+    for state, id in ids.items():
+        found = rpc(alice_api, agent, "ListTasks", {"status": state}).json()["result"]
+        assert [(task["id"], task["status"]["state"]) for task in found["tasks"]] == [(id, state)], state
+
+
+def test_a_list_is_read_page_by_page(alice_api, agent):
+    ids = [send(alice_api, agent, messageId=f"m{number}")["id"] for number in range(5)]
+    seen, token = [], ""
+    for _ in range(3):
+        page = alice_api.get(f"/a2a/{agent}/tasks?pageSize=2&pageToken={token}", **V1).json()
+        ParseDict(page, ListTasksResponse())
+        assert (page["totalSize"], page["pageSize"]) == (5, 2)
+        assert all("artifacts" not in task and "history" not in task for task in page["tasks"])
+        seen += [task["id"] for task in page["tasks"]]
+        token = page["nextPageToken"]
+    assert (seen, token) == (ids[::-1], "")
+
+
+def test_a_list_takes_as_many_queries_for_one_task_as_for_many(alice_api, agent, django_assert_max_num_queries):
+    for number in range(5):
+        id = send(alice_api, agent, messageId=f"m{number}")["id"]
+        Run.objects.get(pk=id).change("waiting", waiting_for="input")
+    with django_assert_max_num_queries(7):
+        answer = alice_api.get(f"/a2a/{agent}/tasks?includeArtifacts=true&historyLength=3", **V1)
+    assert len(answer.json()["tasks"]) == 5
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_finds_neither_agent_nor_task(alice_api, charlie_api, agent):
+    task = send(alice_api, agent)
+    assert charlie_api.get(f"/a2a/{agent}/.well-known/agent-card.json").status_code == 404
+    assert send(charlie_api, agent)["code"] == -32602
+    for name in (agent, "auto"):
+        for method in ("GetTask", "CancelTask", "SubscribeToTask"):
+            assert rpc(charlie_api, name, method, {"id": task["id"]}).json()["error"]["code"] == -32001
+        assert rpc(charlie_api, name, "ListTasks").json()["result"]["tasks"] == []
+        assert rpc(charlie_api, name, "ListTasks", {"contextId": task["contextId"]}).json()["result"]["tasks"] == []
+    assert send(charlie_api, "auto", taskId=task["id"])["code"] == -32001
+    assert Run.objects.get().status == "queued"
+
+
+def test_a_context_of_another_user_is_not_continued(alice_api, bob_api, agent, make_agent, bob):
+    task = send(alice_api, agent, contextId="shared")
+    mine = make_agent("bobs")
+    Agent.objects.filter(pk=mine.pk).update(owner=bob)
+    first = send(bob_api, mine, contextId="shared")
+    assert first["contextId"] == "shared" and first["id"] != task["id"]
+    other = send(bob_api, mine, contextId=str(Run.objects.get(pk=task["id"]).session_id), messageId="m2")
+    sessions = Session.objects.values_list("owner__username", flat=True)
+    assert sorted(sessions) == ["alice", "bob", "bob"] and "id" in other
+
+
+# -- cards ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def signing(settings):
+    key = ec.generate_private_key(ec.SECP256R1())
+    settings.A2A_SIGNING_KEY = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return settings
+
+
+def test_a_card_is_valid_and_cached(alice_api, agent):
+    answer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json")
+    card = ParseDict(answer.json(), AgentCard())
+    assert {one.protocol_binding for one in card.supported_interfaces} >= {"JSONRPC", "HTTP+JSON"}
+    assert "max-age" in answer["Cache-Control"] and "private" in answer["Cache-Control"]
+    again = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", HTTP_IF_NONE_MATCH=answer["ETag"])
+    assert again.status_code == 304
+
+
+def test_a_signature_is_verified_with_the_published_key(client, alice_api, agent, signing):
+    agent.description = "Räumt auf – schön & gut"
+    agent.save()
+    agent.publish()
+    [key] = client.get("/a2a/jwks.json").json()["keys"]
+    assert "d" not in key
+    verify = create_signature_verifier(lambda kid, jku: jwt.PyJWK(key) if kid == key["kid"] else None, ["ES256"])
+    body = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json()
+    verify(ParseDict(body, AgentCard()))
+    body["description"] = "something else"
+    with pytest.raises(InvalidSignaturesError):
+        verify(ParseDict(body, AgentCard()))
+
+
+def test_without_a_signing_key_there_is_no_signature(client, alice_api, agent):
+    assert client.get("/a2a/jwks.json").json() == {"keys": []}
+    assert "signatures" not in alice_api.get("/.well-known/agent-card.json").json()
+
+
+def test_the_card_of_the_server_names_the_agents_of_its_reader(alice_api, charlie_api, agent):
+    skills = alice_api.get("/.well-known/agent-card.json").json()["skills"]
+    assert str(agent) in [skill["id"] for skill in skills]
+    skills = charlie_api.get("/.well-known/agent-card.json").json()["skills"]
+    assert str(agent) not in [skill["id"] for skill in skills]
