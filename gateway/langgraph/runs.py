@@ -4,6 +4,7 @@
 """
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from django.db import transaction
@@ -332,7 +333,8 @@ def stream_response(
     response = streamed(request, bound(turn, source, request.user) if is_bound else source)
     for name, value in headers_of(turn.run).items():
         response[name] = value
-    response["Location"] = f"{headers_of(turn.run)['Content-Location']}/stream"
+    query = urlencode([("stream_mode", mode) for mode in sorted(modes)])
+    response["Location"] = f"{headers_of(turn.run)['Content-Location']}/stream?{query}"  # to join it again
     return response
 
 

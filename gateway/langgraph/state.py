@@ -118,6 +118,7 @@ class Said:
     at: Any
     run: UUID | None
     messages: list[dict[str, JSON]]
+    is_reply: bool = False
 
 
 def said_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Said]]:
@@ -154,11 +155,11 @@ def insert_after(steps: list[Said], question: Said, answer: Said) -> None:
 def reply_to(row: Message, work: Work | None) -> Said:
     """A run's reply, with all that the run did before."""
     if work is None:
-        return Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
+        return Said(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
     messages = list(messages_of_run(row.run_id, work))
     if not messages or messages[-1]["type"] != "ai" or messages[-1]["content"] != row.text:
         messages.append(ai(ai_id(row.run_id, 0), row.text))
-    return Said(row.pk, row.created_at, row.run_id, messages)
+    return Said(row.pk, row.created_at, row.run_id, messages, is_reply=True)
 
 
 def values_of(steps: Iterable[Said]) -> dict[str, JSON]:

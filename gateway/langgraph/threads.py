@@ -171,7 +171,8 @@ def wanted_of(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
     rows = threads_of(user).exclude(metadata__has_key=STATELESS)
     metadata = {**typed(body, "metadata", dict, {})}
     if "graph_id" in metadata:
-        rows = rows.filter(of_agent(Q(agent__name=str(metadata.pop("graph_id")).replace("\0", ""))))
+        graph = str(metadata.pop("graph_id")).replace("\0", "")
+        rows = rows.filter(of_agent(Q(agent__name=graph)) | Q(metadata__graph_id=graph))
     if "assistant_id" in metadata:
         rows = rows.filter(of_agent(Q(agent=number_in(str(metadata.pop("assistant_id"))) or 0)))
     if ids := typed(body, "ids", list):
@@ -289,10 +290,18 @@ class HistoryView(LangGraphView):
 
 
 def require_latest(session: Any, body: dict[str, JSON]) -> None:
-    """A thread has one line of messages: work goes on from its end, and a copy has a line of its own."""
+    """A thread has one line of messages: work goes on from its end. An earlier checkpoint is good as long as no
+    reply follows it, as after a run that was cancelled.
+    """
     named = typed(body, "checkpoint", dict, {}).get("checkpoint_id") or body.get("checkpoint_id")
-    if named and named != (latest := state_at(session, ""))["checkpoint"]["checkpoint_id"]:
-        message = f"A run continues from the thread's latest checkpoint, {latest['checkpoint']['checkpoint_id']}."
+    if not named:
+        return
+    said = said_in([session])[session.pk]
+    places = [place for place, one in enumerate(said) if str(one.id) == named]
+    if not places:
+        raise NotFound(f"This thread has no checkpoint “{str(named)[:80]}”.")
+    if any(one.is_reply for one in said[places[0] + 1 :]):
+        message = f"A run continues from the thread's latest checkpoint, {said[-1].id}."
         raise refused("checkpoint", f"{message} Copy the thread to try something else.", "unsupported_field")
 
 

@@ -1,6 +1,6 @@
 from django.urls import path, re_path
 
-from . import assistants, runs, threads, views
+from . import assistants, crons, runs, threads, views
 
 COUNT = {"is_count": True}
 
@@ -29,6 +29,7 @@ urlpatterns = [
     path("threads/<str:id>/runs", runs.RunsView.as_view()),
     path("threads/<str:id>/runs/wait", runs.WaitView.as_view()),
     path("threads/<str:id>/runs/stream", runs.StreamView.as_view()),
+    path("threads/<str:id>/runs/crons", crons.ThreadCronsView.as_view()),
     path("threads/<str:id>/runs/<str:run>", runs.RunView.as_view()),
     path("threads/<str:id>/runs/<str:run>/join", runs.JoinView.as_view()),
     path("threads/<str:id>/runs/<str:run>/stream", runs.JoinStreamView.as_view()),
@@ -38,6 +39,10 @@ urlpatterns = [
     path("runs/wait", runs.WaitView.as_view()),
     path("runs/stream", runs.StreamView.as_view()),
     path("runs/cancel", runs.CancelManyView.as_view()),
+    path("runs/crons", crons.CronsView.as_view()),
+    path("runs/crons/search", crons.CronSearchView.as_view()),
+    path("runs/crons/count", crons.CronSearchView.as_view(**COUNT)),
+    path("runs/crons/<str:id>", crons.CronView.as_view()),
     path("runs/<str:run>/stream", runs.JoinStreamView.as_view()),
     re_path(r"^(?P<rest>(?s:.*))$", views.UnknownView.as_view()),
 ]

@@ -1,0 +1,159 @@
+"""Crons are schedules with a crontab that send a message to an agent. Each start opens a session."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.models import QuerySet
+from rest_framework.response import Response
+
+from agents.exceptions import Invalid, NotFound
+from agents.http.viewsets import Audited, refusals
+from runs.api.schedule_serializers import ScheduleSerializer
+from runs.models import Schedule
+from runs.models.session import text_of
+
+from . import inputs
+from .assistants import PREFIX, agent_named, assistant_id, number_in
+from .runs import options_in
+from .views import LangGraphView, fields_in, ordering_in, page_in, refused, selected, typed
+
+JSON = Any
+FIELDS = ("assistant_id", "schedule", "timezone", "input", "config", "context", "end_time", "enabled")
+NEUTRAL: dict[str, tuple[JSON, ...]] = {
+    "metadata": ({},), "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],),
+    "webhook": (), "on_run_completed": ("keep",), "stream_mode": (), "stream_subgraphs": (False, True),
+    "stream_resumable": (False, True), "durability": ("sync", "async", "exit"), "multitask_strategy": ("enqueue",),
+}  # fmt: skip
+COLUMNS = {"cron_id": "pk", "assistant_id": "agent_id", "created_at": "created_at", "updated_at": "updated_at",
+           "next_run_date": "next_due_at", "end_time": "ends_at"}  # fmt: skip
+SELECTABLE = ("cron_id", "assistant_id", "thread_id", "end_time", "schedule", "timezone", "created_at", "updated_at",
+              "user_id", "payload", "next_run_date", "metadata", "on_run_completed", "enabled")  # fmt: skip
+
+
+def crons_of(user: Any) -> QuerySet[Schedule]:
+    rows = Schedule.objects.editable_by(user).filter(agent__isnull=False, crontab__isnull=False, owner=user)
+    return rows.select_related("agent", "crontab", "owner", "team").with_last_run()  # type: ignore[attr-defined]
+
+
+class CronsView(Audited, LangGraphView):
+    """POST /runs/crons"""
+
+    scope = "schedules"
+
+    def post(self, request: Any) -> Response:
+        body = fields_in(request.data, FIELDS, NEUTRAL)
+        agent = agent_named(request.user, body.get("assistant_id"))
+        if agent is None:
+            raise refused("assistant_id", "A cron needs an agent of its own.", "unsupported_field")
+        data = {"name": f"cron-{uuid4().hex[:12]}", "agent": agent.name, **schedule_in(body)}
+        serializer = ScheduleSerializer(data=data, context={"request": request, "view": self})
+        serializer.is_valid(raise_exception=True)
+        with refusals("schedule", request.user):
+            schedule = serializer.save(agent=agent)  # several may have its name
+            self.audit("created", schedule)
+        return Response(cron_json(schedule))
+
+
+def schedule_in(body: dict[str, JSON]) -> dict[str, JSON]:
+    """The fields of a schedule."""
+    found: dict[str, JSON] = {}
+    names = {"schedule": "crontab", "timezone": "timezone", "end_time": "ends_at", "enabled": "enabled"}
+    found |= {name: body[field] for field, name in names.items() if field in body}
+    if "input" in body:
+        given = inputs.read(body["input"], set())
+        if len(given.said) != 1 or given.results or any(part["type"] != "text" for part in given.said[0].parts):
+            raise refused("input", "The input of a cron is one message of type human, as text.", "unsupported_field")
+        found |= {"text": text_of(given.said[0].parts), **({"input": given.more} if given.more else {})}
+    if options := options_in(body):
+        found["options"] = options
+    return found
+
+
+class ThreadCronsView(LangGraphView):
+    """POST /threads/{id}/runs/crons"""
+
+    scope = "schedules"
+
+    def post(self, request: Any, id: str) -> Response:
+        message = "Each start of a schedule opens a session of its own, so a cron cannot belong to a thread."
+        raise Invalid(message, code="unsupported", hint="Create it without a thread.")
+
+
+class CronView(Audited, LangGraphView):
+    """PATCH and DELETE /runs/crons/{id}"""
+
+    scope = "schedules"
+
+    def patch(self, request: Any, id: str) -> Response:
+        schedule = cron_named(request.user, id)
+        neutral = {**NEUTRAL, "end_time": (None,)}
+        data = schedule_in(fields_in(request.data, FIELDS[1:], neutral))
+        if request.data.get("end_time", 0) is None:
+            data["ends_at"] = None
+        serializer = ScheduleSerializer(schedule, data=data, partial=True, context={"request": request, "view": self})
+        serializer.is_valid(raise_exception=True)
+        with refusals("schedule", request.user):
+            serializer.save()
+            self.audit("changed", schedule, fields=sorted(data))
+        return Response(cron_json(cron_named(request.user, id)))
+
+    def delete(self, request: Any, id: str) -> Response:
+        schedule = cron_named(request.user, id)
+        with refusals("schedule", request.user):
+            self.audit("deleted", schedule)
+            schedule.delete()
+        return Response(status=204)
+
+
+class CronSearchView(LangGraphView):
+    """POST /runs/crons/search and /runs/crons/count"""
+
+    scopes = {"post": "schedules:read"}
+    is_count = False
+
+    def post(self, request: Any) -> Response:
+        known = ("assistant_id", "thread_id", "enabled", "limit", "offset", "sort_by", "sort_order", "select")
+        body = fields_in(request.data, known, {"metadata": ({},)})
+        rows = crons_of(request.user)
+        if "assistant_id" in body:
+            agent = agent_named(request.user, body["assistant_id"])
+            rows = rows.filter(agent=agent)
+        if "enabled" in body:
+            rows = rows.filter(enabled=typed(body, "enabled", bool))
+        if "thread_id" in body:
+            rows = rows.none()  # they belong to no thread
+        if self.is_count:
+            return Response(rows.count())
+        rows = rows.order_by(*ordering_in(body, COLUMNS, "created_at"))
+        return Response(selected([cron_json(row) for row in rows[page_in(body)]], body, SELECTABLE))
+
+
+def cron_named(user: Any, id: str) -> Schedule:
+    found = crons_of(user).filter(pk=number_in(id) or 0).first()
+    if found is None:
+        raise NotFound(f"There is no cron “{id[:80]}” that you can see.")
+    return found
+
+
+def cron_json(schedule: Schedule) -> dict[str, JSON]:
+    assert schedule.agent_id is not None  # others are not listed
+    message = {"role": "user", "content": schedule.text}
+    payload = {"assistant_id": assistant_id(schedule.agent_id),
+               "input": {**(schedule.input or {}), "messages": [message]},
+               "context": schedule.options.get("variables", {})}  # fmt: skip
+    return {
+        "cron_id": str(UUID(f"{PREFIX}{schedule.pk:012x}")),
+        "assistant_id": assistant_id(schedule.agent_id),
+        "thread_id": None,
+        "on_run_completed": "keep",
+        "end_time": schedule.ends_at,
+        "schedule": schedule.line,
+        "timezone": schedule.timezone,
+        "created_at": schedule.created_at,
+        "updated_at": schedule.updated_at,
+        "user_id": str(schedule.owner_id),
+        "payload": payload,
+        "next_run_date": schedule.next_due_at,
+        "metadata": {"name": schedule.name},
+        "enabled": schedule.enabled,
+    }
