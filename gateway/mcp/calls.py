@@ -24,12 +24,11 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
 
-from . import questions, results, sessions
-from .catalogue import AGENT, FUNCTION, Target, target
-from .protocol import PARAMS, Asked, Fault, answered, check_arguments
+from . import questions, results, sessions, tasks
+from .catalogue import AGENT, FUNCTION, Target, target, target_of
+from .protocol import METHOD, ORIGIN, PARAMS, Asked, Fault, answered, check_arguments
 
 JSON = Any
-ORIGIN = "mcp"  # where a run's metadata keeps which request started it
 LOOKS = frozenset(["run.waiting", "approval.requested", "input.requested", "heartbeat"])
 RECONNECT_S = 1.0
 
@@ -58,15 +57,24 @@ def call(asked: Asked, headers: Any) -> dict[str, JSON] | Work:
     check_arguments(asked, wanted.input_schema, headers)
     arguments = asked.object("arguments")
     if wanted.kind == FUNCTION:
+        if not asked.is_modern and tasks.is_wanted(asked):
+            raise Fault(METHOD, f"“{wanted.name}” cannot be called as a task.")
         return executed(asked, wanted, arguments)
     if asked.is_modern and "requestState" in asked.params:
         return continued(asked, wanted)
     try:
-        return Work(asked, wanted, started(asked, wanted, arguments))
+        turn = started(asked, wanted, arguments)
     except MusterError as error:
         if error.status in (401, 403, 429, 503):
             raise
         return results.failure(in_words(error))
+    return tasks.created(asked, turn) if tasks.is_wanted(asked) else Work(asked, wanted, turn)
+
+
+def result_of_task(asked: Asked) -> Work:
+    """`tasks/result` of 2025-11-25: the stream of the task's run from its begin. Raises Fault."""
+    run = tasks.found(asked)
+    return Work(asked, target_of(run), Turn(run))
 
 
 def executed(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> dict[str, JSON]:
@@ -215,7 +223,10 @@ def required(work: Work, asked: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
 
 
 def finished(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
-    return answered(work.asked, results.of_run(work.target, work.turn.run, end))
+    result = results.of_run(work.target, work.turn.run, end)
+    if work.asked.method == "tasks/result":
+        result["_meta"] = {**result["_meta"], tasks.RELATED: {"taskId": work.turn.run.pk.hex}}
+    return answered(work.asked, result)
 
 
 def in_progress(frame: Frame) -> str:
@@ -247,7 +258,7 @@ def message(work: Work, content: dict[str, JSON], seq: int | None = None) -> byt
 
 
 def numbered(work: Work, seq: int, event: bytes = b"data: \n\n") -> bytes:
-    facts = {"r": work.turn.run.pk.hex, "s": seq, "i": work.asked.id, "p": work.asked.progress, "n": work.target.name}
+    facts = {"r": work.turn.run.pk.hex, "s": seq, "i": work.asked.id, "p": work.asked.progress, "m": work.asked.method}
     return b"id: %s\n" % sessions.sealed(work.asked, sessions.EVENT, facts).encode() + event
 
 
@@ -257,5 +268,5 @@ def resumed(asked: Asked, event_id: str) -> Work:
     turn = turns.parsed(asked.user, f"{facts['r']}-{facts['s']}") if facts else None
     if facts is None or turn is None:
         raise Fault(PARAMS, "There is no such event.", status=400)
-    asked.id, asked.params = facts["i"], {"_meta": {"progressToken": facts["p"]}}
-    return Work(asked, target(asked, facts["n"]), turn)
+    asked.id, asked.method, asked.params = facts["i"], facts["m"], {"_meta": {"progressToken": facts["p"]}}
+    return Work(asked, target_of(turn.run), turn)

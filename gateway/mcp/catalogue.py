@@ -10,10 +10,13 @@ from typing import Any
 
 from agents.models import Agent, Chain, Tool
 from agents.models.agent import minion_schema
+from agents.spec import AgentSpec
+from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
 from functions.spec import FunctionSpec
+from runs.models import Run
 
-from .protocol import PARAMS, Asked, Fault
+from .protocol import ORIGIN, PARAMS, Asked, Fault
 
 JSON = Any
 AGENT, CHAIN, FUNCTION = "agent", "chain", "function"
@@ -121,7 +124,18 @@ def target(asked: Asked, name: str) -> Target:
     return loaded({name: chosen[name]})[0]
 
 
-def listed(targets: Iterable[Target]) -> list[dict[str, JSON]]:
+def target_of(run: Run) -> Target:
+    """What a run was started as: its own version, whatever is published now."""
+    kind: str = AGENT
+    row: Any = run.agent
+    version: Any = run.version
+    if run.chain_version is not None:
+        kind, row, version = CHAIN, run.chain_version.chain, run.chain_version
+    about = run.metadata.get(ORIGIN) or {}
+    return Target(str(about.get("tool", "")), kind, row, version.read_spec() if version else AgentSpec(name=""))
+
+
+def listed(targets: Iterable[Target], version: str) -> list[dict[str, JSON]]:
     """Descriptions of tools as `tools/list` gives them."""
     targets = list(targets)
     effects = effects_of(targets)
@@ -132,6 +146,7 @@ def listed(targets: Iterable[Target]) -> list[dict[str, JSON]]:
             "description": one.spec.description or f"The {one.kind} “{one.row.name}”.",
             "inputSchema": one.input_schema,
             **({"outputSchema": schema} if (schema := one.output_schema) else {}),
+            **({"execution": {"taskSupport": "optional"}} if version == LEGACY and one.kind != FUNCTION else {}),
             "annotations": {"title": one.row.name, **hints(effects[one.name])},
         }
         for one in targets

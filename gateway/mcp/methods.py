@@ -6,16 +6,24 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from . import catalogue
-from .protocol import INSTRUCTIONS, METHOD, MODERN, PARAMS, SUPPORTED, Asked, Fault
+from connectors.mcp.messages import LEGACY, MODERN
+
+from . import catalogue, prompts, resources, tasks
+from .protocol import INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
 
 JSON = Any
 PAGE = 100
+MOST = 100  # values of a completion
 FRESH = {"ttlMs": 60_000, "cacheScope": "private"}  # hints of 2026-07-28; the lists differ from person to person
 
 
 def capabilities(version: str) -> dict[str, JSON]:
-    return {"tools": {}}
+    offered: dict[str, JSON] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+    if version == MODERN:
+        return {**offered, "extensions": {TASKS: {}}}
+    if version == LEGACY:
+        offered["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    return offered
 
 
 def answer(asked: Asked) -> dict[str, JSON]:
@@ -37,7 +45,45 @@ def ping(asked: Asked) -> dict[str, JSON]:
 
 def list_tools(asked: Asked) -> dict[str, JSON]:
     names, more = page_of(asked, catalogue.names(asked))
-    return {"tools": catalogue.listed(catalogue.loaded(names)), **more}
+    return {"tools": catalogue.listed(catalogue.loaded(names), asked.version), **more}
+
+
+def list_prompts(asked: Asked) -> dict[str, JSON]:
+    names, more = page_of(asked, prompts.names(asked))
+    return {"prompts": prompts.listed(catalogue.loaded(names)), **more}
+
+
+def list_resources(asked: Asked) -> dict[str, JSON]:
+    rows, last = resources.page(asked, cursor_in(asked), PAGE)
+    return {"resources": rows, **({"nextCursor": cursor_of(last)} if last else {})}
+
+
+def list_templates(asked: Asked) -> dict[str, JSON]:
+    cursor_in(asked)
+    return {"resourceTemplates": resources.templates(asked)}
+
+
+def complete(asked: Asked) -> dict[str, JSON]:
+    """Suggestions for an argument of a prompt or of a template."""
+    reference, argument = asked.object("ref"), asked.object("argument")
+    name, begun = argument.get("name"), argument.get("value")
+    if not isinstance(name, str) or not isinstance(begun, str):
+        raise Fault(PARAMS, "“argument” must have a name and a value.")
+    if reference.get("type") == "ref/prompt":
+        found = prompts.completed(asked, str(reference.get("name")), name, begun)
+    elif reference.get("type") == "ref/resource":
+        found = resources.completed(asked, str(reference.get("uri")), begun)
+    else:
+        raise Fault(PARAMS, "“ref” must be a prompt or a resource.")
+    return {"completion": {"values": found[:MOST], "total": len(found), "hasMore": len(found) > MOST}}
+
+
+def list_tasks(asked: Asked) -> dict[str, JSON]:
+    after = cursor_in(asked)
+    if after is not None and resources.id_in(after) is None:
+        raise Fault(PARAMS, "Invalid cursor")
+    rows, last = tasks.listed(asked, after)
+    return {"tasks": rows, **({"nextCursor": cursor_of(last)} if last else {})}
 
 
 def page_of(asked: Asked, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
@@ -65,9 +111,19 @@ def cursor_in(asked: Asked) -> str | None:
     return found
 
 
-SHARED: dict[str, Callable[[Asked], dict[str, JSON]]] = {"tools/list": list_tools}
-MODERN_METHODS = {**SHARED, "server/discover": discover}
-LEGACY_METHODS = {**SHARED, "ping": ping}
+SHARED: dict[str, Callable[[Asked], dict[str, JSON]]] = {
+    "tools/list": list_tools,
+    "prompts/list": list_prompts,
+    "prompts/get": prompts.get,
+    "resources/list": list_resources,
+    "resources/templates/list": list_templates,
+    "resources/read": resources.read,
+    "completion/complete": complete,
+    "tasks/get": tasks.get,
+    "tasks/cancel": tasks.cancel,
+}
+MODERN_METHODS = {**SHARED, "server/discover": discover, "tasks/update": tasks.update}
+LEGACY_METHODS = {**SHARED, "ping": ping, "tasks/list": list_tasks}
 CACHED = frozenset(
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
 )

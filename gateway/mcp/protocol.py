@@ -27,7 +27,11 @@ VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY = (
     f"{PREFIX}/protocolVersion", f"{PREFIX}/clientInfo", f"{PREFIX}/clientCapabilities",
 )  # fmt: skip
 TASKS = f"{PREFIX}/tasks"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what the header Mcp-Name repeats
+ORIGIN = "mcp"  # where a run's metadata keeps which request started it
+NAMED = {  # what the header Mcp-Name repeats
+    "tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+    "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
+}  # fmt: skip
 
 
 class Fault(Exception):

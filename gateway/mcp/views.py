@@ -45,6 +45,9 @@ class McpView(APIView):
             return initialized(asked)
         if asked.method == "tools/call":
             return called(request, asked)
+        if asked.method == "tasks/result" and not asked.is_modern:
+            with stream_for(request.user) as respond:
+                return respond(streamed(request, calls.stream_of(calls.result_of_task(asked))))
         return Response(answered(asked, methods.answer(asked)))
 
     def answer_taken(self, asked: Asked, message: dict[str, JSON]) -> Response:
