@@ -25,6 +25,7 @@ from runs.models import Run, StepRun
 from . import workers
 
 log = logging.getLogger(__name__)
+BATCH = 1000  # leases that one statement renews
 CANCELS = broadcast.channel_of("cancels")
 
 
@@ -98,12 +99,12 @@ class Keeper:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.leases: set[Lease | StepLease] = set()
+        self.leases: dict[str, set[Lease | StepLease]] = {}  # by run
         self.started_in = 0
 
     def add(self, lease: Lease | StepLease) -> None:
         with self.lock:
-            self.leases.add(lease)
+            self.leases.setdefault(lease.run_id, set()).add(lease)
             if self.started_in != os.getpid():
                 self.started_in = os.getpid()
                 threading.Thread(target=self.renew_for_ever, name="leases", daemon=True).start()
@@ -111,16 +112,22 @@ class Keeper:
 
     def remove(self, lease: Lease | StepLease) -> None:
         with self.lock:
-            self.leases.discard(lease)
+            of_run = self.leases.get(lease.run_id, set())
+            of_run.discard(lease)
+            if not of_run:
+                self.leases.pop(lease.run_id, None)
 
     def held(self) -> list[Lease | StepLease]:
         with self.lock:
-            return list(self.leases)
+            return [lease for of_run in self.leases.values() for lease in of_run]
+
+    def of_run(self, run_id: str) -> list[Lease | StepLease]:
+        with self.lock:
+            return list(self.leases.get(run_id, ()))
 
     def is_at_work_on(self, run_id: str) -> bool:
         """This process holds the run, however late its renewal is: a clock may have jumped."""
-        mine = [lease for lease in self.held() if isinstance(lease, Lease) and lease.run_id == str(run_id)]
-        return any(lease.rows().exists() for lease in mine)
+        return any(lease.rows().exists() for lease in self.of_run(str(run_id)) if isinstance(lease, Lease))
 
     def renew_for_ever(self) -> None:
         while True:
@@ -138,11 +145,14 @@ class Keeper:
     def renew(self) -> None:
         """Extend the held leases; notice lost and cancelled ones."""
         held = self.held()
-        runs = [lease.run_id for lease in held if isinstance(lease, Lease)]
         close_old_connections()
-        workers.report(worker_name(), runs=len(runs))
-        if not held:
-            return
+        workers.report(worker_name(), runs=sum(isinstance(lease, Lease) for lease in held))
+        for start in range(0, len(held), BATCH):
+            self.renew_each(held[start : start + BATCH])
+
+    def renew_each(self, held: list[Lease | StepLease]) -> None:
+        """With one statement for the leases of runs, and one to look at all."""
+        runs = [lease.run_id for lease in held if isinstance(lease, Lease)]
         Run.objects.filter(pk__in=runs, status=Run.Status.RUNNING, lease_owner=worker_name()).update(
             lease_expires_at=clock.Now(settings.LEASE_S)
         )
@@ -160,9 +170,8 @@ class Keeper:
         """A cancel reaches the worker at once; if the broker is unavailable, the renewal notices
         it.
         """
-        cancelled = set((run_ids or b"").decode().split())
-        for lease in self.held():
-            if lease.run_id in cancelled:
+        for run_id in (run_ids or b"").decode().split():
+            for lease in self.of_run(run_id):
                 lease.cancelled.set()
 
 

@@ -240,3 +240,25 @@ def test_fifty_messages_at_once_are_all_answered(muster, model):
     for thread in threads:
         thread.join(120)
     assert len(answers) == 50 and {status for status, _ in answers} == {200}
+
+
+def test_a_killed_worker_with_many_in_flight_loses_none(muster, model):
+    """Each waits for its model when the worker dies; once the leases have expired the next worker asks again."""
+    model.script(*[says("too late", silent_s=60)] * 40)
+    asked, run_ids = len(model.requests), [start(muster, f"many {number}") for number in range(40)]
+    wait_for(lambda: len(model.requests) == asked + 40)
+    os.kill(muster.programs()["worker"].pid, signal.SIGKILL)
+    runs = [ended(muster, run_id) for run_id in run_ids]
+    assert {(run["status"], run["attempt"]) for run in runs} == {("succeeded", 2)}
+    assert len(model.requests) >= asked + 80
+
+
+def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(muster, model):
+    model.script(*[says("in time", silent_s=4)] * 40)
+    asked, run_ids = len(model.requests), [start(muster, f"drained {number}") for number in range(40)]
+    wait_for(lambda: len(model.requests) == asked + 40)
+    worker = muster.programs()["worker"]
+    os.kill(worker.pid, signal.SIGTERM)
+    runs = [ended(muster, run_id) for run_id in run_ids]
+    assert {(run["status"], run["attempt"]) for run in runs} == {("succeeded", 1)}
+    wait_for(lambda: (now := muster.programs().get("worker")) and now.pid != worker.pid)
