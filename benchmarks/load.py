@@ -64,13 +64,17 @@ class Caller:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter | None = None
 
-    async def post(self, url: str, *, json: Any, headers: dict[str, str] | None = None) -> Answer:
+    async def post(self, url: str, *, json: Any, headers: dict[str, str] | None = None, within: float = 60) -> Answer:
         parts = urlsplit(url)
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection(parts.hostname, parts.port)
         self.writer.write(request(parts.netloc, parts.path, json, headers or {}))
-        async with asyncio.timeout(60):
-            return await self.read()
+        try:
+            async with asyncio.timeout(within):
+                return await self.read()
+        except asyncio.CancelledError:
+            self.close()
+            raise
 
     async def read(self) -> Answer:
         first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

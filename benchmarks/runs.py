@@ -3,19 +3,23 @@
 slow-model   64 callers of a model that takes 0.3 s, beside the bare app
 slow-runs    200 messages at once to a model that takes 2 s, on one worker
 waiting      500 runs that wait for an approval, and what a message takes beside them
+callers      5,000 callers that wait for a reply, at one web process
 watchers     1,000 event streams of one run
 replay       10,000 stored events over one stream
 history      a message before and after 100,000 stored runs
+lists        the list of runs and an agent's figures of a month, with 100,000 stored runs
 idle         the CPU that `serve` takes while nothing is asked of it
 """
 
 import argparse
 import asyncio
 import os
+import re
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +27,11 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks.load import cpu_of, measure
+from benchmarks.load import Caller, cpu_of, measure
 from benchmarks.message import BODY, bare, made, muster, stub
 
 SLOW_MODEL_S, SLOW_RUN_S = 0.3, 2.0
+UNFINISHED = re.compile(r'^muster_runs_live\{status="(?:queued|running)"\} (\S+)', re.MULTILINE)
 
 
 class Installation:
@@ -122,6 +127,62 @@ def cpu_share(process: psutil.Process, seconds: float) -> float:
     return process.cpu_percent()
 
 
+def callers(db: str, count: int = 5000, answered: int = 200) -> None:
+    """The worker is stopped, so that all of them wait. Then the first get their answer, and the others leave."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with installation(db) as (ours, _):
+        ours.figures(64, 640)  # threads and connections are made
+        web, worker = ours.program("web"), ours.program("worker")
+        worker.suspend()
+        before, threads = memory_of(web), web.num_threads()
+        held, good = asyncio.run(call_and_wait(ours, worker, count, answered, lambda: memory_of(web)))
+        time.sleep(2)
+        print(
+            f"{count:,} wait: {(held - before) / count / 1024:.1f} kB each; {web.num_threads() - threads} more threads"
+        )
+        print(
+            f"{good} of {answered} were answered; afterwards {(memory_of(web) - before) / 2**20:.0f} MB more",
+            flush=True,
+        )
+
+
+async def call_and_wait(
+    ours: Installation, worker: psutil.Process, count: int, answered: int, memory: Callable[[], int]
+) -> tuple[int, int]:
+    """(bytes held while all wait, right answers)"""
+    body = {**BODY, "wait": 600}
+    waiting: list[asyncio.Task[Any]] = []
+    async with httpx.AsyncClient(base_url=ours.base, headers=ours.headers, timeout=120, trust_env=False) as api:
+        while len(waiting) < count:
+            waiting += [
+                asyncio.create_task(Caller().post(ours.messages, json=body, headers=ours.headers, within=900))
+                for _ in range(100)
+            ]
+            await until_stored(api, len(waiting))
+        held = memory()
+        for task in waiting[answered:]:
+            task.cancel()
+        worker.resume()
+        answers = await asyncio.gather(*waiting[:answered])
+    return held, sum("42" in answer.json()["reply"]["text"] for answer in answers)
+
+
+async def until_stored(api: httpx.AsyncClient, count: int) -> None:
+    """Until so many runs are queued or in work."""
+    found = 0
+    for _ in range(3000):
+        found = sum(int(float(number)) for number in UNFINISHED.findall((await api.get("/metrics")).text))
+        if found >= count:
+            return
+        await asyncio.sleep(0.2)
+    raise SystemExit(f"Only {found} of {count} runs were stored.")
+
+
+def memory_of(process: psutil.Process) -> int:
+    """Bytes, what is shared with other processes by its part."""
+    return process.memory_full_info().pss
+
+
 def watchers(db: str, count: int = 1000) -> None:
     """They watch a run that waits for an approval, until it is cancelled; the second time the threads are there."""
     with installation(db) as (ours, _), ours.api() as api:
@@ -211,6 +272,20 @@ def history(db: str, count: int = 100_000) -> None:
         print(f"after {count:,} runs: p50 x {p50[1] / p50[0]:.3f}, CPU x {cpu[1] / cpu[0]:.3f}", flush=True)
 
 
+def lists(db: str, count: int = 100_000) -> None:
+    with installation(db) as (ours, _), ours.api() as api:
+        in_database(ours, f"benchmarks.stored.add_runs({count})")
+        for path in ("/me", "/runs/?limit=50", "/agents/adder/figures?window=month"):
+            times = [timed_get(api, path) for _ in range(21)]
+            print(f"{path:36} first {times[0]:5.0f} ms, then p50 {statistics.median(times[1:]):5.1f} ms", flush=True)
+
+
+def timed_get(api: httpx.Client, path: str) -> float:
+    began = time.perf_counter()
+    made(api.get(path))
+    return (time.perf_counter() - began) * 1000
+
+
 def idle(db: str, seconds: float = 40.0) -> None:
     """Percent of one CPU: the supervisor with all below it, and each of its programs with what is below that."""
     with installation(db) as (ours, _):
@@ -247,8 +322,8 @@ PROGRAMS = {
     "postgres": "postgres",
 }
 PARTS = {
-    "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "watchers": watchers, "replay": replay,
-    "history": history, "idle": idle,
+    "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "callers": callers, "watchers": watchers,
+    "replay": replay, "history": history, "lists": lists, "idle": idle,
 }  # fmt: skip
 
 

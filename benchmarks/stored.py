@@ -1,6 +1,8 @@
 """Rows that a benchmark wants stored beforehand, written in bulk into the installation of the environment."""
 
 import os
+from datetime import datetime, timedelta
+from uuid import UUID
 
 import django
 
@@ -11,6 +13,7 @@ from django.db.models import F  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from agents.models import Agent  # noqa: E402
+from runs.figures.earlier import first_id_at  # noqa: E402
 from runs.models import Message, ModelCall, Run, RunEvent, Session  # noqa: E402
 
 BATCH = 5_000
@@ -28,21 +31,25 @@ def add_events(run_id: str, count: int) -> None:
     Run.objects.filter(pk=run_id).update(last_event=last + count)
 
 
-def add_runs(count: int) -> None:
-    """Ended runs of “adder”, each with a session, two messages, a model call and three events."""
+def add_runs(count: int, days: int = 29) -> None:
+    """Ended runs of “adder” of the last days, each with a session, two messages, a model call and
+    three events.
+    """
     agent = Agent.objects.get(name="adder")
-    for _ in range(0, count, BATCH):
-        add_batch(agent, BATCH)
+    for done in range(0, count, BATCH):
+        add_batch(agent, BATCH, timezone.now() - timedelta(days=days) * (1 - (done + BATCH) / count))
 
 
-def add_batch(agent: Agent, count: int) -> None:
-    now = timezone.now()
+def add_batch(agent: Agent, count: int, now: datetime) -> None:
     common = {"agent": agent, "version_id": agent.published_id, "status": "succeeded", "turns": 2}
     sessions = [Session(owner_id=agent.owner_id, agent=agent, last_seq=2) for _ in range(count)]
     runs = [
-        Run(principal_id=agent.owner_id, session=session, last_event=3, finished_at=now, **common)
-        for session in sessions
-    ]
+        Run(
+            id=UUID(int=first_id_at(now).int + number), principal_id=agent.owner_id, session=session, last_event=3,
+            created_at=now, finished_at=now + timedelta(seconds=2), **common,
+        )
+        for number, session in enumerate(sessions)
+    ]  # fmt: skip
     text = [{"type": "text", "text": "Add the numbers a = 40 and b = 2"}]
     Session.objects.bulk_create(sessions)
     Run.objects.bulk_create(runs)

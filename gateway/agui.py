@@ -108,13 +108,13 @@ def session_of(user: Any, thread: str) -> Session | None:
         found = mine.filter(pk=UUID(thread)).first()
     except ValueError:
         found = None
-    return found or mine.filter(metadata__thread=thread).first()
+    return found or mine.named(THREAD, thread).first()
 
 
 def new_session(user: Any, thread: str, earlier: Iterable[Said]) -> Session:
     if not thread or len(thread) > 200 or "\0" in thread:
         raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
-    session = Session.objects.create(owner=user, metadata={THREAD: thread}, variables={"agent_depth": 0})
+    session = Session.objects.create(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
     for said in earlier:
         session.add_message(said.role, said.parts)
     return session

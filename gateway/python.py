@@ -143,12 +143,16 @@ class Registry:
     def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
         """The session with that name, or a new one that starts with the earlier messages."""
         mine = Session.objects.visible_to(self.user)
-        if word is not None and (found := mine.filter(metadata__conversation=word).first()):
+        if word is not None and (found := mine.named("conversation", word).first()):
             return found
         metadata = {"conversation": word} if word is not None else {}
         with_agent = Agent.objects.for_use(self.user, agent) if agent else None
         session = Session.objects.create(
-            owner=self.user, agent=with_agent, metadata=metadata, variables={"agent_depth": 0}
+            owner=self.user,
+            agent=with_agent,
+            thread=word[:200] if word is not None else None,
+            metadata=metadata,
+            variables={"agent_depth": 0},
         )
         for message in earlier:
             session.add_message(message["role"], parts_of(message.get("content")))

@@ -46,6 +46,8 @@ class Later(HttpResponse):
         self.view, self.awaited, self.finish = view, awaited, finish
         self.context: Context = copy_context()  # the request's id in the logs
         self.observers: list[Callable[[HttpResponseBase], None]] = []
+        if (match := view.request._request.resolver_match) is not None:
+            match.tried = None  # every route that did not match: a third of what a waiting caller would hold
         self._resource_closers.append(awaited.place.keep())  # type: ignore[attr-defined]
 
     def complete(self, found: Any) -> HttpResponseBase:

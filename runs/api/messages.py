@@ -52,6 +52,13 @@ from .serializers import (
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
+# What a list shows of each run and of those rows: whole versions are most of what would be read.
+RUN_SHOWN = (
+    "status", "waiting_for", "principal", "agent__name", "agent__owner__username", "version__number",
+    "chain_version__chain__name", "session_id", "parent_id", "root_id", "depth", "trigger", "created_at", "started_at",
+    "finished_at", "deadline", "input", "options", "output", "error", "turns", "input_tokens", "output_tokens", "cost",
+    "processed", "created", "updated", "metadata",
+)  # fmt: skip
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
@@ -290,7 +297,8 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     queryset = Run.objects.none()
 
     def get_queryset(self) -> QuerySet[Run]:
-        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+        runs = Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+        return runs.only(*RUN_SHOWN) if self.action == "list" else runs
 
     @extend_schema(
         parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],

@@ -19,7 +19,7 @@ from django.utils import timezone
 from runs.models import Run
 
 from . import money
-from .dashboard import first_id_at
+from .earlier import first_id_at
 
 DAYS = 14  # today and the days before
 FEWEST_RUNS, FEWEST_DAYS = 5, 3  # ended runs of a day that counts, and earlier days that count

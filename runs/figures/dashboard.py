@@ -7,7 +7,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from statistics import mean, pstdev
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
@@ -17,20 +16,12 @@ from agents.models import Agent
 from runs.models import Run, ToolCallRecord
 
 from . import money
+from .earlier import counted_before, first_id_at
 
 DAYS = 14
 RECENT = 500  # the newest runs used for latency
 CALLS = 1000  # the newest calls used to find failing tools
 ENDED_BADLY = ("failed", "expired", "partial")
-KEPT, KEPT_S = 256, 300  # cache entries (users) and their lifetime in seconds, for the days before today
-_earlier: dict[Any, tuple[datetime, list[dict[str, Any]]]] = {}
-
-
-def first_id_at(moment: datetime) -> UUID:
-    """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
-    index on time.
-    """
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 @dataclass
@@ -80,7 +71,7 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
     now = timezone.localtime(now)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     start = today - timedelta(days=DAYS - 1)
-    counted_at, earlier = counted_before(runs, start, today, now)
+    counted_at, earlier = counted_before(runs, start, today, now, grouped, name="dashboard")
     rows = [*earlier, *grouped(runs.filter(pk__gte=first_id_at(today)))]
     days = {day.date: day for day in (Day(start.date() + timedelta(days=number)) for number in range(DAYS))}
     agents: dict[int, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
@@ -94,27 +85,6 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
             agent["cost"] += row["cost"] or 0
             agent["failed"] += row["count"] if row["status"] in ENDED_BADLY else 0
     return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents), counted_at)
-
-
-def counted_before(
-    runs: QuerySet[Run], start: datetime, today: datetime, now: datetime
-) -> tuple[datetime, list[dict[str, Any]]]:
-    """The days before today with the time of counting: they hardly change, so they are cached for
-    KEPT_S.
-
-    The key contains the newest of those runs, so that users never share counts, and a new day
-    counts again.
-    """
-    rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
-    newest = rows.order_by("-pk").values_list("pk", "principal_id").first()
-    key = (newest, today, str(runs.query.where))
-    kept = _earlier.get(key)
-    if kept is None or not kept[0] <= now < kept[0] + timedelta(seconds=KEPT_S):
-        kept = now, list(grouped(rows)) if newest else []
-        _earlier[key] = kept
-        while len(_earlier) > KEPT:
-            _earlier.pop(next(iter(_earlier)), None)
-    return kept
 
 
 def grouped(runs: QuerySet[Run]) -> Any:

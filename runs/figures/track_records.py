@@ -1,21 +1,33 @@
-"""Track records of agents: success rate, latency, cost, errors, over time. From run rows, one query
-per window.
+"""Track records of agents: success rate, latency, cost, errors, over time. From run rows: those of
+the days before today are counted once in a while, the others each time.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, Count, DurationField, ExpressionWrapper, F, IntegerField, QuerySet, Sum, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    IntegerField,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import TruncDay, TruncHour
 from django.utils import timezone
 
 from runs.models import Run
 
-from .dashboard import first_id_at
+from .earlier import counted_before, first_id_at
 
 WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 # Upper edges of the latency classes in seconds; percentiles are interpolated within a class.
@@ -79,10 +91,9 @@ class Figure:
 
 
 def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
-    """The last week of these agents over all users; used to break ties in routing. One query."""
-    since = timezone.now() - WINDOWS["week"]
+    """The last week of these agents over all users; used to break ties in routing."""
     found: dict[int, Figure] = {}
-    for row in grouped(Run.objects.filter(agent_id__in=agent_ids), since, "agent_id"):
+    for row in counted(Run.objects.filter(agent_id__in=sorted(agent_ids)), "week", "agent_id"):
         found.setdefault(row["agent_id"], Figure()).add(row)
     return found
 
@@ -91,35 +102,44 @@ Parts = list[tuple[datetime, Figure]]
 
 
 def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> tuple[Figure, Parts]:
-    """The whole window and its parts (hours of a day or an hour, otherwise days), oldest first. One
-    query.
-    """
-    since = (now or timezone.now()) - WINDOWS[window]
+    """The whole window and its parts (hours of a day or an hour, otherwise days), oldest first."""
     truncated = TruncHour("created_at") if window in ("hour", "day") else TruncDay("created_at")
     total = Figure()
     parts: dict[datetime, Figure] = {}
-    for row in grouped(runs.annotate(part=truncated), since, "part"):
+    for row in counted(runs.annotate(part=truncated), window, "part", now):
         total.add(row)
         parts.setdefault(row["part"], Figure()).add(row)
     return total, sorted(parts.items())
 
 
 def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> dict[str, Figure]:
-    """Each agent's figures in the window, by name. One query."""
-    since = (now or timezone.now()) - WINDOWS[window]
+    """Each agent's figures in the window, by name."""
     found: dict[str, Figure] = {}
-    for row in grouped(runs.filter(agent__isnull=False), since, "agent__name"):
+    for row in counted(runs.filter(agent__isnull=False), window, "agent__name", now):
         found.setdefault(row["agent__name"], Figure()).add(row)
     return found
 
 
-def grouped(runs: QuerySet[Run], since: datetime, by: str) -> Sequence[dict[str, Any]]:
-    """Ended runs counted by group, status, error and latency class."""
+def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = None) -> list[dict[str, Any]]:
+    """Ended runs of the window by group, status, error and latency class. The whole days in it (UTC)
+    are kept by this process for some minutes.
+    """
+    now = now or timezone.now()
+    since = now - WINDOWS[window]
+    if window not in ("week", "month"):
+        return list(grouped(runs.filter(pk__gte=first_id_at(since)), by))
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start = today - WINDOWS[window] + timedelta(days=1)
+    _, earlier = counted_before(runs, start, today, now, lambda rows: grouped(rows, by), name=f"records by {by}")
+    edges = Q(pk__gte=first_id_at(since), pk__lt=first_id_at(start)) | Q(pk__gte=first_id_at(today))
+    return [*earlier, *grouped(runs.filter(edges), by)]
+
+
+def grouped(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:
     took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
     edges = [When(took__lte=timedelta(seconds=edge), then=Value(index)) for index, edge in enumerate(EDGES)]
     latency = Case(*edges, default=Value(len(EDGES)), output_field=IntegerField())
-    recent = runs.order_by().filter(pk__gte=first_id_at(since))  # ids are ordered by time and serve as its index
-    ended = recent.filter(status__in=Run.DONE, finished_at__isnull=False)
+    ended = runs.order_by().filter(status__in=Run.DONE, finished_at__isnull=False)
     return (
         ended.annotate(took=took)
         .annotate(latency=latency)

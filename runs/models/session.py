@@ -16,6 +16,10 @@ class SessionQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(owner_id=user.pk)
 
+    def named(self, kind: str, name: str) -> Self:
+        """Those that their caller named so: `kind` is the key in metadata."""
+        return self.filter(thread=name[:200], **{f"metadata__{kind}": name})
+
     def active(self) -> Self:
         return self.filter(status=Session.Status.ACTIVE)
 
@@ -41,6 +45,9 @@ class Session(models.Model):
     has_untrusted = models.BooleanField(default=False, help_text="Untrusted content was read in it.")
     last_seq = models.PositiveIntegerField(default=0)
     metadata = models.JSONField(default=dict, blank=True)
+    thread = models.CharField(  # noqa: DJ001  (only rows with a name are in its index)
+        max_length=200, null=True, editable=False, help_text="The caller's own name for it, as in metadata."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -48,7 +55,10 @@ class Session(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["owner", "-id"])]
+        indexes = [
+            models.Index(fields=["owner", "-id"]),
+            models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
+        ]
         constraints = [
             models.CheckConstraint(condition=models.Q(status__in=["active", "closed"]), name="session_status_known")
         ]

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule
 
-from runs.figures import dashboard
+from runs.figures import dashboard, earlier
 from runs.models import Run, Schedule
 
 
@@ -20,7 +20,7 @@ def test_figures_tell_what_is_unusual(alice, agent, version):
     for days, status in [(number, "succeeded") for number in range(1, 8)] * 3 + [(0, "failed")] * 6:
         at = now - timedelta(days=days)
         Run.objects.create(
-            id=dashboard.first_id_at(at).__class__(int=dashboard.first_id_at(at).int + Run.objects.count() + 1),
+            id=earlier.first_id_at(at).__class__(int=earlier.first_id_at(at).int + Run.objects.count() + 1),
             principal=alice,
             agent=agent,
             version=version,
@@ -36,16 +36,16 @@ def test_figures_tell_what_is_unusual(alice, agent, version):
 
 def test_the_days_before_today_are_counted_once_and_never_for_another(alice, charlie, agent, version):
     now = timezone.now().replace(hour=12)  # its day does not end in the next second
-    earlier = dashboard.first_id_at(now - timedelta(days=2))
+    first_id = earlier.first_id_at(now - timedelta(days=2))
     run = {"principal": alice, "agent": agent, "version": version, "created_at": now - timedelta(days=2)}
-    Run.objects.create(id=earlier, **run)
+    Run.objects.create(id=first_id, **run)
     hers = Run.objects.visible_to(alice)
     first = dashboard.history(hers, now)
-    Run._base_manager.filter(pk=earlier).update(status="failed")
+    Run._base_manager.filter(pk=first_id).update(status="failed")
     again = dashboard.history(hers, now + timedelta(seconds=1))
     assert (first.total, again.total, again.earlier_counted_at) == (1, 1, first.earlier_counted_at)
     assert dashboard.history(Run.objects.visible_to(charlie), now).total == 0
-    later = dashboard.history(hers, now + timedelta(seconds=dashboard.KEPT_S))
+    later = dashboard.history(hers, now + timedelta(seconds=earlier.KEPT_S))
     assert sum(day.failed for day in later.days) == 1
 
 

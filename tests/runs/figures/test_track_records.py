@@ -2,12 +2,14 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from registry.factory import live_agent
 from runs.figures import track_records
+from runs.figures.earlier import first_id_at
 from runs.lifecycle import workers
 from runs.models import Run, Worker
 
@@ -18,8 +20,9 @@ pytestmark = pytest.mark.django_db
 def ended(alice):
     def make(agent, status="succeeded", seconds=1.5, error=None, ago=timedelta(hours=1), cost="0.25"):
         began = timezone.now() - ago
+        id = UUID(int=first_id_at(began).int + Run.objects.count())  # ids are ordered by time
         return Run.objects.create(
-            principal=alice, agent=agent, status=status, created_at=began, error=error, cost=cost, input_tokens=10,
+            id=id, principal=alice, agent=agent, status=status, created_at=began, error=error, cost=cost, input_tokens=10,
             finished_at=began + timedelta(seconds=seconds),
         )  # fmt: skip
 
@@ -43,13 +46,27 @@ def test_figures_come_in_one_query(make_agent, ended, django_assert_num_queries)
     assert sum(part.runs for _, part in parts) == 10
 
 
-def test_the_record_of_several_agents_comes_in_one_query(make_agent, ended, django_assert_num_queries):
+def test_the_record_of_several_agents_comes_in_two_queries(make_agent, ended, django_assert_num_queries):
     good, bad, new = make_agent("good"), make_agent("bad"), make_agent("new")
     ended(good)
     ended(bad, "failed")
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):  # is there an earlier one? those of today
         found = track_records.lately([good.pk, bad.pk, new.pk])
     assert found[good.pk].success_score > 0.5 > found[bad.pk].success_score and new.pk not in found
+
+
+def test_whole_days_are_counted_once_and_the_others_each_time(make_agent, ended, django_assert_num_queries):
+    agent, now = make_agent(), timezone.now().replace(hour=12)
+    for days in (0, 0, 1, 3, 29, 31):  # the last one is no longer in the window
+        ended(agent, ago=timezone.now() - now + timedelta(days=days, minutes=1))
+    with django_assert_num_queries(3):
+        first, parts = track_records.over_time(Run.objects.filter(agent=agent), "month", now)
+    ended(agent, ago=timezone.now() - now + timedelta(minutes=1))
+    with django_assert_num_queries(2):
+        again, _ = track_records.over_time(Run.objects.filter(agent=agent), "month", now)
+    assert (first.runs, again.runs, [figure.runs for _, figure in parts]) == (5, 6, [1, 1, 1, 2])
+    later, _ = track_records.over_time(Run.objects.filter(agent=agent), "month", now + timedelta(seconds=301))
+    assert later.runs == 6
 
 
 def test_figures_over_http_are_ones_own(alice, alice_api, make_agent, ended):

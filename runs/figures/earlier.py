@@ -1,0 +1,43 @@
+"""Counts of the days before today. They hardly change, so each process keeps them for a while."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from runs.models import Run
+
+KEPT, KEPT_S = 256, 300  # entries and their lifetime in seconds
+Rows = list[dict[str, Any]]
+Count = Callable[[QuerySet[Run]], Iterable[dict[str, Any]]]
+_kept: dict[Any, tuple[datetime, Rows]] = {}
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
+    index on time.
+    """
+    return UUID(int=int(moment.timestamp() * 1000) << 80)
+
+
+def counted_before(
+    runs: QuerySet[Run], start: datetime, today: datetime, now: datetime, count: Count, *, name: str
+) -> tuple[datetime, Rows]:
+    """`count` of the runs from `start` to `today`, with the time of counting; `name` says what is
+    counted.
+
+    The key contains the newest of those runs, so that users never share counts, and a new day
+    counts again.
+    """
+    rows = runs.filter(pk__gte=first_id_at(start), pk__lt=first_id_at(today))
+    newest = rows.order_by("-pk").values_list("pk", "principal_id").first()
+    key = (name, newest, start, today, str(runs.query.where))
+    kept = _kept.get(key)
+    if kept is None or not kept[0] <= now < kept[0] + timedelta(seconds=KEPT_S):
+        kept = now, list(count(rows)) if newest else []
+        _kept[key] = kept
+        while len(_kept) > KEPT:
+            _kept.pop(next(iter(_kept)), None)
+    return kept
