@@ -97,18 +97,22 @@ def bare(stub_url: str) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def muster(folder: Path, db: str, stub_url: str) -> Iterator[tuple[str, str, int]]:
-    """(base URL, key, supervisor's pid) of a fresh installation with an agent “adder”."""
+def muster(folder: Path, db: str, stub_url: str | None) -> Iterator[tuple[str, str, int]]:
+    """(base URL, key, supervisor's pid) of a fresh installation with an agent “adder”; without a stub, of the one that
+    is there.
+    """
     port = free_port()
     environment = {
         "MUSTER_DATA_DIR": str(folder / "data"), "MUSTER_PORT": str(port), "MUSTER_PRIVATE_HOSTS": "127.0.0.1",
         "MUSTER_RATE_PER_KEY": "1000000", "MUSTER_RATE_PER_ADDRESS": "1000000", "DB": "postgres" if db == "postgres" else "",
     }  # fmt: skip
-    with process(sys.executable, "manage.py", "serve", **environment) as child:
+    quiet = [] if stub_url is not None else ["--no-greeting"]
+    with process(sys.executable, "manage.py", "serve", *quiet, **environment) as child:
         wait_for(port, within=240)
         key = wait_for_key(folder / "data/secrets/development_key")
         base = f"http://127.0.0.1:{port}"
-        prepare(base, key, stub_url)
+        if stub_url is not None:
+            prepare(base, key, stub_url)
         yield base, key, child.pid
 
 

@@ -8,6 +8,8 @@ watchers     1,000 event streams of one run
 replay       10,000 stored events over one stream
 history      a message before and after 100,000 stored runs
 lists        the list of runs and an agent's figures of a month, with 100,000 stored runs
+memory       what `serve` holds at rest, when it has started and after 640 messages
+first        the first message to a model after a start
 idle         the CPU that `serve` takes while nothing is asked of it
 """
 
@@ -299,6 +301,44 @@ def idle(db: str, seconds: float = 40.0) -> None:
             print(f"  {share:5.2f} %  {name_of(one)}", flush=True)
 
 
+def memory(db: str) -> None:
+    """PSS: what is shared between processes counts once."""
+    with installation(db) as (ours, _):
+        show_memory(ours, "started")
+        ours.figures(32, 640)
+        time.sleep(15)
+        show_memory(ours, "after 640 messages")
+
+
+def show_memory(ours: Installation, what: str) -> None:
+    programs = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children()]
+    trees = [(one, [one, *one.children(recursive=True)] if one.pid != ours.pid else [one]) for one in programs]
+    sums = {name_of(one): sum(map(memory_of, tree)) / 2**20 for one, tree in trees}
+    print(
+        f"{what}: {sum(sums.values()):.0f} MB, " + ", ".join(f"{name} {mb:.0f}" for name, mb in sums.items()),
+        flush=True,
+    )
+
+
+def first(db: str) -> None:
+    """`serve` is started a second time: then the agent is there and nobody has used it yet."""
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder, stub() as stub_url:
+        with muster(Path(folder), db, stub_url):
+            pass
+        with muster(Path(folder), db, None) as (base, key, _):
+            headers = {"Authorization": f"Bearer {key}"}
+            with httpx.Client(base_url=f"{base}/api/v1", headers=headers, timeout=60, trust_env=False) as api:
+                times = []
+                for _ in range(12):
+                    began = time.perf_counter()
+                    made(api.post("/agents/adder/messages", json=BODY))
+                    times.append((time.perf_counter() - began) * 1000)
+    print(
+        f"first message {times[0]:.0f} ms, second {times[1]:.0f} ms, then p50 {statistics.median(times[2:]):.0f} ms",
+        flush=True,
+    )
+
+
 def name_of(program: psutil.Process) -> str:
     line = " ".join(program.cmdline())
     return next((name for word, name in PROGRAMS.items() if word in line), line[:40])
@@ -315,6 +355,7 @@ def in_database(ours: Installation, call: str) -> None:
 
 
 PROGRAMS = {
+    "manage.py serve": "supervisor",
     "muster web": "web",
     "celeryd:": "worker",
     "celery beat": "beat",
@@ -323,7 +364,7 @@ PROGRAMS = {
 }
 PARTS = {
     "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "callers": callers, "watchers": watchers,
-    "replay": replay, "history": history, "lists": lists, "idle": idle,
+    "replay": replay, "history": history, "lists": lists, "memory": memory, "first": first, "idle": idle,
 }  # fmt: skip
 
 
