@@ -61,6 +61,18 @@ class TickerStep(bootsteps.StartStopStep):
         return Ticker()
 
 
+class WarmStep(bootsteps.Step):
+    """Loads what the first run needs, before the worker says that it is ready."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def create(self, worker: Any) -> None:
+        from runs.worker.warmth import warm_up  # needs the apps, as above
+
+        warm_up(worker.app.amqp.queues.consume_from)
+
+
+app.steps["worker"].add(WarmStep)
 app.steps["worker"].add(PickupStep)
 app.steps["worker"].add(TickerStep)
 

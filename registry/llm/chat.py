@@ -48,6 +48,9 @@ class ChatModel(Protocol):
 
     def ask(self, question: Question) -> Answer: ...
 
+    def warm(self, model_name: str) -> None:
+        """Load what the first question would load. Nothing is sent."""
+
 
 def text_of(content: Any) -> str:
     """The text of a message's content, which is a string or a list of parts."""

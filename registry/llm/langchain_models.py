@@ -35,6 +35,10 @@ class LangChainModel:
         self._takes_response_format = takes_response_format
         self._blocks = blocks
 
+    def warm(self, model_name: str) -> None:
+        self._make(model_name)
+        as_langchain({"role": "user", "content": "Hello"})
+
     def ask(self, question: Question) -> Answer:
         return elsewhere(self._ask, question) if self._blocks else self._ask(question)
 

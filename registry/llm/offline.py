@@ -32,6 +32,9 @@ class OfflineModel:
     def __init__(self, script: str = "") -> None:
         self.script = script
 
+    def warm(self, model_name: str) -> None:
+        pass
+
     def ask(self, question: Question) -> Answer:
         question.watch.check()
         asked, results = last_exchange(question.messages)

@@ -29,6 +29,9 @@ class SchemaModel:
     def __init__(self, inner: ChatModel) -> None:
         self._inner = inner
 
+    def warm(self, model_name: str) -> None:
+        self._inner.warm(model_name)
+
     def ask(self, question: Question) -> Answer:
         if not question.tools and not has_calls(question.messages):
             return self._inner.ask(question)

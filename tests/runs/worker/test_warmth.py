@@ -1,0 +1,65 @@
+"""What a worker loads before its first run."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agents.models import Provider
+from registry.llm.langchain_models import LangChainModel
+from runs.worker import warmth
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def warmed(monkeypatch):
+    names = []
+    monkeypatch.setattr(LangChainModel, "warm", lambda self, model_name: names.append(model_name))
+    return names
+
+
+def test_one_agent_of_each_provider_is_loaded(make_agent, stub_provider, warmed):
+    other = Provider.objects.create(name="other", kind="openai-compatible", base_url="http://127.0.0.1:9/v1")
+    make_agent("first", provider=stub_provider, model_name="one")
+    make_agent("second", provider=stub_provider, model_name="two")
+    make_agent("third", provider=other, model_name="three")
+    warmth.warm_up(["runs"])
+    assert sorted(warmed) == ["three", "two"]
+
+
+def test_an_installation_that_asks_no_model_loads_none(make_agent, warmed):
+    make_agent("helper")
+    warmth.warm_up(["runs"])
+    assert warmed == []
+
+
+def test_a_worker_of_other_queues_loads_none(make_agent, stub_provider, warmed, django_assert_num_queries):
+    make_agent("helper", provider=stub_provider)
+    with django_assert_num_queries(0):
+        warmth.warm_up(["default"])
+    assert warmed == []
+
+
+def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, monkeypatch, caplog):
+    def fail(self, model_name):
+        raise RuntimeError("broken package")
+
+    make_agent("helper", provider=stub_provider)
+    monkeypatch.setattr(LangChainModel, "warm", fail)
+    warmth.warm_up(["runs"])
+    assert "could not be loaded" in caplog.text
+
+
+def test_warming_loads_the_package_and_sends_nothing(make_agent, stub_provider, stub):
+    agent = make_agent("helper", provider=stub_provider)
+    warmth.warm(agent)
+    assert "langchain_openai" in sys.modules and stub.requests == []
+
+
+def test_nothing_of_langchain_is_loaded_without_need():
+    code = "import django; django.setup(); import runs.worker.warmth, sys; assert 'langchain_openai' not in sys.modules"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()[-500:]
