@@ -1,10 +1,12 @@
 """Checks the addresses of the brokers when a program starts: one sentence for what cannot work."""
 
+from importlib.util import find_spec
+
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
 REDIS = ("redis", "rediss", "unix")
-CARRIERS = ("list", "postgres")  # runs/carriers
+CARRIERS = ("list", "postgres", "celery", "temporal")  # runs/carriers
 
 
 def broker_url(url: str) -> str:
@@ -31,6 +33,8 @@ def carrier(name: str, *, queue: str, is_postgres: bool) -> str:
         raise ImproperlyConfigured(f"MUSTER_CARRIER is “{name}”: use one of {', '.join(CARRIERS)}.")
     if name == "postgres" and not is_postgres:
         raise ImproperlyConfigured("MUSTER_CARRIER=postgres needs PostgreSQL: set DATABASE_URL, or use “list”.")
+    if name == "temporal" and find_spec("temporalio") is None:
+        raise ImproperlyConfigured("MUSTER_CARRIER=temporal needs `pip install -r requirements-temporal.txt`.")
     if name == "list" and kind_of(queue) not in REDIS:
         raise ImproperlyConfigured(
             "MUSTER_CARRIER=list needs a Redis or Valkey server: set QUEUE_URL to redis://host:6379/0, for example."

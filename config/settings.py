@@ -220,11 +220,15 @@ VALKEY_SOCKET = valkey.socket_path(DATA_DIR)
 BROKER_URL = brokers.broker_url(
     env.str("BROKER_URL", default=f"redis+socket://{quote(str(VALKEY_SOCKET))}?virtual_host=0")
 )
+# Redis server of Channels and of announcements
 CHANNEL_URL = env.str("CHANNEL_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=1")
+# Redis server of the cache
 CACHE_URL = env.str("CACHE_URL", default=f"unix://{quote(str(VALKEY_SOCKET))}?db=2")
 # Redis server of the carrier “list”; by default the broker's
 QUEUE_URL = brokers.queue_url(env.str("QUEUE_URL", default=""), BROKER_URL)
-# how workers learn that a run is queued: list or postgres
+# address and namespace of Temporal, for the carrier “temporal”
+TEMPORAL_URL = env.str("TEMPORAL_URL", default="localhost:7233/default")
+# how workers learn that a run is queued: list, postgres, celery (any broker of BROKER_URL) or temporal
 CARRIER = brokers.carrier(
     env.str("MUSTER_CARRIER", default="list"),
     queue=QUEUE_URL,

@@ -42,6 +42,8 @@ class Carrier(Protocol):
 CARRIERS = {
     "list": "runs.carriers.redis_list.RedisList",
     "postgres": "runs.carriers.postgres.Notify",
+    "celery": "runs.carriers.celery_broker.CeleryBroker",
+    "temporal": "runs.carriers.temporal.Temporal",
 }
 PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach a broker that is away
 

@@ -60,4 +60,4 @@ def test_the_program_says_it_in_one_line():
     wrong = {**os.environ, "MUSTER_CARRIER": "pigeon"}
     done = subprocess.run([sys.executable, "manage.py", "check"], env=wrong, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "muster: MUSTER_CARRIER is “pigeon”: use one of list, postgres.\n"
+    assert done.stderr == "muster: MUSTER_CARRIER is “pigeon”: use one of list, postgres, celery, temporal.\n"

@@ -1,13 +1,16 @@
 """One suite for every carrier: a wake-up reaches a worker of its pool, and a broker that is away harms nobody."""
 
 import threading
+import time
 from urllib.parse import urlsplit
 
 import pytest
+from celery import Celery, current_app
 from django.db import connection
 
 from runs import carriers
 from runs.carriers import postgres, redis_list
+from runs.carriers.celery_broker import CeleryBroker, queue_of
 from tests.live import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,19 +37,33 @@ class Worker:
         self.thread.join(60)
 
 
-@pytest.fixture(params=sorted(carriers.CARRIERS))
+@pytest.fixture(params=["list", "postgres", "celery", "celery on RabbitMQ", "temporal"])
 def carrier(request, settings):
-    if request.param == "postgres" and connection.vendor != "postgresql":
+    """Each carrier; Celery on the Valkey of the tests and on RabbitMQ."""
+    kind, _, _ = request.param.partition(" ")
+    if kind == "postgres" and connection.vendor != "postgresql":
         pytest.skip("LISTEN and NOTIFY are PostgreSQL's")
-    settings.CARRIER = request.param
+    if kind == "temporal":
+        settings.TEMPORAL_URL = request.getfixturevalue("temporal").url
+    settings.CARRIER = kind
     carriers.carrier.cache_clear()
     drop_wake_ups()
-    yield carriers.current()
+    yield celery_on(request.getfixturevalue("rabbitmq").url) if "RabbitMQ" in request.param else carriers.current()
     drop_wake_ups()
     carriers.carrier.cache_clear()
+
+
+def celery_on(url):
+    app = Celery("muster", broker=url, set_as_current=False)
+    app.conf.broker_transport_options = {}
+    return CeleryBroker(app)
 
 
 def drop_wake_ups():
+    with current_app.connection_for_write() as line:
+        for pool in ("default", "gpu", "other"):
+            queue_of(pool)(line.default_channel).declare()
+            queue_of(pool)(line.default_channel).purge()
     redis_list.RedisList().line.ask(("DEL", *map(redis_list.key_of, ("default", "gpu", "other"))))
 
 
@@ -91,7 +108,9 @@ def test_a_stop_ends_the_listening(carrier, listen):
     assert not worker.thread.is_alive()
 
 
-def test_wake_ups_that_nobody_hears_do_not_pile_up(carrier, monkeypatch):
+def test_wake_ups_that_nobody_hears_do_not_pile_up_in_the_list(monkeypatch):
+    carrier = redis_list.RedisList()
+    drop_wake_ups()
     monkeypatch.setattr(redis_list, "MOST", 5)
     assert all(carrier.ring("default") for _ in range(20))
     assert redis_list.RedisList().line.ask(("LLEN", redis_list.key_of("default")))[0] <= 5
@@ -145,3 +164,44 @@ def test_a_listening_connection_that_was_cut_is_made_anew(quick):
         ring_until_heard(notify, worker, "default")
     finally:
         worker.stop()
+
+
+@pytest.mark.parametrize("kind", ["celery on RabbitMQ", "temporal"])
+def test_a_broker_that_is_killed_and_comes_back_with_nothing_wakes_again(kind, request, settings, quick):
+    """Its first `ring` after the kill says so, and neither side needs a restart."""
+    broker = request.getfixturevalue("temporal" if kind == "temporal" else "rabbitmq")
+    settings.TEMPORAL_URL = broker.url
+    carrier = carriers.import_string(carriers.CARRIERS["temporal"])() if kind == "temporal" else celery_on(broker.url)
+    worker = Worker(carrier, ("default",))
+    try:
+        ring_until_heard(carrier, worker, "default")
+        broker.kill()
+        assert carrier.ring("default") is False and carrier.problem()
+        broker.wipe()
+        worker.heard.clear()
+        ring_until_heard(carrier, worker, "default")
+        assert carrier.problem() == ""
+    finally:
+        worker.stop()
+    assert not worker.thread.is_alive()
+
+
+def test_a_broker_of_celery_that_is_away_refuses_without_raising():
+    away = celery_on("amqp://guest@127.0.0.1:1//")
+    assert away.ring("default") is False and away.problem()
+
+
+def test_an_old_wake_up_says_nothing():
+    """Those that piled up while no worker listened ring no bell."""
+    carrier = CeleryBroker()
+    drop_wake_ups()
+    with current_app.connection_for_write() as line:
+        queue = queue_of("default")
+        line.Producer().publish(["default", time.time() - 3600], routing_key=queue.name, declare=[queue])
+        line.Producer().publish(["default", time.time()], routing_key=queue.name, declare=[queue])
+    worker = Worker(carrier, ("default",))
+    try:
+        wait_for(lambda: worker.heard)
+    finally:
+        worker.stop()
+    assert worker.heard == ["default"]

@@ -1,0 +1,97 @@
+"""Any broker that Celery knows, such as RabbitMQ: `BROKER_URL` and the connections of the Celery
+application.
+
+A wake-up is a small message in a queue of its own for each pool; it needs no task, and costs a
+fifth of one.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from celery import Celery, current_app
+from kombu import Connection, Consumer, Queue
+from kombu.exceptions import KombuError
+
+from . import Bell, pause
+
+log = logging.getLogger(__name__)
+LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
+HEARTBEAT_S = 30
+OLD_S = 60.0  # older wake-ups say nothing: workers have looked since
+MOST = 1000  # wake-ups that wait, where the broker can limit them
+QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.1}
+AWAY = (KombuError, OSError)  # the broker's own errors are added to these
+
+
+class CeleryBroker:
+    def __init__(self, app: Celery | None = None) -> None:
+        self.app: Any = app or current_app
+        with self.app.connection_for_write() as line:  # connects to nothing yet
+            self.away = (*AWAY, *line.connection_errors, *line.channel_errors)
+
+    def ring(self, pool: str) -> bool:
+        try:
+            with self.app.producer_pool.acquire(block=True, timeout=2) as producer:
+                queue = queue_of(pool)
+                producer.publish(
+                    [pool, time.time()],
+                    routing_key=queue.name,
+                    declare=[queue],
+                    serializer="json",
+                    delivery_mode="transient",
+                    expiration=OLD_S,
+                    retry=True,
+                    retry_policy=QUICK,
+                )
+        except self.away as error:
+            log.warning("No worker could be woken: %s. One looks by itself within seconds.", error)
+            return False
+        return True
+
+    def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+        failures = 0
+        while not stopping.is_set():
+            try:
+                with self.app.connection_for_read(heartbeat=HEARTBEAT_S) as line:
+                    line.ensure_connection(timeout=2, **QUICK)
+                    failures = 0
+                    hear(line, pools, bell, stopping)
+            except self.away as error:
+                failures += 1
+                log.warning("Cannot listen for work: %s", error)
+                pause(failures, stopping)
+
+    def problem(self) -> str:
+        try:
+            with self.app.connection_for_write() as line:
+                line.ensure_connection(timeout=2, **QUICK)
+        except self.away as error:
+            return str(error) or type(error).__name__
+        return ""
+
+
+def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
+    """Until the worker stops, or the connection breaks. A wake-up is acknowledged after its bell, so
+    that a full worker holds one and the others go elsewhere.
+    """
+
+    def ring(body: Any, message: Any) -> None:
+        pool, sent_at = body
+        if time.time() - sent_at < OLD_S and not stopping.is_set():
+            bell(pool)
+        message.ack()
+
+    with Consumer(line, queues=list(map(queue_of, pools)), callbacks=[ring], accept=["json"], prefetch_count=1):
+        while not stopping.is_set():
+            try:
+                line.drain_events(timeout=LISTEN_S)
+            except TimeoutError:
+                if line.supports_heartbeats:
+                    line.heartbeat_check()
+
+
+def queue_of(pool: str) -> Queue:
+    return Queue(f"muster.wake.{pool}", routing_key=f"muster.wake.{pool}", durable=True, max_length=MOST)
