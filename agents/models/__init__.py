@@ -5,6 +5,7 @@ from .file import StoredFile
 from .hold import SiteHold
 from .hook import Hook
 from .invitation import Invitation
+from .item import StoredItem
 from .key import ApiKey
 from .provider import Provider
 from .secret import Secret
@@ -28,6 +29,7 @@ __all__ = [
     "Secret",
     "Starter",
     "StoredFile",
+    "StoredItem",
     "Team",
     "Tool",
     "ToolGrant",

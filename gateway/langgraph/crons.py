@@ -14,7 +14,7 @@ from runs.models.session import text_of
 
 from . import inputs
 from .assistants import PREFIX, agent_named, assistant_id, number_in
-from .runs import options_in
+from .starts import options_in
 from .views import LangGraphView, fields_in, ordering_in, page_in, refused, selected, typed
 
 JSON = Any

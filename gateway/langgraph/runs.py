@@ -5,43 +5,30 @@
 
 from typing import Any
 from urllib.parse import urlencode
-from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from rest_framework.response import Response
 
-from agents.exceptions import Conflict, Invalid, NotFound, Unavailable
+from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http.later import later
-from agents.models import Agent, ApiKey
 from gateway import turns
 from gateway.openai.views import LONGEST_WAIT_S
 from gateway.sse import streamed
 from gateway.turns import Turn
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS, End
-from runs.exceptions import RunFinished
-from runs.intake.messages import checked_parts
-from runs.lifecycle import endings
 from runs.models import Run, RunEvent, Session
-from runs.models.session import text_of
 
-from . import inputs, interrupts
-from .assistants import agent_named, assistant_id
+from . import interrupts
+from .assistants import assistant_id
+from .starts import STRATEGY, modes_in, started, stopped
 from .state import PERSON, messages_of
-from .streams import INTERRUPT, MODES, Pause, bound, error_of, stream_of
-from .threads import STATELESS, id_given, opened, require_latest, thread_named
+from .streams import INTERRUPT, Pause, bound, error_of, stream_of
+from .threads import thread_named
 from .views import LangGraphView, chosen, fields_in, id_in, page_in, refused, selected, typed
 
 JSON = Any
-FIELDS = ("assistant_id", "input", "command", "metadata", "config", "context", "stream_mode", "checkpoint",
-          "checkpoint_id", "multitask_strategy", "if_not_exists", "on_disconnect", "on_completion")  # fmt: skip
-# Values that change nothing here: streams can always be joined again, every step is stored, there are no subgraphs.
-NEUTRAL: dict[str, tuple[JSON, ...]] = {
-    "stream_subgraphs": (False, True), "stream_resumable": (False, True), "durability": ("sync", "async", "exit"),
-    "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],), "feedback_keys": ([],),
-    "after_seconds": (0,), "strict_resume": (False, True), "webhook": (), "langsmith_tracer": (),
-}  # fmt: skip
 STATUSES = {
     "pending": Q(status="queued"),
     "running": Q(status="running") | (Q(status="waiting") & ~Q(waiting_for__in=PERSON)),
@@ -52,8 +39,6 @@ STATUSES = {
 }
 SELECTABLE = ("run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata", "kwargs",
               "multitask_strategy", "cancel_reason")  # fmt: skip
-STRATEGY = "langgraph_strategy"  # where a run's metadata keeps how it was queued
-END = "__end__"
 
 
 class RunsView(LangGraphView):
@@ -198,132 +183,7 @@ class CancelManyView(LangGraphView):
         return Response(status=204)
 
 
-def stopped(run: Run, *, by: Any, action: str) -> None:
-    if action != "interrupt":
-        raise refused("action", "A run can be interrupted: Muster keeps it as history.", "unsupported_field")
-    try:
-        endings.cancel(run, by=by, reason="cancelled by the caller")
-    except RunFinished:
-        pass
-
-
-# -- starting -------------------------------------------------------------------------------------------------------
-
-
-def started(request: Any, thread: JSON, body: JSON, *, is_watched: bool = False) -> Turn:
-    """Start a run in the thread, or answer what its run waits for. Raises Invalid and what the intake raises."""
-    body = fields_in(body, FIELDS, NEUTRAL)
-    modes_in(body.get("stream_mode"))
-    agent = agent_named(request.user, body.get("assistant_id"))
-    command = typed(body, "command", dict, {})
-    if command and body.get("input"):
-        raise refused("command", "Send “input” or “command”, not both.")
-    with transaction.atomic():  # a refused run leaves no thread behind
-        session = thread_for(request.user, thread, body)
-        require_latest(session, body)
-        if command:
-            return commanded(request, session, command)
-        return begun(request, session, agent, body, is_watched)
-
-
-def thread_for(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
-    if thread is None:
-        keeps = chosen(body, "on_completion", ("delete", "keep"), "delete") == "keep"
-        return opened(user, uuid4(), {} if keeps else {STATELESS: True})
-    if chosen(body, "if_not_exists", ("create", "reject"), "reject") == "create":
-        id = id_given(thread)
-        found = Session.objects.visible_to(user).filter(pk=id).first()
-        return found or opened(user, id, {})
-    return thread_named(user, thread)
-
-
-def commanded(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
-    given = fields_in(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
-    run = live_run(session)
-    if "resume" in command and command["resume"] is not None:
-        return interrupts.resume(request, run, command["resume"])
-    if given.get("goto") not in (END, [END]):
-        raise refused("command", "A command can resume an interrupt, or go to __end__.", "unsupported_field")
-    if run is None:
-        raise Conflict("Nothing is running in this thread.", code="not_running")
-    stopped(run, by=request.user, action="interrupt")
-    run.refresh_from_db()
-    return Turn(run)
-
-
-def live_run(session: Session) -> Run | None:
-    busy = endings.session_is_busy(session)
-    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk) if busy else None
-
-
-def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool) -> Turn:
-    known = {message["id"] for message in messages_of(session)}
-    given = inputs.read(body.get("input"), known)
-    waits = live_run(session)
-    if waits is not None and given.results and (answers := results_of(waits, given.results)):
-        return turns.answer(request.user, answers)
-    if not given.said or given.said[-1].role != "user":
-        raise refused("input.messages", "The last new message must be of type human.", "no_message")
-    for said in given.said[:-1]:
-        session.add_message(said.role, checked_parts(request.user, None, said.parts))
-    parts, strategy = given.said[-1].parts, strategy_in(body)
-    if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
-        on_busy = "interrupt"  # a new message takes the place of what waited for an answer
-    else:
-        on_busy = strategy
-    turn = turns.begin(
-        user=request.user,
-        key=request.auth if isinstance(request.auth, ApiKey) else None,
-        agent=agent,
-        parts=parts,
-        session=session,
-        is_watched=is_watched,
-        input=given.more or None,
-        on_busy=on_busy,
-        asked=options_in(body) or None,
-        metadata={**typed(body, "metadata", dict, {}), STRATEGY: strategy},
-    )
-    if not session.title:
-        Session.objects.filter(pk=session.pk, title="").update(title=text_of(parts)[:80].strip())
-    return turn
-
-
-def results_of(run: Run, results: dict[str, JSON]) -> dict[Any, JSON]:
-    """Results of calls that the run waits for, by the ids of the calls."""
-    open_ones = {str(request.call_id): request.call_id for request in run.inputs.open()}
-    return {open_ones[id]: value for id, value in results.items() if id in open_ones}
-
-
-def strategy_in(body: dict[str, JSON]) -> str:
-    if body.get("multitask_strategy") == "rollback":
-        message = "“rollback” would delete a run, and Muster keeps runs as history. Use “interrupt”."
-        raise refused("multitask_strategy", message, "unsupported_field")
-    return chosen(body, "multitask_strategy", ("enqueue", "reject", "interrupt"), "enqueue")
-
-
-def options_in(body: dict[str, JSON]) -> dict[str, JSON]:
-    """The context is the agent's variables, and the recursion limit its most steps."""
-    config = fields_in(typed(body, "config", dict, {}), ("configurable", "recursion_limit", "tags", "metadata"))
-    own = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
-    configurable = {name: value for name, value in typed(config, "configurable", dict, {}).items() if name not in own}
-    options: dict[str, JSON] = {}
-    if variables := {**configurable, **typed(body, "context", dict, {})}:
-        options["variables"] = variables
-    if (most := typed(config, "recursion_limit", int)) is not None:
-        options["max_steps"] = max(1, min(most, 200))
-    return options
-
-
 # -- answering ------------------------------------------------------------------------------------------------------
-
-
-def modes_in(given: JSON) -> set[str]:
-    names = [given] if isinstance(given, str) else given or ["values"]
-    if not isinstance(names, list):
-        raise refused("stream_mode", "“stream_mode” must be a mode or a list of them.")
-    if unknown := [str(name) for name in names if name not in MODES]:
-        raise refused("stream_mode", f"There is no mode “{unknown[0][:40]}”: {', '.join(MODES)}.", "unsupported_field")
-    return set(names)
 
 
 def stream_response(

@@ -1,6 +1,6 @@
 from django.urls import path, re_path
 
-from . import assistants, crons, runs, threads, views
+from . import assistants, crons, runs, store, threads, views
 
 COUNT = {"is_count": True}
 
@@ -44,5 +44,8 @@ urlpatterns = [
     path("runs/crons/count", crons.CronSearchView.as_view(**COUNT)),
     path("runs/crons/<str:id>", crons.CronView.as_view()),
     path("runs/<str:run>/stream", runs.JoinStreamView.as_view()),
+    path("store/items", store.ItemsView.as_view()),
+    path("store/items/search", store.ItemSearchView.as_view()),
+    path("store/namespaces", store.NamespacesView.as_view()),
     re_path(r"^(?P<rest>(?s:.*))$", views.UnknownView.as_view()),
 ]

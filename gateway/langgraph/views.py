@@ -164,10 +164,10 @@ def id_in(text: JSON, kind: str) -> UUID:
         raise NotFound(f"There is no {kind} “{str(text)[:80]}” that you can see.")
 
 
-def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON]) -> Any:
+def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str = "metadata") -> Any:
     """Rows whose metadata has these values at these keys."""
     for place, (key, value) in enumerate(metadata.items()):
         if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
-            raise refused("metadata", f"Threads cannot be searched by the key “{key[:40]}”.", "unsupported_field")
-        rows = rows.alias(**{f"value_{place}": KeyTransform(key, "metadata")}).filter(**{f"value_{place}": value})
+            raise refused(column, f"A search by the key “{key[:40]}” is not possible.", "unsupported_field")
+        rows = rows.alias(**{f"value_{place}": KeyTransform(key, column)}).filter(**{f"value_{place}": value})
     return rows

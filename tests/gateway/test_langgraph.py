@@ -497,3 +497,14 @@ def test_crons_are_schedules(client, agents, stranger):
             refused()
     client.crons.delete(cron["cron_id"])
     assert client.crons.count(assistant_id="plain") == 0
+
+
+def test_the_store(client):
+    space = ["prefs", uuid.uuid4().hex]
+    client.store.put_item(space, "theme", {"dark": True})
+    assert client.store.get_item(space, "theme")["value"] == {"dark": True}
+    assert [one["key"] for one in client.store.search_items(space, filter={"dark": True})["items"]] == ["theme"]
+    assert client.store.list_namespaces(prefix=space)["namespaces"] == [space]
+    client.store.delete_item(space, "theme")
+    with pytest.raises(errors.NotFoundError):
+        client.store.get_item(space, "theme")

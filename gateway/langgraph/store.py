@@ -1,0 +1,130 @@
+"""The store: a person's JSON documents by namespace and key (rows: agents/models/item.py)."""
+
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import Left
+from rest_framework.response import Response
+
+from agents.exceptions import Conflict, NotFound
+from agents.http.authentication import HasScope
+from agents.models import StoredItem
+
+from .views import LangGraphView, fields_in, page_in, refused, typed, with_metadata
+
+JSON = Any
+MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of one value, in bytes
+NOT_INDEXED = {"index": (False,), "ttl": (), "refresh_ttl": (False, True)}
+
+
+class ItemsView(LangGraphView):
+    """PUT, GET and DELETE /store/items. The namespace is a list of labels; in GET they are joined by dots."""
+
+    scope = "sessions"
+    parameters = {"get": ("namespace", "key", "refresh_ttl")}
+    permission_classes = [HasScope]  # its DELETE has a body
+
+    def put(self, request: Any) -> Response:
+        body = fields_in(request.data, ("namespace", "key", "value"), NOT_INDEXED)
+        namespace, key, value = namespace_in(body.get("namespace")), key_in(body), typed(body, "value", dict)
+        if value is None:
+            raise refused("value", "“value” must be an object.")
+        size = StoredItem.size_of(value)
+        check_room(request.user, namespace, key, size)
+        StoredItem.objects.update_or_create(
+            owner=request.user, namespace=namespace, key=key, defaults={"value": value, "size": size}
+        )
+        return Response(status=204)
+
+    def get(self, request: Any) -> Response:
+        asked = request.query_params
+        return Response(item_json(item_named(request.user, asked.get("namespace", "").split("."), key_in(asked))))
+
+    def delete(self, request: Any) -> Response:
+        body = fields_in(request.data, ("namespace", "key"))
+        found = items_of(request.user).filter(namespace=namespace_in(body.get("namespace")), key=key_in(body))
+        found.delete()
+        return Response(status=204)
+
+
+class ItemSearchView(LangGraphView):
+    """POST /store/items/search: by namespace and by values, last changed first."""
+
+    scopes = {"post": "sessions:read"}
+
+    def post(self, request: Any) -> Response:
+        known = ("namespace_prefix", "filter", "limit", "offset")
+        body = fields_in(request.data, known, {"query": ("",), "refresh_ttl": (False, True)})
+        wanted = typed(body, "filter", dict, {})
+        if any(isinstance(value, dict) and any(name.startswith("$") for name in value) for value in wanted.values()):
+            raise refused("filter", "The filter compares values for equality only.", "unsupported_field")
+        rows = below(items_of(request.user), typed(body, "namespace_prefix", list, []))
+        rows = with_metadata(rows, wanted, "value").order_by("-updated_at", "-pk")
+        return Response({"items": [item_json(item) for item in rows[page_in(body)]]})
+
+
+class NamespacesView(LangGraphView):
+    """POST /store/namespaces"""
+
+    scopes = {"post": "sessions:read"}
+
+    def post(self, request: Any) -> Response:
+        body = fields_in(request.data, ("prefix", "suffix", "max_depth", "limit", "offset"))
+        suffix, depth = typed(body, "suffix", list, []), typed(body, "max_depth", int) or None
+        rows = below(items_of(request.user), typed(body, "prefix", list, []))
+        names = rows.values_list("namespace", flat=True).order_by("namespace").distinct()
+        paths = [name.split(".") for name in names.iterator()]
+        cut = dict.fromkeys(tuple(path[:depth]) for path in paths if not suffix or path[-len(suffix) :] == suffix)
+        return Response({"namespaces": [list(path) for path in cut][page_in(body, 100)]})
+
+
+def items_of(user: Any) -> QuerySet[StoredItem]:
+    return StoredItem.objects.visible_to(user)
+
+
+def item_named(user: Any, labels: list[str], key: str) -> StoredItem:
+    found = items_of(user).filter(namespace=namespace_in(labels), key=key).first()
+    if found is None:
+        raise NotFound(f"There is no item “{key[:80]}” in this namespace.")
+    return found
+
+
+def namespace_in(labels: JSON, field: str = "namespace") -> str:
+    if not isinstance(labels, list) or not labels or not all(isinstance(one, str) for one in labels):
+        raise refused(field, f"“{field}” must be a list of labels.")
+    if any(not one or "." in one or "\0" in one for one in labels) or len(joined := ".".join(labels)) > 500:
+        raise refused(field, "A label has no dot and is not empty; all together have at most 500 characters.")
+    return joined
+
+
+def key_in(body: Any) -> str:
+    key = body.get("key")
+    if not isinstance(key, str) or not 0 < len(key) <= 200 or "\0" in key:
+        raise refused("key", "“key” must be text of 1 to 200 characters.")
+    return key
+
+
+def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem]:
+    """Items in this namespace and in those below it; [] is the root of all."""
+    if not labels:
+        return rows
+    name = namespace_in(labels, "namespace_prefix")
+    rows = rows.alias(start=Left("namespace", len(name) + 1))  # SQLite's startswith ignores the case
+    return rows.filter(Q(namespace=name) | Q(start=f"{name}."))
+
+
+def check_room(user: Any, namespace: str, key: str, size: int) -> None:
+    if size > MAX_VALUE:
+        raise refused("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
+    others = items_of(user).exclude(namespace=namespace, key=key)
+    used = others.aggregate(items=Count("pk"), bytes=Sum("size"))
+    if used["items"] >= MAX_ITEMS or (used["bytes"] or 0) + size > MAX_BYTES:
+        message = f"Your store holds at most {MAX_ITEMS} items and {MAX_BYTES >> 20} MiB."
+        raise Conflict(message, code="store_full", hint="Delete some items.")
+
+
+def item_json(item: StoredItem) -> dict[str, JSON]:
+    return {
+        "namespace": item.namespace.split("."), "key": item.key, "value": item.value,
+        "created_at": item.created_at, "updated_at": item.updated_at,
+    }  # fmt: skip
