@@ -105,6 +105,7 @@ UNFOLD = LOOK
 MIDDLEWARE = [
     "config.middleware.request_id",
     "config.middleware.observation",
+    "config.probes.any_host",
     "config.middleware.rate_headers",
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -363,6 +364,8 @@ FUNCTION_HOSTS = env.list("MUSTER_FUNCTION_HOSTS", default=["*"])
 MAX_RUN_S = env.int("MUSTER_MAX_RUN", default=3600)
 # seconds after which the run of a silent worker may be claimed by another
 LEASE_S = env.int("MUSTER_LEASE", default=30)
+# seconds that a stopping worker has to finish its runs, and a web server its requests
+DRAIN_S = env.float("MUSTER_DRAIN", default=0.0)
 MAX_AGENT_DEPTH = env.int("MUSTER_MAX_AGENT_DEPTH", default=1)  # for runs whose root is a chain
 # model of agents without one, at an OpenAI-compatible server such as MUSTER_LOCAL_MODEL; empty: the first it serves
 LOCAL_MODEL_NAME = env.str("MUSTER_LOCAL_MODEL_NAME", default="")

@@ -10,10 +10,10 @@ COLOURS = {"web": 36, "worker": 32, "valkey": 33, "postgres": 34}
 
 
 class Log:
-    def __init__(self, name: str, directory: Path, *, shown: bool = True) -> None:
+    def __init__(self, name: str, directory: Path | None, *, shown: bool = True) -> None:
         self.name = name
         self.shown = shown
-        self.path = directory / f"{name}.log"
+        self.path = directory / f"{name}.log" if directory else Path(os.devnull)
         self.file = self.path.open("ab", buffering=0)
         self.size = self.path.stat().st_size
         self.rest = b""
@@ -32,7 +32,7 @@ class Log:
         except OSError as error:  # a full disk must not stop the service; the terminal still shows the lines
             say(f"muster: {self.path} cannot be written ({error.strerror})")
         self.size += len(whole)
-        if self.size > LARGEST:
+        if self.size > LARGEST and self.path.suffix == ".log":
             self.turn()
         for line in lines:
             self.last.append(line.decode(errors="replace"))

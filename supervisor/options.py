@@ -10,6 +10,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="Address to listen on; default MUSTER_HOST or 127.0.0.1.")
     parser.add_argument("--port", type=int, help="Port to listen on; default MUSTER_PORT or 8000.")
     parser.add_argument("--data-dir", help="Data directory; default MUSTER_DATA_DIR or var/.")
+    parser.add_argument(
+        "--only",
+        choices=["web", "worker"],
+        help="Only this program, beside others on this or other machines; all servers are external.",
+    )
     parser.add_argument("--no-greeting", action="store_true", help="Do not process a first message.")
 
 

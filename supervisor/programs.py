@@ -12,6 +12,7 @@ from django.conf import settings
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
+from . import alive
 from .supervision import Notify
 
 # Rows and JSON make many short-lived objects and few cycles: collecting after every 700 took a sixth of the CPU.
@@ -26,6 +27,7 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
     from twisted.internet import reactor  # isort: skip
 
     from .bodies import limit_bodies
+    from .draining import drain_on_stop
     from .frames import spare_twisted, speak_shortly
 
     gc.set_threshold(*GARBAGE)
@@ -47,7 +49,9 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
         spare_twisted(server)
         speak_shortly(server.ws_factory)
         limit_bodies(server.http_factory)
-        reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
+        port = reactor.adoptStreamPort(line.fileno(), line.family, server.http_factory)  # type: ignore[attr-defined]
+        if settings.DRAIN_S:
+            drain_on_stop(server, port, settings.DRAIN_S)
         notify()
 
     reactor.callWhenRunning(adopt)  # type: ignore[attr-defined]
@@ -70,5 +74,6 @@ def work(notify: Notify) -> None:
         without_mingle=True,
         without_heartbeat=True,
     )
+    alive.keep_alive()
     worker.start()
     raise SystemExit(worker.exitcode)

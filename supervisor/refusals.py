@@ -39,6 +39,12 @@ def check_host(host: str) -> None:
         )
 
 
+def check_external(*, embedded: bool) -> None:
+    """One program alone starts no servers: several such programs share them."""
+    if embedded:
+        raise Refusal("With --only, set DATABASE_URL, BROKER_URL, CHANNEL_URL and CACHE_URL to running servers.")
+
+
 def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -53,8 +53,10 @@ class Child:
 
 
 class Supervision:
-    def __init__(self, logs: Path) -> None:
-        logs.mkdir(parents=True, exist_ok=True)
+    def __init__(self, logs: Path | None) -> None:
+        """`logs`: the directory of the log files; None where another program collects the output."""
+        if logs:
+            logs.mkdir(parents=True, exist_ok=True)
         self.logs = logs
         self.children: list[Child] = []
         self.pauses: dict[str, float] = {}  # name of a crashed child → when to start it again

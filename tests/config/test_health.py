@@ -10,6 +10,12 @@ def test_a_process_that_answers_is_healthy(client):
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_health_check_by_address_is_answered(client, db, path):
+    assert client.get(path, headers={"host": "10.1.2.3:8000"}).status_code == 200
+    assert client.get("/login/", headers={"host": "10.1.2.3:8000"}).status_code == 400
+
+
 def test_it_is_ready_when_database_broker_and_sandbox_work(client, db):
     answer = client.get("/readyz")
 

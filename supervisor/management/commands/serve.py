@@ -33,15 +33,22 @@ class Command(BaseCommand):
             refusals.check_data_dir(settings.DATA_DIR, for_nobody=runs_as_nobody)
             refusals.raise_descriptor_limit()
             address = f"http://{settings.HOST}:{settings.PORT}"
-            lock = refusals.lock(settings.DATA_DIR, address)
-            line = refusals.listen(settings.HOST, settings.PORT)
+            if given["only"]:
+                refusals.check_external(embedded=settings.EMBEDDED_VALKEY or settings.EMBEDDED_POSTGRES)
+            lock = 0 if given["only"] else refusals.lock(settings.DATA_DIR, address)
+            line = None if given["only"] == "worker" else refusals.listen(settings.HOST, settings.PORT)
         except refusals.Refusal as refusal:
             sys.exit(f"muster: {refusal}")
         gc.collect()
         gc.freeze()  # forked children share the loaded memory as long as it is not written to
-        supervision = Supervision(settings.DATA_DIR / "logs")
+        supervision = Supervision(None if given["only"] else settings.DATA_DIR / "logs")
         try:
-            start_all(supervision, line, lock)
+            if given["only"]:
+                supervision.start(program(given["only"], line))
+                say(f"muster: {given['only']} is ready" + (f" at {address}" if line else ""))
+                supervision.watch()
+            else:
+                start_all(supervision, line, lock)
             if not supervision.stopping:
                 took = time.monotonic() - started
                 supervision.do(partial(greeting.greet, address, took, speak=not given["no_greeting"]))
@@ -50,6 +57,8 @@ class Command(BaseCommand):
         except StartFailed as failure:
             sys.exit(f"muster: {failure}")
         finally:
+            if line:
+                line.close()  # a proxy then sends new requests to another web server
             supervision.stop()
 
 
@@ -61,10 +70,15 @@ def start_all(supervision: Supervision, line: Any, lock: int) -> None:
     elif code := supervision.do(preparation.prepare):
         sys.exit(code)
     if not supervision.stopping:
-        supervision.start(
-            Child("worker", programs.work, patience=1.2),
-            Child("web", partial(programs.serve_web, line), patience=0.6, title="muster web (daphne)"),
-        )
+        supervision.start(program("worker", line), program("web", line))
+
+
+def program(name: str, line: Any) -> Child:
+    """One of ours. A stopping worker finishes what it has begun, and a web server its requests, for DRAIN_S."""
+    if name == "worker":
+        return Child(name, programs.work, patience=1.2 + settings.DRAIN_S)
+    work = partial(programs.serve_web, line)
+    return Child(name, work, patience=0.6 + settings.DRAIN_S, title="muster web (daphne)")
 
 
 def embedded_servers(lock: int) -> list[Child]:
