@@ -20,7 +20,7 @@ from runs.intake import checks
 from .requests import INPUT_MODES
 
 JSON = Any
-BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"))
+BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"))
 MOST_SKILLS = 100  # agents in the card of the router
 KEY = "muster_key"  # name of the security scheme
 
@@ -81,12 +81,25 @@ def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[
             {"url": url_of(name), "protocolBinding": binding, "protocolVersion": number} for binding, number in BINDINGS
         ],
         "version": version,
-        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
         "securitySchemes": {KEY: {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key."}}},
         "securityRequirements": [{"schemes": {KEY: {"list": []}}}],
         "defaultInputModes": list(INPUT_MODES),
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": skills,
+    }
+
+
+def with_older_fields(card: dict[str, JSON]) -> dict[str, JSON]:
+    """The card with the fields of version 0.3 as well; they are not signed, and newer clients ignore them."""
+    return {
+        **card,
+        "protocolVersion": "0.3",
+        "url": url_of(card["name"]),
+        "preferredTransport": "JSONRPC",
+        "supportsAuthenticatedExtendedCard": True,
+        "security": [{KEY: []}],
+        "securitySchemes": {KEY: {**card["securitySchemes"][KEY], "type": "http", "scheme": "bearer"}},
     }
 
 

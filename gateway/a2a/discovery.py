@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from gateway.turns import ROUTER
 
-from . import cards
-from .views import A2AView
+from . import cards, legacy
+from .views import A2AView, version_of
 
 MAX_AGE_S = 300
 
@@ -26,9 +26,11 @@ class CardView(A2AView):
         headers = {
             "ETag": cards.etag_of(card),
             "Cache-Control": f"private, max-age={MAX_AGE_S}",
-            "Vary": "Authorization",
+            "Vary": "Authorization, A2A-Version",
         }
-        response = Response(cards.signed(card), headers=headers)
+        is_older = version_of(request) == legacy.VERSION
+        shown = cards.signed(card)
+        response = Response(cards.with_older_fields(shown) if is_older else shown, headers=headers)
         return get_conditional_response(request._request, etag=headers["ETag"], response=response)
 
 

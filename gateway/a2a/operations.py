@@ -8,12 +8,16 @@ from typing import Any
 
 from a2a.types import (
     CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Message,
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
     TaskState,
 )
 from django.db import transaction
@@ -30,9 +34,9 @@ from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run
 
-from . import cards, requests
+from . import cards, pushes, requests
 from .errors import A2AError
-from .tasks import MESSAGE_ID, context_of, listed, task_json, task_named
+from .tasks import MESSAGE_ID, listed, task_json, task_named
 
 JSON = Any
 Awaited = tuple[waiting.End, Callable[[], Any]]  # the answer, once it has come
@@ -114,7 +118,9 @@ def task_of(run: Run) -> Run:
 
 def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) -> Turn:
     if asked.message.task_id:
-        return continued(call, asked.message)
+        turn = continued(call, asked.message)
+        pushes.keep_asked(turn.run, asked)
+        return turn
     key, digest = f"a2a:{asked.message.message_id}", schema.sha256_of([call.agent, requests.as_json(asked.message)])
     if earlier := intake.earlier_run(call.user, key, digest):
         return Turn(earlier)  # the client did not get the answer and sends the message again
@@ -127,7 +133,7 @@ def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
     session = None
     if message.context_id:
         session = requests.session_of(call.user, message.context_id) or requests.opened(call.user, message.context_id)
-    return turns.begin(
+    turn = turns.begin(
         user=call.user,
         key=call.key,
         agent=call.agent,
@@ -137,6 +143,8 @@ def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
         metadata={MESSAGE_ID: message.message_id},
         **more,
     )
+    pushes.keep_asked(turn.run, asked)
+    return turn
 
 
 def schema_of(call: Call) -> JSON:
@@ -149,7 +157,7 @@ def schema_of(call: Call) -> JSON:
 def continued(call: Call, message: Message) -> Turn:
     """Answer what a task waits for. Raises A2AError, Invalid, Forbidden, AlreadyAnswered."""
     run = task_named(call.user, call.agent, message.task_id)
-    if message.context_id and message.context_id not in (context_of(run.session), str(run.session_id)):
+    if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
         raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
@@ -218,11 +226,39 @@ def extended_card(call: Call, params: JSON) -> JSON:
     return cards.signed(cards.described(call.user, call.agent))
 
 
+# -- push notifications ----------------------------------------------------------------------------------------------
+
+
+def create_push(call: Call, params: JSON) -> JSON:
+    asked = requests.read(TaskPushNotificationConfig, params)
+    return pushes.keep(task_named(call.user, call.agent, asked.task_id), asked)
+
+
+def get_push(call: Call, params: JSON) -> JSON:
+    asked = requests.read(GetTaskPushNotificationConfigRequest, params)
+    return pushes.config_named(task_named(call.user, call.agent, asked.task_id), asked.id)
+
+
+def list_pushes(call: Call, params: JSON) -> JSON:
+    asked = requests.read(ListTaskPushNotificationConfigsRequest, params)
+    return {"configs": pushes.configs_of(task_named(call.user, call.agent, asked.task_id)), "nextPageToken": ""}
+
+
+def delete_push(call: Call, params: JSON) -> JSON:
+    asked = requests.read(DeleteTaskPushNotificationConfigRequest, params)
+    pushes.delete(task_named(call.user, call.agent, asked.task_id), asked.id)
+    return {}
+
+
 OPERATIONS: dict[str, Callable[[Call, JSON], JSON]] = {
     "SendMessage": send_now,
     "GetTask": get_task,
     "ListTasks": list_tasks,
     "GetExtendedAgentCard": extended_card,
+    "CreateTaskPushNotificationConfig": create_push,
+    "GetTaskPushNotificationConfig": get_push,
+    "ListTaskPushNotificationConfigs": list_pushes,
+    "DeleteTaskPushNotificationConfig": delete_push,
 }
 WAITING: dict[str, Callable[[Call, JSON, Place], Awaited]] = {
     "SendMessage": send,

@@ -17,6 +17,7 @@ from agents import storage
 from agents.exceptions import Invalid
 from agents.models.file import IMAGES
 from runs.models import InputRequest, Session
+from runs.models.session import A2A_CONTEXT
 
 from .errors import A2AError
 
@@ -27,7 +28,6 @@ TEXTS = (
     "application/json", "application/xml", "application/yaml", "application/x-ndjson", "application/toml",
     "application/sql", "image/svg+xml",
 )  # fmt: skip
-CONTEXT = "a2a_context"  # where a session's metadata keeps the client's name of it
 CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
 LONGEST_ID = 200
 
@@ -139,7 +139,7 @@ def pks_of(user: Any, context: str) -> list[UUID]:
 def opened(user: Any, context: str) -> Session:
     """A session under the client's own name."""
     identifier(context, "message.contextId")
-    made = {"owner": user, "metadata": {CONTEXT: context}, "variables": {"agent_depth": 0}}
+    made = {"owner": user, "metadata": {A2A_CONTEXT: context}, "variables": {"agent_depth": 0}}
     return Session.objects.get_or_create(pk=uuid5(CONTEXTS, f"{user.pk}:{context}"), defaults=made)[0]
 
 

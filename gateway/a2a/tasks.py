@@ -18,12 +18,12 @@ from agents import storage
 from agents.exceptions import Invalid
 from agents.models import StoredFile
 from gateway.turns import ROUTER, RUN_JOINS
-from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent, Session
+from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
 from .errors import A2AError
-from .requests import CONTEXT, pks_of, raw
+from .requests import pks_of, raw
 
 JSON = Any
 MESSAGE_ID = "a2a_message"  # where a run's metadata keeps the client's id of the message
@@ -124,11 +124,7 @@ def files_of(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
 
 
 def ids_of(run: Run) -> dict[str, str]:
-    return {"taskId": str(run.pk), "contextId": context_of(run.session) if run.session else ""}
-
-
-def context_of(session: Session) -> str:
-    return session.metadata.get(CONTEXT) or str(session.pk)
+    return {"taskId": str(run.pk), "contextId": run.session.name_for_a2a if run.session else ""}
 
 
 def stamp(at: datetime) -> str:

@@ -25,5 +25,15 @@ urlpatterns = [
         http(get="SubscribeToTask", post="SubscribeToTask"),
         name="a2a-subscribe",
     ),
+    path(
+        "<slug:agent>/tasks/<str:task_id>/pushNotificationConfigs",
+        http(get="ListTaskPushNotificationConfigs", post="CreateTaskPushNotificationConfig"),
+        name="a2a-pushes",
+    ),
+    path(
+        "<slug:agent>/tasks/<str:task_id>/pushNotificationConfigs/<str:id>",
+        http(get="GetTaskPushNotificationConfig", delete="DeleteTaskPushNotificationConfig"),
+        name="a2a-push",
+    ),
     path("<slug:agent>/tasks/<str:id>", http(get="GetTask"), name="a2a-task"),
 ]

@@ -1,6 +1,6 @@
 """The addresses of an agent for A2A clients: JSON-RPC, HTTP+JSON, and its card."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -16,14 +16,16 @@ from gateway.sse import HEARTBEAT, sse, streamed
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS
 
+from . import legacy
 from .errors import A2AError, http_form, in_their_form, rpc_form
 from .operations import OPERATIONS, STREAMS, WAITING, Call, is_immediate
 from .updates import stream_of
 
 JSON = Any
-VERSIONS = ("1.0",)
+VERSIONS = ("1.0", legacy.VERSION)
 MEDIA_TYPE = "application/a2a+json"
 METHODS = ("get", "post", "delete")
+KNOWN = {*OPERATIONS, *WAITING, *STREAMS}
 
 
 class A2AParser(JSONParser):
@@ -46,17 +48,21 @@ class A2AView(APIView):
         return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, wanted))))
 
 
-def check_version(request: Any) -> str:
+def version_of(request: Any, supported: Sequence[str] = VERSIONS) -> str:
     """The protocol's version as the client asks for it; none means 0.3. Raises A2AError."""
-    given = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or "0.3"
+    given = request.headers.get("A2A-Version") or request.query_params.get("A2A-Version") or legacy.VERSION
     version = ".".join(given.strip().split(".")[:2])
-    if version not in VERSIONS:
-        raise A2AError(
-            f"Version {given[:20]} of A2A is not supported.",
-            code="version_not_supported",
-            hint=f"Send the header A2A-Version: {VERSIONS[0]}.",
-        )
+    if version not in supported:
+        raise version_refused(given)
     return version
+
+
+def version_refused(given: str) -> A2AError:
+    return A2AError(
+        f"Version {given[:20]} of A2A is not supported here.",
+        code="version_not_supported",
+        hint=f"Send the header A2A-Version: {VERSIONS[0]}.",
+    )
 
 
 def performed(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:
@@ -93,11 +99,15 @@ class RpcView(A2AView):
         if isinstance(body, dict) and isinstance(body.get("id"), str | int) and not isinstance(body["id"], bool):
             self.id = body["id"]
         method = method_in(body)
-        check_version(request)
-        call, params = self.call(request, agent), body.get("params", {})
-        if method not in OPERATIONS and method not in WAITING and method not in STREAMS:
+        version, params, form = version_of(request), body.get("params", {}), self.result
+        if version == legacy.VERSION and method in legacy.METHODS:
+            older, params = legacy.answer_in(method), legacy.request_in(method, params)
+            method, form = legacy.METHODS[method], lambda value: self.result(older(value))
+        elif method not in KNOWN:
             raise A2AError(f"There is no method “{method[:80]}”.", code="unknown_method")
-        return performed(self, method, call, params, self.result)
+        elif version == legacy.VERSION:
+            raise version_refused(version)
+        return performed(self, method, self.call(request, agent), params, form)
 
     def result(self, value: JSON) -> JSON:
         return {"jsonrpc": "2.0", "id": self.id, "result": value}
@@ -145,7 +155,7 @@ class HttpView(A2AView):
         method = self.operations.get(request.method)
         if method is None:
             self.http_method_not_allowed(request)
-        check_version(request)
+        version_of(request, VERSIONS[:1])
         call = self.call(request, agent)
         return performed(self, method, call, params, lambda value: value)
 

@@ -220,7 +220,7 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
-        if Webhook.objects.filter(owner=self.request.user).count() >= settings.MAX_WEBHOOKS:
+        if self.get_queryset().count() >= settings.MAX_WEBHOOKS:
             hint = "Delete some; one webhook can receive many kinds of events."
             raise Conflict(f"You already have {settings.MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from plumbing.statements import Select
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
+from runs.rules import task_states
 
 DEFAULT_EVENTS = ("run.finished",)
 TOLD = frozenset(
@@ -56,16 +57,35 @@ def put(run: Run, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 
 def queue_events(run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
-    for webhook in Webhook.objects.filter(owner_id=run.principal_id, enabled=True):
+    rows = Webhook.objects.filter(Q(run=None) | Q(run=run), owner_id=run.principal_id, enabled=True)
+    for webhook in rows:
+        if webhook.run_id is not None:
+            queue_states(webhook, run, told)
+            continue
         wanted = webhook.events or DEFAULT_EVENTS
         create(webhook, [(type, body_of(run, type, data)) for type, data in told if type in wanted])
+
+
+def queue_states(webhook: Webhook, run: Run, told: list[tuple[str, dict[str, Any]]]) -> None:
+    """The states of a task for an A2A client. After the last one the webhook is switched off."""
+    known = [(type, data) for type, data in told if type in task_states.TOLD]
+    create(webhook, [(type, status_update(run, type, data)) for type, data in known])
+    if any(type == "run.finished" for type, _ in known):
+        Webhook.objects.filter(pk=webhook.pk).update(enabled=False)
+
+
+def status_update(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
+    at = timezone.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    status = {"state": task_states.state_after(type, data), "timestamp": at}
+    context = run.session.name_for_a2a if run.session else ""
+    return {"statusUpdate": {"taskId": str(run.pk), "contextId": context, "status": status}}
 
 
 def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
     """An event that does not belong to a run, such as schedule.paused: sent to the owner's webhooks
     without a filter.
     """
-    for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True):
+    for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True, run=None):
         if not webhook.events or type in webhook.events:
             create(webhook, [(type, {"type": type, "at": timezone.now().isoformat(), "data": data})])
 

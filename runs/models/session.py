@@ -11,6 +11,8 @@ from uuid_utils.compat import uuid7
 from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
 
+A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
+
 
 class SessionQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
@@ -65,6 +67,11 @@ class Session(models.Model):
 
     def __str__(self) -> str:
         return self.title or f"session {self.id}"
+
+    @property
+    def name_for_a2a(self) -> str:
+        """The id of this context: an A2A client may have chosen another one."""
+        return self.metadata.get(A2A_CONTEXT) or str(self.pk)
 
     def add_message(self, role: str, content: list[dict[str, Any]], **fields: Any) -> "Message":
         """Append one entry. Taking the number locks the session's row until the transaction ends.

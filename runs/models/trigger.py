@@ -1,6 +1,7 @@
 """Triggers besides time, and the webhooks that deliver run events."""
 
 import base64
+import json
 import secrets
 from typing import Any
 
@@ -113,13 +114,17 @@ class TriggerFiring(models.Model):
 
 class WebhookQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "WebhookQuerySet":
-        return self.filter(owner_id=user.pk)
+        """Without those of A2A clients, which belong to one run each."""
+        return self.filter(owner_id=user.pk, run=None)
 
 
 class Webhook(models.Model):
-    """An address that receives its owner's run events."""
+    """An address that receives its owner's run events; with `run` the states of one task, for an A2A client."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="+", editable=False)
+    label = models.CharField(max_length=200, blank=True, editable=False, help_text="The id that the A2A client gave.")
+    credentials = EncryptedTextField(blank=True, editable=False, help_text="JSON: token, scheme, credentials.")
     url = models.URLField(max_length=1000)
     events = models.JSONField(default=list, blank=True, help_text="Event types; empty: run.finished.")
     secret = EncryptedTextField(default=new_secret, help_text="Key for signing deliveries; shown once.")
@@ -131,14 +136,25 @@ class Webhook(models.Model):
 
     class Meta:
         ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "label"], condition=Q(run__isnull=False), name="webhook_of_run_once")
+        ]
 
     def __str__(self) -> str:
         return self.url
 
+    def headers(self) -> dict[str, str]:
+        """Beside the signature: what the A2A client asked for."""
+        given = json.loads(self.credentials) if self.credentials else {}
+        found = {"X-A2A-Notification-Token": given["token"]} if given.get("token") else {}
+        if given.get("scheme"):
+            found["Authorization"] = f"{given['scheme']} {given.get('credentials', '')}".strip()
+        return found
+
 
 class DeliveryQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "DeliveryQuerySet":
-        return self.filter(webhook__owner_id=user.pk)
+        return self.filter(webhook__owner_id=user.pk, webhook__run=None)
 
 
 class WebhookDelivery(models.Model):

@@ -14,6 +14,16 @@ REFUSED = "message_denied"  # the error of a run whose message a hook refused
 BY_WAIT = {"input": INPUT_REQUIRED, "approval": AUTH_REQUIRED}  # by `waiting_for`; the caller cannot end other waits
 
 
+TOLD = ("run.started", "run.waiting", "run.resumed", "run.finished")  # events that change the state
+
+
+def state_after(type: str, data: dict[str, Any]) -> str:
+    """The state after one of those events."""
+    if type == "run.finished":
+        return state_of(data["status"], error=data.get("error"))
+    return state_of("waiting", data["waiting_for"]) if type == "run.waiting" else WORKING
+
+
 def state_of(status: str, waiting_for: str = "", error: dict[str, Any] | None = None) -> str:
     """A message that a hook refused is a rejected task."""
     if status == "waiting":

@@ -62,7 +62,7 @@ def deliver(delivery_id: str) -> None:
     delivery = waiting.select_related("webhook").first()
     if delivery is None:
         return
-    if not delivery.webhook.enabled:
+    if not delivery.webhook.enabled and delivery.webhook.run_id is None:  # one of a task is off once that has ended
         give_up(delivery, None, "the webhook is switched off")
         return
     status, error = post(delivery)
@@ -93,7 +93,8 @@ def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
     """(status, why it was not accepted). Private addresses are refused, redirects are not followed."""
     body = json.dumps(delivery.body, ensure_ascii=False, default=str).encode()
     headers = signing.sign(delivery.webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)
-    headers |= {"Content-Type": "application/json", "User-Agent": "Muster-Webhook/1"}
+    kind = "application/json" if delivery.webhook.run_id is None else "application/a2a+json"
+    headers |= {"Content-Type": kind, "User-Agent": "Muster-Webhook/1", **delivery.webhook.headers()}
     try:
         with (
             outbound.until(TIMEOUT_S),

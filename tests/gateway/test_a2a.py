@@ -1,16 +1,20 @@
 """A2A without a worker: what is refused, cards, lists, and what strangers and team-mates may."""
 
+import json
+
 import jwt
 import pytest
-from a2a.types import AgentCard, ListTasksResponse, Task
+from a2a.compat.v0_3.types import AgentCard as OlderCard
+from a2a.types import AgentCard, ListTasksResponse, StreamResponse, Task, TaskState
 from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from google.protobuf.json_format import ParseDict
 
 from agents.models import Agent, ApiKey
-from runs.models import Run, Session
+from runs.models import Run, Session, Webhook, WebhookDelivery
 from runs.rules import task_states
+from runs.schedules import webhooks
 
 V1 = {"HTTP_A2A_VERSION": "1.0"}
 HELLO = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
@@ -67,7 +71,7 @@ def test_a_wrong_request_gets_its_code(alice_api, agent, body, code):
     assert all("@type" in one for one in answer.json()["error"]["data"])
 
 
-@pytest.mark.parametrize("version", ["", "0.2", "0.5", "2.0", "x"])
+@pytest.mark.parametrize("version", ["", "0.3", "0.2", "0.5", "2.0", "x"])
 def test_another_version_is_refused(alice_api, agent, version):
     answer = rpc(alice_api, agent, "SendMessage", {"message": HELLO}, HTTP_A2A_VERSION=version).json()
     assert (answer["error"]["code"], answer["id"]) == (-32009, 7)
@@ -203,6 +207,136 @@ def test_a_list_takes_as_many_queries_for_one_task_as_for_many(alice_api, agent,
     assert len(answer.json()["tasks"]) == 5
 
 
+# -- push notifications -----------------------------------------------------------------------------------------------
+
+HOOK = "https://93.184.216.34/hook"
+
+
+@pytest.fixture
+def post(monkeypatch):
+    """Deliver what is due: the requests that were sent."""
+    sent = []
+
+    class Sent:
+        status_code = 200
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    def stream(self, method, url, *, content, headers):
+        sent.append((url, json.loads(content), headers))
+        return Sent()
+
+    monkeypatch.setattr("httpx.Client.stream", stream)
+
+    def deliver():
+        for delivery in WebhookDelivery.objects.filter(state="pending").order_by("id"):
+            webhooks.deliver(str(delivery.pk))
+        return sent
+
+    return deliver
+
+
+def test_a_push_config_is_made_read_listed_and_deleted(alice_api, agent):
+    task = send(alice_api, agent)
+    path = f"/a2a/{agent}/tasks/{task['id']}/pushNotificationConfigs"
+    wanted = {"url": HOOK, "token": "t", "authentication": {"scheme": "Bearer", "credentials": "secret"}}
+    made = alice_api.post(path, wanted, **V1).json()
+    assert "secret" not in json.dumps(made)
+    assert (made["taskId"], made["url"], made["token"]) == (task["id"], HOOK, "t")
+    named = {"taskId": task["id"], "id": "mine", "url": HOOK}
+    assert rpc(alice_api, agent, "CreateTaskPushNotificationConfig", named).json()["result"] == named
+    assert alice_api.get(f"{path}/mine", **V1).json() == named
+    assert [one["id"] for one in alice_api.get(path, **V1).json()["configs"]] == [made["id"], "mine"]
+    assert alice_api.delete(f"{path}/mine", **V1).json() == {}
+    assert alice_api.delete(f"{path}/mine", **V1).status_code == 200
+    assert alice_api.get(f"{path}/mine", **V1).status_code == 404
+    assert alice_api.get("/api/v1/webhooks/").json()["results"] == []
+
+
+def test_the_states_of_the_task_are_pushed_with_the_credentials(alice_api, agent, post):
+    config = {"url": HOOK, "token": "t", "authentication": {"scheme": "Bearer", "credentials": "secret"}}
+    asked = {"message": HELLO, "configuration": {**NOW, "taskPushNotificationConfig": config}}
+    task = rpc(alice_api, agent, "SendMessage", asked).json()["result"]["task"]
+    send(alice_api, agent, messageId="another")
+    rpc(alice_api, agent, "CancelTask", {"id": task["id"]})
+    [(url, body, headers)] = post()
+    update = StreamResponse()
+    ParseDict(body, update)
+    assert (url, update.status_update.task_id) == (HOOK, task["id"])
+    assert update.status_update.context_id == task["contextId"]
+    assert update.status_update.status.state == TaskState.TASK_STATE_CANCELED
+    assert (headers["Authorization"], headers["X-A2A-Notification-Token"]) == ("Bearer secret", "t")
+    assert headers["Content-Type"] == "application/a2a+json"
+    assert not Webhook.objects.get().enabled
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"url": "http://127.0.0.1/hook"},
+        {"url": "http://169.254.169.254/latest"},
+        {"url": "file:///etc/passwd"},
+        {"url": ""},
+        {"url": HOOK, "token": "a\r\nX-Other: b"},
+        {"url": HOOK, "authentication": {"scheme": "Bearer", "credentials": "a\nb"}},
+    ],
+)
+def test_a_push_config_that_would_do_harm_is_refused_with_its_message(alice_api, agent, config):
+    asked = {"message": HELLO, "configuration": {**NOW, "taskPushNotificationConfig": config}}
+    assert rpc(alice_api, agent, "SendMessage", asked).json()["error"]["code"] == -32602
+    assert not Run.objects.exists() and not Webhook.objects.exists()
+
+
+def test_a_stranger_sees_and_changes_no_push_config(alice_api, charlie_api, agent):
+    task = send(alice_api, agent)
+    named = {"taskId": task["id"], "id": "mine", "url": HOOK}
+    rpc(alice_api, agent, "CreateTaskPushNotificationConfig", named)
+    for method in ("Create", "Get", "Delete"):
+        answer = rpc(charlie_api, "auto", f"{method}TaskPushNotificationConfig", named).json()
+        assert answer["error"]["code"] == -32001
+    assert rpc(charlie_api, "auto", "ListTaskPushNotificationConfigs", named).json()["error"]["code"] == -32001
+    assert Webhook.objects.get().label == "mine"
+
+
+# -- version 0.3 ------------------------------------------------------------------------------------------------------
+
+
+def older(api, agent, method, params):
+    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+    return api.post(f"/a2a/{agent}", body).json()
+
+
+def test_an_older_client_sends_a_message_and_reads_its_task(alice_api, agent):
+    message = {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
+    task = older(alice_api, agent, "message/send", {"message": message, "configuration": {"blocking": False}})["result"]
+    assert (task["kind"], task["status"]["state"]) == ("task", "submitted")
+    assert task["history"][0]["parts"] == [{"kind": "text", "text": "hello"}]
+    assert older(alice_api, agent, "tasks/get", {"id": task["id"]})["result"]["id"] == task["id"]
+    config = {"taskId": task["id"], "pushNotificationConfig": {"id": "mine", "url": HOOK}}
+    assert older(alice_api, agent, "tasks/pushNotificationConfig/set", config)["result"] == config
+    listed = older(alice_api, agent, "tasks/pushNotificationConfig/list", {"id": task["id"]})
+    assert listed["result"] == [config]
+    assert older(alice_api, agent, "tasks/cancel", {"id": task["id"]})["result"]["status"]["state"] == "canceled"
+    assert older(alice_api, agent, "tasks/get", {"id": "nobody"})["error"]["code"] == -32001
+    assert older(alice_api, agent, "message/send", {"message": {"kind": "message"}})["error"]["code"] == -32602
+    assert older(alice_api, agent, "tasks/list", {})["error"]["code"] == -32601
+
+
+def test_an_older_client_reads_the_card(alice_api, agent):
+    card = OlderCard.model_validate(alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json())
+    assert (card.url.rsplit("/", 1)[-1], card.preferred_transport, card.protocol_version) == (
+        str(agent),
+        "JSONRPC",
+        "0.3",
+    )
+    newer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", **V1).json()
+    assert "url" not in newer
+
+
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +376,7 @@ def signing(settings):
 
 def test_a_card_is_valid_and_cached(alice_api, agent):
     answer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json")
-    card = ParseDict(answer.json(), AgentCard())
+    card = ParseDict(answer.json(), AgentCard(), ignore_unknown_fields=True)
     assert {one.protocol_binding for one in card.supported_interfaces} >= {"JSONRPC", "HTTP+JSON"}
     assert "max-age" in answer["Cache-Control"] and "private" in answer["Cache-Control"]
     again = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", HTTP_IF_NONE_MATCH=answer["ETag"])
@@ -257,10 +391,10 @@ def test_a_signature_is_verified_with_the_published_key(client, alice_api, agent
     assert "d" not in key
     verify = create_signature_verifier(lambda kid, jku: jwt.PyJWK(key) if kid == key["kid"] else None, ["ES256"])
     body = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json()
-    verify(ParseDict(body, AgentCard()))
+    verify(ParseDict(body, AgentCard(), ignore_unknown_fields=True))
     body["description"] = "something else"
     with pytest.raises(InvalidSignaturesError):
-        verify(ParseDict(body, AgentCard()))
+        verify(ParseDict(body, AgentCard(), ignore_unknown_fields=True))
 
 
 def test_without_a_signing_key_there_is_no_signature(client, alice_api, agent):

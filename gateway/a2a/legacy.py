@@ -1,0 +1,120 @@
+"""Version 0.3 over JSON-RPC: the same operations under their older names and forms.
+
+The SDK's own conversions are used. They take 27 MB, so they are imported with the first such
+request.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from a2a.types import (
+    SendMessageResponse,
+    StreamResponse,
+    Task,
+    TaskPushNotificationConfig,
+)
+from google.protobuf.json_format import MessageToDict, ParseDict
+from pydantic import ValidationError
+
+from agents.exceptions import Invalid
+
+from . import cards
+
+JSON = Any
+VERSION = "0.3"
+METHODS = {
+    "message/send": "SendMessage",
+    "message/stream": "SendStreamingMessage",
+    "tasks/get": "GetTask",
+    "tasks/cancel": "CancelTask",
+    "tasks/resubscribe": "SubscribeToTask",
+    "tasks/pushNotificationConfig/set": "CreateTaskPushNotificationConfig",
+    "tasks/pushNotificationConfig/get": "GetTaskPushNotificationConfig",
+    "tasks/pushNotificationConfig/list": "ListTaskPushNotificationConfigs",
+    "tasks/pushNotificationConfig/delete": "DeleteTaskPushNotificationConfig",
+    "agent/getAuthenticatedExtendedCard": "GetExtendedAgentCard",
+}
+
+
+@cache
+def converters() -> Any:
+    from a2a.compat.v0_3 import conversions, types
+
+    return SimpleNamespace(to=conversions, types=types)
+
+
+def request_in(method: str, params: JSON) -> JSON:
+    """The parameters of an older method as those of the newer one. Raises Invalid."""
+    old, to = converters().types, converters().to
+    kinds: dict[str, tuple[Any, Any, Any]] = {
+        "message/send": (old.SendMessageRequest, old.MessageSendParams, to.to_core_send_message_request),
+        "message/stream": (old.SendMessageRequest, old.MessageSendParams, to.to_core_send_message_request),
+        "tasks/get": (old.GetTaskRequest, old.TaskQueryParams, to.to_core_get_task_request),
+        "tasks/cancel": (old.CancelTaskRequest, old.TaskIdParams, to.to_core_cancel_task_request),
+        "tasks/resubscribe": (old.TaskResubscriptionRequest, old.TaskIdParams, to.to_core_subscribe_to_task_request),
+        "tasks/pushNotificationConfig/set": (
+            old.SetTaskPushNotificationConfigRequest,
+            old.TaskPushNotificationConfig,
+            to.to_core_create_task_push_notification_config_request,
+        ),
+        "tasks/pushNotificationConfig/get": (
+            old.GetTaskPushNotificationConfigRequest,
+            old.GetTaskPushNotificationConfigParams,
+            to.to_core_get_task_push_notification_config_request,
+        ),
+        "tasks/pushNotificationConfig/list": (
+            old.ListTaskPushNotificationConfigRequest,
+            old.ListTaskPushNotificationConfigParams,
+            to.to_core_list_task_push_notification_config_request,
+        ),
+        "tasks/pushNotificationConfig/delete": (
+            old.DeleteTaskPushNotificationConfigRequest,
+            old.DeleteTaskPushNotificationConfigParams,
+            to.to_core_delete_task_push_notification_config_request,
+        ),
+    }
+    if method not in kinds:
+        return {}
+    request, kind, convert = kinds[method]
+    try:
+        return MessageToDict(convert(request(id="1", params=kind.model_validate(params))))
+    except (ValidationError, TypeError, ValueError) as error:
+        found = error.errors()[:20] if isinstance(error, ValidationError) else []
+        details = [
+            {"field": ".".join(map(str, one["loc"]))[:200], "code": "invalid", "message": one["msg"]} for one in found
+        ]
+        raise Invalid(f"The parameters do not match {method}.", code="invalid_params", details=details)
+
+
+def answer_in(method: str) -> Callable[[JSON], JSON]:
+    """How an answer of the newer method looks in the older form."""
+    to = converters().to
+    if method == "message/send":
+        return lambda value: dumped(to.to_compat_send_message_response(ParseDict(value, SendMessageResponse()), "1"))
+    if method in ("message/stream", "tasks/resubscribe"):
+        return lambda value: dumped(to.to_compat_stream_response(ParseDict(value, StreamResponse()), "1"))
+    if method in ("tasks/get", "tasks/cancel"):
+        return lambda value: plain(to.to_compat_task(ParseDict(value, Task())))
+    if method == "agent/getAuthenticatedExtendedCard":
+        return cards.with_older_fields
+    if method.endswith("/delete"):
+        return lambda value: None
+    if method.endswith("/list"):
+        return lambda value: [old_config(one) for one in value["configs"]]
+    return old_config
+
+
+def plain(row: Any) -> JSON:
+    return row.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def dumped(response: Any) -> JSON:
+    """The result inside of an older JSON-RPC answer."""
+    return plain(response)["result"]
+
+
+def old_config(value: JSON) -> JSON:
+    row = ParseDict(value, TaskPushNotificationConfig())
+    return plain(converters().to.to_compat_task_push_notification_config(row))

@@ -1,0 +1,93 @@
+"""Push notifications: an A2A client's address that receives the states of one task. The rows are
+webhooks, and are delivered like those.
+"""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+
+from agents.exceptions import Conflict, Invalid
+from agents.models import AuditEvent
+from plumbing.addresses import url_refusal
+from runs.models import Run, Webhook
+
+from .errors import A2AError
+from .requests import identifier
+
+JSON = Any
+MOST = 10  # of one task
+LONGEST = 4000  # characters of a token or of credentials
+
+
+def keep_asked(run: Run, asked: Any) -> None:
+    """The configuration in a SendMessageRequest, if there is one."""
+    if asked.configuration.HasField("task_push_notification_config"):
+        keep(run, asked.configuration.task_push_notification_config)
+
+
+@transaction.atomic
+def keep(run: Run, asked: Any) -> JSON:
+    """Create a configuration, or replace the one with its id. Raises Invalid, Conflict."""
+    if refusal := url_refusal(asked.url, settings.PRIVATE_HOSTS_ALLOWED):
+        raise refused("url", refusal)
+    label = identifier(asked.id, "id") if asked.id else uuid4().hex
+    others = of_task(run).exclude(label=label)
+    if others.count() >= MOST:
+        raise Conflict(f"A task has at most {MOST} push notification configs.", code="too_many_webhooks")
+    fields = {"url": asked.url, "credentials": json.dumps(credentials_in(asked)), "enabled": not run.is_done}
+    row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
+    AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))
+    return as_json(row)
+
+
+def credentials_in(asked: Any) -> dict[str, str]:
+    """What the client wants to be sent in headers. Raises Invalid."""
+    given = {
+        "token": asked.token,
+        "scheme": asked.authentication.scheme,
+        "credentials": asked.authentication.credentials,
+    }
+    for field, text in given.items():
+        if len(text) > LONGEST or not text.isascii() or not (text.isprintable() or not text):
+            raise refused(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
+    return {field: text for field, text in given.items() if text}
+
+
+def refused(field: str, why: str) -> Invalid:
+    details = [{"field": field, "code": "invalid", "message": why}]
+    return Invalid(f"The push notification config cannot be used: {why}", code="invalid_params", details=details)
+
+
+def of_task(run: Run) -> Any:
+    return Webhook.objects.filter(run=run).order_by("id")
+
+
+def configs_of(run: Run) -> list[JSON]:
+    return [as_json(row) for row in of_task(run)]
+
+
+def config_named(run: Run, label: str) -> JSON:
+    """Raises A2AError (task_not_found)."""
+    row = of_task(run).filter(label=label).first()
+    if row is None:
+        raise A2AError("The task has no such push notification config.", code="task_not_found")
+    return as_json(row)
+
+
+def delete(run: Run, label: str) -> None:
+    """Deleting it twice has the same effect."""
+    for row in of_task(run).filter(label=label):
+        AuditEvent.record("webhook.deleted", row, actor=run.principal, source="a2a", run=str(run.pk))
+        row.delete()
+
+
+def as_json(row: Webhook) -> JSON:
+    """Without the credentials, which are never shown again."""
+    given = json.loads(row.credentials) if row.credentials else {}
+    found = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
+    if given.get("token"):
+        found["token"] = given["token"]
+    return {**found, "authentication": {"scheme": given["scheme"]}} if given.get("scheme") else found
