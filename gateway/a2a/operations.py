@@ -80,9 +80,13 @@ def is_immediate(params: JSON) -> bool:
 
 
 def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
+    """The task as it begins; of one that exists, as it is, and what happens after that."""
     asked = read_message(params)
     turn = started(call, asked, is_watched=True)
-    return answered(call, asked, turn), turn
+    if turn.after == 0 and turn.run.status == Run.Status.QUEUED:
+        return task_json(turn.run, history=history_in(asked.configuration)), turn
+    run = task_of(turn.run)
+    return task_json(run, history=history_in(asked.configuration)), Turn(run, run.last_event)
 
 
 def paused() -> Pause:
@@ -121,7 +125,8 @@ def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) 
         turn = continued(call, asked.message)
         pushes.keep_asked(turn.run, asked)
         return turn
-    key, digest = f"a2a:{asked.message.message_id}", schema.sha256_of([call.agent, requests.as_json(asked.message)])
+    digest = schema.sha256_of([call.agent, requests.as_json(asked.message)])
+    key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
     if earlier := intake.earlier_run(call.user, key, digest):
         return Turn(earlier)  # the client did not get the answer and sends the message again
     return begun(call, asked, idempotency_key=key, request_hash=digest, is_watched=is_watched)

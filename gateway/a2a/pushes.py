@@ -31,7 +31,7 @@ def keep_asked(run: Run, asked: Any) -> None:
 @transaction.atomic
 def keep(run: Run, asked: Any) -> JSON:
     """Create a configuration, or replace the one with its id. Raises Invalid, Conflict."""
-    if refusal := url_refusal(asked.url, settings.PRIVATE_HOSTS_ALLOWED):
+    if refusal := url_refusal(asked.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
         raise refused("url", refusal)
     label = identifier(asked.id, "id") if asked.id else uuid4().hex
     others = of_task(run).exclude(label=label)

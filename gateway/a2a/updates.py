@@ -77,9 +77,16 @@ class Updates:
         return {"statusUpdate": {**ids_of(self.run), "status": found}}
 
 
-async def stream_of(first: dict[str, JSON], turn: Turn) -> AsyncIterator[dict[str, JSON] | None]:
-    """The task, then its updates until it ends or waits for its caller; None for a heartbeat."""
+async def stream_of(
+    first: dict[str, JSON], turn: Turn, *, is_subscription: bool = False
+) -> AsyncIterator[dict[str, JSON] | None]:
+    """The task, then its updates until it ends or waits for its caller; None for a heartbeat.
+
+    A subscription to a task that waits goes on, because somebody else may answer.
+    """
     yield {"task": first}
+    if first["status"]["state"] == task_states.INPUT_REQUIRED and not is_subscription:
+        return
     updates = Updates(turn.run)
     async for frame in turns.follow(turn, updates.reading.pause):
         if frame.type == "heartbeat":

@@ -13,6 +13,7 @@ def http(**operations: str) -> Any:
 urlpatterns = [
     path("jwks.json", KeysView.as_view(), name="a2a-keys"),
     path("<slug:agent>/.well-known/agent-card.json", CardView.as_view(), name="a2a-agent-card"),
+    path("<slug:agent>/.well-known/agent.json", CardView.as_view(is_older=True), name="a2a-older-card"),
     path("<slug:agent>/extendedAgentCard", http(get="GetExtendedAgentCard"), name="a2a-extended-card"),
     path("<slug:agent>", RpcView.as_view(), name="a2a"),
     path("<slug:agent>/", RpcView.as_view()),

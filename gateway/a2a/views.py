@@ -71,7 +71,8 @@ def performed(view: Any, method: str, call: Call, params: JSON, form: Callable[[
     if method in STREAMS:
         with stream_for(user) as respond:
             first, turn = STREAMS[method](call, params)
-            return respond(streamed(view.request, lines(stream_of(first, turn), form)))
+            events = stream_of(first, turn, is_subscription=method == "SubscribeToTask")
+            return respond(streamed(view.request, lines(events, form)))
     if method not in WAITING or is_immediate(params):
         return Response(form(OPERATIONS[method](call, params)))
     with WAITS.take(user.pk) as place:
@@ -134,7 +135,7 @@ class HttpView(A2AView):
 
     operations: dict[str, str] = {}
     parser_classes = (A2AParser, JSONParser)
-    renderer_classes = (A2ARenderer, JSONRenderer)
+    renderer_classes = (JSONRenderer, A2ARenderer)  # the second one for clients that name it
 
     def get_exception_handler(self) -> Any:
         return in_their_form(super().get_exception_handler(), http_form, is_rpc=False)

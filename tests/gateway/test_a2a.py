@@ -134,7 +134,9 @@ def test_a_task_as_it_begins(alice_api, agent):
 def test_the_same_task_over_both_bindings(alice_api, agent):
     task = send(alice_api, agent)
     answer = alice_api.get(f"/a2a/{agent}/tasks/{task['id']}?historyLength=0&unknown=1", **V1)
-    assert answer["Content-Type"].startswith("application/a2a+json")
+    assert answer["Content-Type"] == "application/json"
+    named = alice_api.get(f"/a2a/{agent}/tasks/{task['id']}", HTTP_ACCEPT="application/a2a+json", **V1)
+    assert named["Content-Type"] == "application/a2a+json"
     del task["history"]
     assert answer.json() == task
     assert rpc(alice_api, agent, "GetTask", {"id": task["id"], "historyLength": 0}).json()["result"] == task
@@ -150,6 +152,16 @@ def test_a_busy_context_and_a_working_task_take_no_message(alice_api, agent):
     answer = alice_api.post(f"/a2a/{agent}/tasks/{task['id']}:cancel", {}, **V1)
     assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (400, "TASK_NOT_CANCELABLE")
     assert alice_api.get(f"/a2a/{agent}/tasks/{task['id']}:subscribe", **V1).status_code == 400
+
+
+def test_the_same_message_again_is_the_same_task_and_another_content_is_not(alice_api, agent):
+    first, again, other = send(alice_api, agent), send(alice_api, agent), send(alice_api, agent, parts=[{"text": "x"}])
+    assert first["id"] == again["id"] != other["id"]
+
+
+def test_a_body_of_another_media_type_is_refused_in_their_form(alice_api, agent):
+    answer = alice_api.post(f"/a2a/{agent}", "x", content_type="text/plain", **V1)
+    assert answer.json()["error"]["code"] == -32005
 
 
 def test_a_queued_task_is_cancelled(alice_api, agent):
@@ -327,13 +339,15 @@ def test_an_older_client_sends_a_message_and_reads_its_task(alice_api, agent):
 
 
 def test_an_older_client_reads_the_card(alice_api, agent):
-    card = OlderCard.model_validate(alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json())
+    card = OlderCard.model_validate(alice_api.get(f"/a2a/{agent}/.well-known/agent.json").json())
     assert (card.url.rsplit("/", 1)[-1], card.preferred_transport, card.protocol_version) == (
         str(agent),
         "JSONRPC",
         "0.3",
     )
-    newer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", **V1).json()
+    again = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", HTTP_A2A_VERSION="0.3").json()
+    assert again["url"] == card.url
+    newer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json()
     assert "url" not in newer
 
 
