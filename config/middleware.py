@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from agents.http.later import Later
-from plumbing import apart
+from plumbing import apart, tracing
 from runs.figures import metrics
 
 log = logging.getLogger("muster.request")
@@ -39,6 +39,7 @@ def request_id(answer: Answer) -> Answer:
         given = request.headers.get("X-Request-ID", "")
         found = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
         apart.person.set(None)  # the thread served another request before
+        tracing.PARENT.set(tracing.accepted(request.headers.get("traceparent", "")))
         request.request_id = found  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=found)

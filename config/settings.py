@@ -378,6 +378,10 @@ APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has 
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # keep raw model requests and responses with each model call
+# address of an OpenTelemetry collector (OTLP over HTTP) that gets the traces of runs; empty: nothing is sent
+OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+SERVICE_NAME = env.str("OTEL_SERVICE_NAME", default="muster")  # name of this site in traces
+TRACE_CONTENTS = env.bool("MUSTER_TRACE_CONTENTS", default=False)  # messages, arguments and results in traces
 MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=5000)  # waiting requests per server process; beyond that, 503
 MAX_STREAMS = env.int("MUSTER_MAX_STREAMS", default=500)  # event streams and sockets of one person in a server process
 MAX_WEBHOOKS = env.int("MUSTER_MAX_WEBHOOKS", default=50)  # webhooks of one person

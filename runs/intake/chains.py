@@ -9,6 +9,7 @@ from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
+from plumbing import tracing
 from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import SessionBusy
@@ -42,6 +43,7 @@ def prepare(
         trigger=trigger,
         input=input if input is not None else {},
         deadline=checks.deadline(spec, timeout, parent=fields.get("parent")),
+        trace_parent=tracing.PARENT.get(),
         last_event=1,
         **fields,
     )

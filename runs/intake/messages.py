@@ -10,6 +10,7 @@ from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from agents.tools import ToolFailed
+from plumbing import tracing
 from plumbing.statements import insert, insert_each
 from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
@@ -149,6 +150,7 @@ def message_run(
         has_untrusted=bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or []),
         options={"asked": given} if given else {},
         metadata=metadata or {},
+        trace_parent=tracing.PARENT.get(),
         deadline=checks.deadline(spec, timeout),
         last_event=1,
     )

@@ -13,6 +13,7 @@ class Duty(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True, help_text="By the clock of the database.")
     next_at = models.DateTimeField(null=True, blank=True, help_text="When it is due again; empty: always.")
     done_at = models.DateTimeField(null=True, blank=True)
+    state = models.JSONField(default=dict, blank=True, help_text="What the work has to remember.")
 
     class Meta:
         ordering = ["name"]

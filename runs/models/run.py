@@ -133,6 +133,9 @@ class Run(models.Model):
     updated = models.PositiveIntegerField(default=0)
     has_untrusted = models.BooleanField(default=False)
     metadata = models.JSONField(default=dict, blank=True)
+    trace_parent = models.CharField(
+        max_length=55, blank=True, editable=False, help_text="Header traceparent of the request that started it."
+    )
     created_at = models.DateTimeField(default=timezone.now)
     queued_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -179,6 +182,9 @@ class Run(models.Model):
                 name="run_live",
             ),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_wake"),
+            models.Index(
+                fields=["finished_at", "id"], condition=Q(parent=None, finished_at__isnull=False), name="run_ended"
+            ),
         ]
 
     def __str__(self) -> str:

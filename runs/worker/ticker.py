@@ -23,6 +23,7 @@ from runs.lifecycle import duties
 from runs.lifecycle.leases import worker_name
 from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
+from runs.traces import export
 
 from . import notices, pruning, recovery
 
@@ -53,6 +54,7 @@ OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
     Job("recovery", 5, recovery.tick),
+    Job("traces", 5, export.tick),
 )
 RARELY = (
     Job("notices", 600, notices.tick),

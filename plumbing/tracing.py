@@ -1,0 +1,18 @@
+"""The trace that a request belongs to, from its header `traceparent` (W3C Trace Context)."""
+
+import re
+from contextvars import ContextVar
+
+PATTERN = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+PARENT: ContextVar[str] = ContextVar("traceparent", default="")  # of the request that this thread serves
+
+
+def accepted(header: str) -> str:
+    """The header if it is valid, else an empty text: a trace then begins here."""
+    return header if PATTERN.fullmatch(header) else ""
+
+
+def parse(header: str) -> tuple[int, int, bool] | None:
+    """(trace id, id of the caller's span, whether the caller records the trace)."""
+    found = PATTERN.fullmatch(header)
+    return (int(found[1], 16), int(found[2], 16), bool(int(found[3], 16) & 1)) if found else None
