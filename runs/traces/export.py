@@ -81,8 +81,12 @@ class Collector:
         from opentelemetry.sdk.resources import Resource
 
         self.resource = Resource.create({"service.name": service})
-        self.spans = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_S)
-        metrics = OTLPMetricExporter(f"{endpoint.rstrip('/')}/v1/metrics", timeout=TIMEOUT_S)
+        self.spans = OTLPSpanExporter(
+            f"{endpoint.rstrip('/')}/v1/traces", headers=settings.OTLP_HEADERS, timeout=TIMEOUT_S
+        )
+        metrics = OTLPMetricExporter(
+            f"{endpoint.rstrip('/')}/v1/metrics", headers=settings.OTLP_HEADERS, timeout=TIMEOUT_S
+        )
         self.meters = MeterProvider([PeriodicExportingMetricReader(metrics)], self.resource, shutdown_on_exit=False)
         meter = self.meters.get_meter("muster")
         self.durations = meter.create_histogram(names.DURATION, "s", explicit_bucket_boundaries_advisory=BOUNDS_S)

@@ -30,7 +30,7 @@ def collector(settings):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if received.is_away:
+            if received.is_away or self.headers["x-key"] != "k":
                 return self.send_error(400)
             if self.path == "/v1/traces":
                 for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -46,6 +46,7 @@ def collector(settings):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    settings.OTLP_HEADERS = {"x-key": "k"}
     settings.OTLP_ENDPOINT = f"http://127.0.0.1:{server.server_port}"
     export.collector.cache_clear()
     assert export.tick() == 0  # remembers where to begin
