@@ -85,7 +85,7 @@ def ranks(user: Any) -> QuerySet:
 
 # -- the groups
 
-SITE = ("auth", "admin", "contenttypes", "sessions")  # superusers alone
+SITE = ("auth", "admin", "contenttypes", "sessions", "oauth2_provider")  # superusers alone
 
 
 def make_roles() -> None:

@@ -90,6 +90,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_celery_beat",
+    "oauth2_provider",
     "agents",
     "functions",
     "connectors",
@@ -262,6 +263,39 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# OAuth for MCP clients (gateway/mcp/oauth.py): authorization codes with PKCE, for scopes of API keys.
+OAUTH2_PROVIDER = {
+    "SCOPES": {
+        "messages:write": "Send messages to your agents",
+        "messages:read": "Read your files and conversations",
+        "runs:write": "Start your chains",
+        "runs:read": "Read the records of your runs",
+        "functions:execute": "Execute your functions",
+        "approvals:decide": "Decide what your runs ask you to approve",
+    },
+    "DEFAULT_SCOPES": ["messages:write", "messages:read", "runs:write", "runs:read", "functions:execute"],
+    "OAUTH2_VALIDATOR_CLASS": "gateway.mcp.oauth.Validator",
+    "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,
+    "REFRESH_TOKEN_EXPIRE_SECONDS": 30 * 24 * 3600,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    "ALLOW_LOCALHOST_LOOPBACK": True,
+    "DCR_ENABLED": True,
+    "DCR_REGISTRATION_PERMISSION_CLASSES": ("oauth2_provider.dcr.AllowAllDCRPermission",),
+    "DCR_REGISTRATION_TOKEN_EXPIRE_SECONDS": 24 * 3600,
+    "CIMD_ENABLED": True,
+    "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+    "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
+    "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],
+    "OAUTH2_PROTECTED_RESOURCE_NAME": "Muster",
+    **{
+        f"COMPLIANT_BCP_RFC9700_{name}": True
+        for name in (
+            "IMPLICIT_GRANT", "PASSWORD_GRANT", "PKCE_METHOD", "ACCESS_TOKEN_TRANSPORT", "AUTHZ_RESPONSE_ISS",
+            "TOKEN_STORAGE", "REFRESH_TOKEN", "REDIRECT_URI_MATCHING", "PKCE_REQUIRED",
+        )
+    },
+}  # fmt: skip
+
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 

@@ -1,12 +1,14 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularSwaggerView
+from oauth2_provider.views import OAuthServerMetadataView
 
 from config import health
 from config.schema import SchemaView
 from config.slashes import other_spelling
 from gateway import agui
 from gateway.a2a.discovery import CardView
+from gateway.mcp.oauth import ResourceView
 from gateway.mcp.views import McpView
 from runs.api.tools import ToolSearchView
 
@@ -27,6 +29,10 @@ urlpatterns = [
     path("v1/", include("gateway.openai.urls")),
     path("langgraph/", include("gateway.langgraph.urls")),
     path("mcp", McpView.as_view(), name="mcp"),
+    path("oauth/", include("gateway.mcp.oauth_urls")),
+    path(".well-known/oauth-authorization-server", OAuthServerMetadataView.as_view(), name="oauth-server"),
+    path(".well-known/oauth-protected-resource", ResourceView.as_view(), name="oauth-resource-root"),
+    path(".well-known/oauth-protected-resource/<path:resource_path>", ResourceView.as_view(), name="oauth-resource"),
     path("a2a/", include("gateway.a2a.urls")),
     path(".well-known/agent-card.json", CardView.as_view(), name="a2a-card"),
     path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),

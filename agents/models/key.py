@@ -47,6 +47,10 @@ class ApiKey(models.Model):
         "self", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="made",
         help_text="The key that asked for this one: it is revoked with it.",
     )  # fmt: skip
+    authorization = models.UUIDField(
+        null=True, blank=True, unique=True, editable=False,
+        help_text="Of a key that stands for a client with OAuth: what its tokens have in common.",
+    )  # fmt: skip
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = KeyQuerySet.as_manager()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents import roles
-from agents.exceptions import Forbidden
 from agents.models import ApiKey
 from connectors.mcp import headers
 from connectors.mcp.messages import LEGACY, LEGACY_VERSIONS, MODERN
@@ -83,12 +82,6 @@ class Asked:
     def may(self, scope: str) -> bool:
         """Whether the key and the person's role allow it."""
         return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
-
-    def require(self, scope: str) -> None:
-        """Raises Forbidden."""
-        if self.key is not None and not self.key.allows(scope):
-            raise Forbidden(f"This key lacks the scope {scope}.", details=[{"scope": scope}])
-        roles.require(self.user, scope)
 
     def text(self, name: str) -> str:
         """A text among the parameters. Raises Fault."""

@@ -9,11 +9,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.http.authentication import ApiKeyAuthentication
 from gateway.sse import streamed
 from runs.api.messages import stream_for
 
 from . import calls, methods, protocol, questions, sessions
+from .oauth import McpAuthentication
 from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Asked, Fault, answered
 
 JSON = Any
@@ -24,7 +24,7 @@ CODES = {400: PARSE, 404: METHOD, 405: METHOD, 413: REQUEST, 415: REQUEST, 500: 
 class McpView(APIView):
     """Streamable HTTP in both eras. Every error is a JSON-RPC error."""
 
-    authentication_classes = (ApiKeyAuthentication,)
+    authentication_classes = (McpAuthentication,)
     scope = None  # each method asks for its own
     id: JSON = None
 

@@ -1,0 +1,198 @@
+"""OAuth 2.1 for MCP clients: the site is its own authorization server, built on django-oauth-toolkit.
+
+Each authorization has an API key whose secret nobody knows. A token acts with the scopes that both
+it and this key have, so an authorization is listed, limited and revoked like every other key.
+"""
+
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
+from django.utils import timezone
+from oauth2_provider.models import AccessToken, Application, RefreshToken
+from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.views import (
+    AuthorizationView,
+    DynamicClientRegistrationView,
+    OAuthProtectedResourceMetadataView,
+    TokenView,
+)
+from rest_framework.authentication import get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+
+from agents import roles
+from agents.http import throttles
+from agents.http.authentication import ApiKeyAuthentication
+from agents.models import ApiKey, AuditEvent
+
+JSON = Any
+RESOURCE = "/mcp"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+GRANTS = ("authorization_code", "refresh_token")
+UNUSED = timedelta(days=1)  # how long a registered client may wait for its first authorization
+# The site's policy for pages, with the client's address: a browser follows a form's redirect only there.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+)
+
+
+# -- using a token --------------------------------------------------------------------------------------------------
+
+
+class McpAuthentication(ApiKeyAuthentication):
+    """An API key, or an access token that was issued for this endpoint."""
+
+    def authenticate(self, request: Any) -> tuple[Any, ApiKey] | None:
+        words = get_authorization_header(request).decode("latin-1").split()
+        if len(words) != 2 or words[0].lower() != "bearer" or words[1].startswith("mk_"):
+            return super().authenticate(request)
+        key = key_of(words[1], request.build_absolute_uri(RESOURCE))
+        if key is None:
+            raise AuthenticationFailed("This access token is unknown, expired, revoked or meant for another service.")
+        key.mark_used()
+        return key.user, key
+
+    def authenticate_header(self, request: Any) -> str:
+        where = request.build_absolute_uri(reverse("oauth-resource", args=[RESOURCE.strip("/")]))
+        wrong = ', error="invalid_token"' if request.headers.get("Authorization") else ""
+        return f'Bearer resource_metadata="{where}"{wrong}'
+
+
+def key_of(token: str, resource: str) -> ApiKey | None:
+    """The key that a token acts with, with no more scopes than the token has."""
+    checksum = sha256(token.encode()).hexdigest()
+    row = AccessToken.objects.select_related("refresh_token").filter(token_checksum=checksum).first()
+    if row is None or row.is_expired() or resource not in (row.resource or ()):
+        return None
+    refresh = getattr(row, "refresh_token", None)
+    key = live_key(refresh.token_family if refresh and refresh.revoked is None else None)
+    if key is None or key.user_id != row.user_id or not key.user.is_active:
+        return None
+    key.scopes = [scope for scope in key.scopes if scope in row.scope.split()]
+    return key
+
+
+def live_key(family: UUID | None) -> ApiKey | None:
+    """The key of an authorization; `family` is what its tokens have in common."""
+    if family is None:
+        return None
+    key = ApiKey.objects.select_related("user").filter(authorization=family, revoked_at=None).first()
+    return key if key and key.is_live() else None
+
+
+# -- issuing tokens -------------------------------------------------------------------------------------------------
+
+
+class Validator(OAuth2Validator):
+    """Authorization codes with PKCE and refresh tokens only, as long as the key lives."""
+
+    def validate_grant_type(
+        self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **more: Any
+    ) -> bool:
+        allowed: bool = super().validate_grant_type(client_id, grant_type, client, request, *args, **more)
+        return grant_type in GRANTS and allowed
+
+    def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **more: Any) -> bool:
+        allowed: bool = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **more)
+        return allowed and is_safe(redirect_uri)
+
+    def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **more: Any) -> bool:
+        if not super().validate_refresh_token(refresh_token, client, request, *args, **more):
+            return False
+        key = live_key(request.refresh_token_instance.token_family)
+        return key is not None and key.user.is_active
+
+    def _save_bearer_token(self, token: dict[str, JSON], request: Any, *args: Any, **more: Any) -> None:
+        super()._save_bearer_token(token, request, *args, **more)
+        checksum = sha256(token["refresh_token"].encode()).hexdigest()
+        row = RefreshToken.objects.filter(token_checksum=checksum, revoked=None).get()
+        if not ApiKey.objects.filter(authorization=row.token_family).exists():
+            scopes = sorted(scope for scope in token["scope"].split() if roles.allows(request.user, scope))
+            name = f"{request.client.name or 'MCP client'} (OAuth)"[:100]
+            key, _ = ApiKey.make(request.user, scopes, name=name)
+            ApiKey.objects.filter(pk=key.pk).update(authorization=row.token_family)
+            AuditEvent.record(
+                "apikey.authorized", key, actor=request.user, client=request.client.client_id, scopes=scopes
+            )
+
+    def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **more: Any) -> None:
+        """The client gives its authorization back: the key ends with it."""
+        checksum = sha256(token.encode()).hexdigest()
+        own = RefreshToken.objects.filter(application_id=getattr(request.client, "pk", None))
+        found = own.filter(token_checksum=checksum) | own.filter(access_token__token_checksum=checksum)
+        for family in list(found.values_list("token_family", flat=True)):
+            if key := live_key(family):
+                key.revoke()
+        super().revoke_token(token, token_type_hint, request, *args, **more)
+
+
+def is_safe(redirect_uri: str) -> bool:
+    """A code is sent to an encrypted address, or to a program on the person's own machine."""
+    where = urlsplit(redirect_uri)
+    return where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
+
+
+# -- pages and documents ----------------------------------------------------------------------------------------------
+
+
+class ConsentView(AuthorizationView):
+    """The person sees which client asks for what, and allows or refuses it."""
+
+    template_name = "muster/authorize.html"
+
+    def get_context_data(self, **context: Any) -> dict[str, JSON]:
+        context = super().get_context_data(**context)
+        where = urlsplit(context.get("redirect_uri") or "")
+        return {**context, "goes_to": where.hostname or "", "is_local": where.hostname in LOOPBACK}
+
+    def render_to_response(self, context: dict[str, JSON], **more: Any) -> HttpResponse:
+        response = super().render_to_response(context, **more)
+        where = urlsplit(context.get("redirect_uri") or "")
+        back = f" {where.scheme}://{where.netloc}" if where.netloc and " " not in where.netloc else ""
+        response.headers["Content-Security-Policy"] = POLICY + back
+        return response
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """The person's role limits what a client gets."""
+        asked = form.cleaned_data["scope"].split()
+        form.cleaned_data["scope"] = " ".join(scope for scope in asked if roles.allows(self.request.user, scope))
+        return super().form_valid(form)
+
+
+class IssueView(TokenView):
+    """Tokens are for this endpoint alone (RFC 8707); a client that names no resource gets one for it."""
+
+    def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
+        form, own = request.POST.copy(), request.build_absolute_uri(RESOURCE)
+        if any(one.rstrip("/") != own for one in form.getlist("resource")):
+            told = {"error": "invalid_target", "error_description": f"Tokens are issued for {own} alone."}
+            return JsonResponse(told, status=400)
+        form.setlist("resource", [own])
+        request.POST = form  # type: ignore[assignment]
+        return super().post(request, *args, **more)
+
+
+class RegistrationView(DynamicClientRegistrationView):
+    """Clients register themselves (RFC 7591), within the rate limit; those never used are deleted."""
+
+    def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
+        if not throttles.is_within(request.user, None, throttles.address_of(request)):
+            return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
+        unused = Application.objects.filter(registration_source="dcr", created__lt=timezone.now() - UNUSED)
+        unused.filter(refreshtoken__isnull=True, grant__isnull=True).delete()
+        return super().post(request, *args, **more)
+
+
+class ResourceView(OAuthProtectedResourceMetadataView):
+    """RFC 9728: which server issues tokens for this endpoint."""
+
+    def get_resource(self, request: HttpRequest) -> str:
+        return request.build_absolute_uri(RESOURCE)
+
+    def get_authorization_servers(self, request: HttpRequest) -> list[str]:
+        return [request.build_absolute_uri("/").rstrip("/")]
