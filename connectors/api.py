@@ -1,6 +1,7 @@
 """connections/…: the user's cloud accounts and servers, their logins, health and tools."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -21,6 +22,7 @@ from agents.sharing import let_go
 from agents.tools import ToolError
 from connectors.accounts.catalog import CONNECTORS
 from connectors.logins.providers import SERVICES, service_of
+from connectors.toolsets.a2a import read_agent
 from connectors.toolsets.mcp import drop_all, list_tools
 from plumbing import outbound
 
@@ -48,6 +50,11 @@ from .tools import open_api
 from .toolsets import openapi
 
 CHECK_S = 15.0
+
+READERS: dict[str, Callable[[Connection, int | None], remote.Listing]] = {
+    Connection.Provider.MCP: list_tools,
+    Connection.Provider.A2A: read_agent,
+}
 
 
 class ConnectionViewSet(
@@ -146,12 +153,15 @@ class ConnectionViewSet(
     @extend_schema(request=None, responses={200: ListingSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def refresh(self, request: Any, pk: int) -> Response:
-        """Read an MCP server's tools and update the catalogue."""
+        """Read an MCP server's tools, or the card of a remote agent, and update the catalogue."""
         row = self.get_object()
-        if row.provider != Connection.Provider.MCP:
-            raise Invalid("Only the tools of an MCP server can be read.", hint="Import an OpenAPI document instead.")
+        if row.provider not in READERS:
+            raise Invalid(
+                "Only the tools of an MCP server or a remote agent can be read.",
+                hint="Import an OpenAPI document instead.",
+            )
         try:
-            listing = list_tools(row, request.user.pk)
+            listing = READERS[row.provider](row, request.user.pk)
         except ToolError as error:
             raise Unavailable(str(error), code=error.code, hint="Check the server, then try again.")
         self.audit("listed", row, new=listing.new, changed=listing.changed, gone=listing.gone)
@@ -213,8 +223,8 @@ def move(row: Connection, *, keeps_secret: bool) -> None:
 def check(row: Connection, user: Any) -> None:
     """Make the cheapest request there is; the result is stored in the connection's health."""
     try:
-        if row.provider == Connection.Provider.MCP:
-            list_tools(row, user.pk)
+        if row.provider in READERS:
+            READERS[row.provider](row, user.pk)
         elif row.uses_oauth:
             check_account(row)
     except ToolError as error:

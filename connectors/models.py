@@ -35,6 +35,7 @@ class Connection(Owned):
         TEAMS = "teams", "Microsoft Teams"
         MCP = "mcp", "MCP server"
         OPENAPI = "openapi", "HTTP service (OpenAPI)"
+        A2A = "a2a", "Remote agent (A2A)"
 
     class Health(models.TextChoices):
         UNKNOWN = "unknown", "never used"
@@ -46,8 +47,8 @@ class Connection(Owned):
     provider = models.CharField(max_length=12, choices=Provider.choices)
     base_url = models.CharField(
         max_length=500, blank=True,
-        help_text="The address of an MCP server or HTTP service. Changing it clears the secret's name and "
-            "every approval.",
+        help_text="The address of an MCP server, HTTP service or remote agent. Changing it clears the "
+            "secret's name and every approval.",
     )  # fmt: skip
     config = models.JSONField(default=dict, blank=True, help_text='For example {"command": ["mcp-server-time"]}.')
     secret_name = models.CharField(
@@ -297,3 +298,24 @@ class RemoteTool(models.Model):
         if error:
             changes |= {"failures": F("failures") + 1, "last_error": error[:300]}
         RemoteTool.objects.filter(pk=self.pk).update(**changes)
+
+
+class RemoteTaskQuerySet(models.QuerySet):
+    def visible_to(self, user: Any) -> Self:
+        return self.filter(connection__in=Connection.objects.visible_to(user))
+
+
+class RemoteTask(models.Model):
+    """The task at a remote agent (A2A) that a call has started; `id` is the call's."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="+")
+    task = models.CharField(max_length=200, blank=True, help_text="Empty: it is unknown whether the agent has it.")
+    answers = models.PositiveSmallIntegerField(default=0, help_text="Answers that were sent to it.")
+    waits = models.PositiveIntegerField(default=0, help_text="How often the run has waited for it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RemoteTaskQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.task or "unknown"

@@ -19,7 +19,7 @@ from .exceptions import reconnect_link
 from .models import Connection, RemoteTool
 
 CONFIG = ("command", "client_id")
-SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI]
+SERVERS = [Connection.Provider.MCP, Connection.Provider.OPENAPI, Connection.Provider.A2A]
 
 
 class ConnectionSerializer(OwnedSerializer):
@@ -65,6 +65,8 @@ class ConnectionSerializer(OwnedSerializer):
         if base_url:
             self.check_url(base_url)
             self.check_client(config.get("client_id", ""))
+        elif provider == Connection.Provider.A2A:
+            raise serializers.ValidationError({"base_url": ["A remote agent needs its address."]})
         elif provider == Connection.Provider.MCP:
             self.check_command(config.get("command"))
         return body

@@ -10,6 +10,7 @@ from connectors.accounts.base import Connector
 from connectors.accounts.catalog import CONNECTORS, operation_of
 from connectors.accounts.http import Api
 from connectors.logins.providers import service_of
+from connectors.toolsets.a2a import A2aToolset
 from connectors.toolsets.mcp import McpToolset
 from connectors.toolsets.openapi import HttpToolset
 from plumbing import outbound
@@ -19,7 +20,7 @@ from .exceptions import ReconnectNeeded, Throttled, later
 from .models import Connection
 from .timing import seconds_left
 
-__all__ = ["ConnectorToolset", "HttpToolset", "McpToolset"]
+__all__ = ["A2aToolset", "ConnectorToolset", "HttpToolset", "McpToolset"]
 
 
 class ConnectorToolset:

@@ -1,7 +1,7 @@
 """Kind of tool → the code that executes it. A literal table: an unknown kind is refused."""
 
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset, ToolSpec
-from connectors.tools import ConnectorToolset, HttpToolset, McpToolset
+from connectors.tools import A2aToolset, ConnectorToolset, HttpToolset, McpToolset
 from devices.tools import DeviceToolset
 from functions.tools import FunctionToolset
 
@@ -19,6 +19,7 @@ TOOLSETS: dict[str, Toolset] = {
     "connector": ConnectorToolset(),
     "mcp": McpToolset(),
     "http": HttpToolset(),
+    "a2a": A2aToolset(),
 }
 
 

@@ -17,6 +17,7 @@ class Tool(Owned):
         CHAIN = "chain", "A chain"
         MCP = "mcp", "MCP server"
         HTTP = "http", "HTTP operation"
+        A2A = "a2a", "Remote agent (A2A)"
         BUILTIN = "builtin", "Built in"
 
     class Effect(models.TextChoices):

@@ -778,7 +778,9 @@ class ToolPolicyRequest(TypedDict):
 class ToolSearchRequest(TypedDict):
     text: str
     limit: NotRequired[int]
-    kinds: NotRequired[list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]]]
+    kinds: NotRequired[
+        list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "builtin"]]
+    ]
 
 
 class TrialRequest(TypedDict):
@@ -1039,7 +1041,7 @@ class Budget(TypedDict):
 class Connection(TypedDict):
     id: str
     name: str
-    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi"]
+    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi", "a2a"]
     base_url: NotRequired[str]
     config: NotRequired[dict[str, Any]]
     secret_name: NotRequired[str]
@@ -1061,7 +1063,7 @@ class Connection(TypedDict):
 
 class ConnectionRequest(TypedDict):
     name: str
-    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi"]
+    provider: Literal["gmail", "outlook", "teams", "mcp", "openapi", "a2a"]
     base_url: NotRequired[str]
     config: NotRequired[dict[str, Any]]
     secret_name: NotRequired[str]
@@ -1651,7 +1653,7 @@ class PatchedChainRequest(TypedDict):
 
 class PatchedConnectionRequest(TypedDict):
     name: NotRequired[str]
-    provider: NotRequired[Literal["gmail", "outlook", "teams", "mcp", "openapi"]]
+    provider: NotRequired[Literal["gmail", "outlook", "teams", "mcp", "openapi", "a2a"]]
     base_url: NotRequired[str]
     config: NotRequired[dict[str, Any]]
     secret_name: NotRequired[str]
@@ -2017,7 +2019,7 @@ class TeamRequest(TypedDict):
 
 class Tool(TypedDict):
     name: str
-    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "builtin"]
+    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "builtin"]
     description: NotRequired[str]
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None

@@ -43,7 +43,7 @@ FLUSH_S = 0.2
 MOMENT_S = 0.5  # target duration of a batch
 # maximum; smaller for calls that must not be repeated, so that a crash leaves fewer in doubt
 BATCH, UNSURE_BATCH = 64, 8
-MAY_WAIT = frozenset(["device", "agent", "chain", "builtin", "connector", "mcp"])
+MAY_WAIT = frozenset(["device", "agent", "chain", "builtin", "connector", "mcp", "a2a"])
 WAITS = ("device", "child", "timer", "input")  # what a call waits for that counts as active
 QUICK_S = 0.02  # a quicker call waits for almost nothing
 QUICK_SLOTS = 2  # slots that remain in one process while calls are quick

@@ -1,0 +1,349 @@
+"""Remote A2A agents as tools: a message starts a task at the other agent, and the call waits for it.
+
+The tool is pinned by the agent's card. A task is written down before its message is sent, so a call
+that is made again finds its task. While the remote agent works, the run waits by a timer, without a
+worker.
+"""
+
+import base64
+import binascii
+import json
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic, sleep
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from django.conf import settings
+from django.utils import timezone
+
+from agents.exceptions import Invalid
+from agents.models import Tool
+from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+from connectors.content import clean, cut
+from connectors.exceptions import failed
+from connectors.models import Connection, RemoteTask, RemoteTool
+from connectors.remote import Listing, Offered, secret_header, take_offers
+from connectors.timing import seconds_left
+from plumbing import outbound
+
+from .mcp import source_of
+
+log = logging.getLogger(__name__)
+CARD = "/.well-known/agent-card.json"
+VERSION = "1.0"
+ANSWER_LIMIT = 2 * 1024 * 1024  # bytes
+TEXT_LIMIT = 200_000
+FETCH_S = 20.0
+LOOKS_S = (0.2, 0.5, 1.0)  # pauses while the call holds its thread; a quick task ends in this time
+WAITS_S = (5, 15, 30, 60)  # then the run waits by a timer; the last one repeats
+ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
+MAX_QUESTIONS = 10
+ENDED = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
+INPUT = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "minLength": 1, "description": "What the agent is to do."},
+        "context": {"type": "string", "description": "The context of an earlier answer, to go on with it."},
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+FORM = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+JSON = Any
+
+
+# -- the catalogue ---------------------------------------------------------------------------------------------------
+
+
+def read_agent(connection: Connection, user_id: int | None) -> Listing:
+    """Read the agent's card and update the catalogue. Raises ToolFailed."""
+    card = card_of(connection, user_id)
+    connection.mark_ok()
+    return take_offers(connection, [offered(card, connection)], kind=Tool.Kind.A2A)
+
+
+def card_of(connection: Connection, user_id: int | None) -> dict[str, JSON]:
+    answer = exchange(connection, user_id, "GET", connection.base_url.rstrip("/") + CARD)
+    if answer.status != 200 or not isinstance(answer.body, dict):
+        connection.mark_broken("Its card cannot be read.")
+        raise failed("card_missing", f"The agent's card cannot be read: its address answered {answer.status}.")
+    return answer.body
+
+
+def offered(card: dict[str, JSON], connection: Connection) -> Offered:
+    """The whole card is part of the definition, so that any change of it asks for approval again."""
+    plain = {name: value for name, value in card.items() if name != "signatures"}
+    skills = [one for one in card.get("skills") or () if isinstance(one, dict)]
+    told = [str(card.get("description", "")), *(f"- {one.get('name')}: {one.get('description')}" for one in skills)]
+    address = address_in(card)
+    return Offered(
+        name=str(card.get("name", "")),
+        description=clean("\n".join(told)),
+        input_schema=INPUT,
+        output_schema=None,
+        effect=Tool.Effect.DESTRUCTIVE,  # what another agent does is not known
+        details={"url": address, "card": plain},
+        problem=problem_of(address, connection),
+    )
+
+
+def address_in(card: dict[str, JSON]) -> str:
+    for one in card.get("supportedInterfaces") or ():
+        version = str(one.get("protocolVersion", "")) if isinstance(one, dict) else ""
+        if version.split(".")[0] == "1" and one.get("protocolBinding") == "JSONRPC":
+            return str(one.get("url", ""))
+    return ""
+
+
+def problem_of(address: str, connection: Connection) -> str:
+    if not address:
+        return "The agent does not speak A2A 1.0 over JSON-RPC."
+    if origin_of(address) != origin_of(connection.base_url):
+        return "The card names an address at another host than its own."  # it would get the secret
+    return ""
+
+
+def origin_of(url: str) -> tuple[JSON, ...]:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return ()
+
+
+# -- a call ----------------------------------------------------------------------------------------------------------
+
+
+class A2aToolset:
+    """Executes tools of kind a2a."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        connection, remote = source_of(tool, context.user_id)
+        row = RemoteTask.objects.filter(pk=call.id).first()
+        if row is None:
+            self.check_pin(tool, connection, remote, context)
+        elif not row.task:
+            raise OutcomeUnknown("The message was sent, and it is unknown whether the agent got it.")
+        started, error = monotonic(), ""
+        try:
+            with outbound.until(seconds_left(tool, context)):
+                return Talk(tool, connection, remote.offered["details"]["url"], context).go_on(call, row)
+        except ToolFailed as problem:
+            error = str(problem)
+            raise
+        finally:
+            remote.count((monotonic() - started) * 1000, error)
+
+    def check_pin(self, tool: ToolSpec, connection: Connection, remote: RemoteTool, context: ToolContext) -> None:
+        """The card is read before each new task. Raises ToolFailed if it has changed."""
+        read_agent(connection, context.user_id)
+        remote.refresh_from_db()
+        if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
+            raise failed("definition_changed", f"The card of “{tool.name}” has changed; a user must approve it again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One call with the remote agent."""
+
+    tool: ToolSpec
+    connection: Connection
+    url: str
+    context: ToolContext
+
+    def go_on(self, call: ToolCall, row: RemoteTask | None) -> ToolResult:
+        if row is None:
+            row = RemoteTask.objects.create(pk=call.id, connection=self.connection)
+            more = {"contextId": call.arguments["context"]} if call.arguments.get("context") else {}
+            found = self.send(row, call.id, [{"text": call.arguments["message"]}], **more)
+        else:
+            found = self.ask("GetTask", {"id": row.task})
+        return self.followed(call, row, found)
+
+    def followed(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
+        for pause in (*LOOKS_S, None):
+            state = state_of(task)
+            if state in ENDED:
+                return result_of(task, self.context)
+            if state == "TASK_STATE_INPUT_REQUIRED":
+                task = self.answered(call, row, task)
+                continue
+            if pause is None:
+                break
+            sleep(pause)
+            if self.context.is_cancelled():
+                self.cancel(row)
+                raise failed("cancelled", "The run was cancelled; the agent was told so.")
+            task = self.ask("GetTask", {"id": row.task})
+        raise self.wait(row)
+
+    def wait(self, row: RemoteTask) -> ToolFailed | CallPending:
+        if self.context.run_id is None:
+            self.cancel(row)
+            return failed("timeout", "The agent needs longer than a call outside of a run can wait.")
+        pause = WAITS_S[min(row.waits, len(WAITS_S) - 1)]
+        row.waits += 1
+        row.save(update_fields=["waits"])
+        return CallPending("timer", until=timezone.now() + timedelta(seconds=pause), reference=f"task {row.task}")
+
+    def answered(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> dict[str, JSON]:
+        """Ask the person what the agent asks, and send the answer. Raises CallPending, ToolFailed."""
+        if self.context.ask is None or row.answers >= MAX_QUESTIONS:
+            self.cancel(row)
+            raise failed("input_refused", "The agent asks a question that cannot be answered here.")
+        try:
+            answer = self.context.ask(
+                key=str(row.answers), kind="form", prompt=self.prompt_of(task), schema=FORM, timeout_s=ANSWER_S
+            )
+        except ToolFailed:  # declined, or not answered in time
+            self.cancel(row)
+            raise
+        number, row.answers = row.answers, row.answers + 1
+        row.save(update_fields=["answers"])  # before it is sent: an answer is never given twice
+        text = str((answer.value or {}).get("answer", "")) if isinstance(answer.value, dict) else str(answer.value)
+        return self.send(row, f"{call.id}-{number}", [{"text": text}], taskId=row.task)
+
+    def prompt_of(self, task: dict[str, JSON]) -> str:
+        """Who asks, then the agent's own words, so that they cannot pass for ours."""
+        host = urlsplit(self.url).hostname
+        said = clean(text_in((task.get("status") or {}).get("message")))[:4000]
+        return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{said}"
+
+    def send(self, row: RemoteTask, id: str, parts: list[JSON], **more: JSON) -> dict[str, JSON]:
+        """The task. A message that may have arrived is not sent again. Raises ToolFailed, OutcomeUnknown."""
+        message = {"messageId": id, "role": "ROLE_USER", "parts": parts, **more}
+        try:
+            result = self.ask("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
+        except Unreached:
+            if not row.task:
+                row.delete()  # nothing was sent
+            raise
+        found = result.get("task")
+        if isinstance(result.get("message"), dict):  # an agent may answer without a task
+            found = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
+        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+            raise failed("bad_answer", "The agent's answer is neither a task nor a message.")
+        row.task = found["id"][:200]
+        row.save(update_fields=["task"])
+        return found
+
+    def cancel(self, row: RemoteTask) -> None:
+        try:
+            self.ask("CancelTask", {"id": row.task})
+        except (ToolFailed, OutcomeUnknown) as error:
+            log.info("The task %s of %s was not cancelled: %s", row.task, self.connection.pk, error)
+
+    def ask(self, method: str, params: dict[str, JSON]) -> dict[str, JSON]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = exchange(self.connection, self.context.user_id, "POST", self.url, body)
+        found = answer.body if isinstance(answer.body, dict) else {}
+        if isinstance(found.get("result"), dict):
+            self.connection.mark_ok()
+            return found["result"]
+        error = found.get("error") if isinstance(found.get("error"), dict) else {}
+        said = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
+        raise failed("remote_error", f"The agent refused the request: {said}")
+
+
+# -- HTTP ------------------------------------------------------------------------------------------------------------
+
+
+class Unreached(ToolFailed):
+    """The agent could not be reached, so nothing was sent."""
+
+    code = "service_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: JSON
+
+
+def exchange(connection: Connection, user_id: int | None, method: str, url: str, body: JSON = None) -> Answer:
+    """Raises ToolFailed, OutcomeUnknown."""
+    headers = {"A2A-Version": VERSION, "Accept": "application/json", **secret_of(connection, user_id, url)}
+    try:
+        with (
+            outbound.until(FETCH_S),
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
+            client.stream(method, url, headers=headers, json=body) as response,
+        ):
+            content = outbound.read_body(response, ANSWER_LIMIT)
+    except outbound.AddressRefused as error:
+        raise failed("private_address", str(error))
+    except outbound.TooMuch as error:
+        raise failed("too_large", f"{connection.name}: {error}")
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
+        connection.mark_broken("The agent cannot be reached.")
+        raise Unreached(f"{connection.name} cannot be reached: {type(error).__name__}.")
+    except httpx.HTTPError as error:
+        connection.mark_broken("The agent cannot be reached.")
+        if body is None or body["method"] != "SendMessage":
+            raise failed("service_unavailable", f"{connection.name} does not answer: {type(error).__name__}.")
+        raise OutcomeUnknown(f"{connection.name} closed the connection; it is unknown whether it got the message.")
+    try:
+        return Answer(response.status_code, json.loads(content))
+    except (ValueError, RecursionError):
+        return Answer(response.status_code, None)
+
+
+def secret_of(connection: Connection, user_id: int | None, url: str) -> dict[str, str]:
+    try:
+        return secret_header(connection, user_id, urlsplit(url).hostname or "")
+    except Invalid as error:
+        raise failed(error.code, f"{error} {error.hint}".strip())
+
+
+# -- what the agent said ---------------------------------------------------------------------------------------------
+
+
+def state_of(task: dict[str, JSON]) -> str:
+    status = task.get("status")
+    return str(status.get("state", "")) if isinstance(status, dict) else ""
+
+
+def result_of(task: dict[str, JSON], context: ToolContext) -> ToolResult:
+    """The artifacts and the last message; everything in it is untrusted."""
+    status = task.get("status") or {}
+    said = text_in(status.get("message"))
+    state = state_of(task)
+    if state != ENDED[0]:
+        message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {said[:1000]}"
+        return ToolResult(ok=False, error={"code": "remote_failed", "message": message}, untrusted=True)
+    parts = [part for one in task.get("artifacts") or () if isinstance(one, dict) for part in parts_in(one)]
+    text = "\n".join(filter(None, [*(part["text"] for part in parts if isinstance(part.get("text"), str)), said]))
+    value: dict[str, JSON] = {"text": cut(text, TEXT_LIMIT)[0]}
+    if isinstance(task.get("contextId"), str):
+        value["context"] = task["contextId"][:200]
+    if data := [part["data"] for part in parts if "data" in part]:
+        value["data"] = data
+    if files := [file_of(part, context) for part in parts if "raw" in part or "url" in part]:
+        value["files"] = files
+    return ToolResult(ok=True, value=value, untrusted=True)
+
+
+def parts_in(message: JSON) -> list[dict[str, JSON]]:
+    parts = message.get("parts") if isinstance(message, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def text_in(message: JSON) -> str:
+    return "\n".join(part["text"] for part in parts_in(message) if isinstance(part.get("text"), str))
+
+
+def file_of(part: dict[str, JSON], context: ToolContext) -> dict[str, JSON]:
+    """Bytes become a file of the run; an address is only named."""
+    name, kind = str(part.get("filename") or "file"), str(part.get("mediaType") or "")
+    if "raw" not in part:
+        return {"url": str(part["url"])[:2000], "name": name}
+    try:
+        content = base64.b64decode(part["raw"], validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return {"name": name, "error": "it is not base64"}
+    if context.save_file is None:
+        return {"name": name, "size": len(content)}
+    return context.save_file(name, content, kind)
