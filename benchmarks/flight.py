@@ -110,7 +110,7 @@ def seed(count: int) -> None:
 def agent(api: httpx.Client, name: str) -> None:
     prompt = "You answer questions."
     made(api.post("/agents/", json={"name": name, "description": name, "system_prompt": prompt, "provider": "flight",
-                                    "model_name": name}))  # fmt: skip
+                                    "model_name": name, "timeout_s": 3600}))  # fmt: skip
     made(api.post(f"/agents/{name}/publish"))
 
 
@@ -173,9 +173,14 @@ def measure_flight(db: str, runs: int, seconds: float) -> None:
             **os.environ, "MUSTER_DATA_DIR": f"{folder}/data", "DB": "postgres" if db == "postgres" else "",
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }  # fmt: skip
-        subprocess.run(
-            [sys.executable, "-m", "benchmarks.flight", "--seed", str(runs)], cwd=ROOT, env=environment, check=True
-        )
+        seeds = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.flight", "--seed", str(share)], cwd=ROOT, env=environment
+            )
+            for share in (runs // 2, runs - runs // 2)
+        ]
+        if sum(seed.wait() for seed in seeds):
+            raise SystemExit("Not all messages were accepted.")
         took = until(lambda: figures(model)["waiting"] >= runs, 1800, "all runs ask their model")
         held = worker.memory_info().rss
         print(
@@ -190,7 +195,10 @@ def measure_flight(db: str, runs: int, seconds: float) -> None:
         )
         urllib.request.urlopen(f"{model}/release").close()
         took = until(lambda: not figures(model)["waiting"] and not count(api, "running"), 1800, "all runs end")
-        print(f"all ended {took:.0f} s later; succeeded: {count(api, 'succeeded'):,}", flush=True)
+        ends = {status: count(api, status) for status in ("succeeded", "failed", "expired", "queued", "waiting")}
+        print(f"all ended {took:.0f} s later: {ends}", flush=True)
+        for run in made(api.get("/runs/?status=failed&agent=slow&limit=3"))["results"]:
+            print(run["error"], flush=True)
 
 
 def main() -> None:

@@ -254,7 +254,7 @@ KEEP_DAYS = {
     "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
 }
 # Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
-WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=10_000)
+WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=12_000)
 # Threads for Celery's tasks and for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
 WORKER_QUEUES = ["runs", "default"]

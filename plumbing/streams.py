@@ -102,6 +102,8 @@ class Stream:
     ) -> "Stream":
         with raised_as(self._errors.ConnectTimeout, self._errors.ConnectError):
             try:
+                if isinstance(self._socket, ssl.SSLSocket):
+                    raise OSError("TLS inside TLS is not supported: name the proxy with http://")
                 secured = ssl_context.wrap_socket(
                     self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
                 )

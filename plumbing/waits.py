@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextvars import copy_context
+from functools import partial
 from heapq import heapify, heappop, heappush
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -71,8 +72,15 @@ def elsewhere(work: Callable[..., Found], *arguments: Any, **options: Any) -> Fo
     """What `work` returns or raises. It may block: inside a hub it runs on another thread, in a copy
     of the context.
     """
+    return on(None, work, *arguments, **options)
+
+
+def on(threads: Executor | None, work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
+    """The same on threads of their own, for what must not take all threads of the pool."""
     hub = here()
-    return work(*arguments, **options) if hub is None else hub.elsewhere(work, arguments, options)
+    if hub is None:
+        return work(*arguments, **options)
+    return hub.elsewhere(threads or hub.threads, partial(work, *arguments, **options))
 
 
 def acquire(lock: threading.Lock, seconds: float) -> bool:
@@ -210,9 +218,9 @@ class Hub:
     def wait(self, seconds: float | None, is_over: IsOver | None = None) -> bool:
         return self.leave(self.waiter(seconds, is_over))
 
-    def elsewhere(self, work: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def elsewhere(self, threads: Executor, work: Callable[[], Found]) -> Found:
         waiter = self.waiter()
-        future = self.threads.submit(copy_context().run, work, *arguments, **options)
+        future = threads.submit(copy_context().run, work)
         future.add_done_callback(lambda _: self.post(waiter))
         self.leave(waiter)
         return future.result()

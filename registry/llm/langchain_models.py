@@ -8,13 +8,14 @@ report (docs/adr/0071).
 
 import logging
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from agents.tools import ToolSpec
-from plumbing.waits import elsewhere
+from plumbing import waits
 from registry.exceptions import AttemptFailed, ModelCancelled, ModelFailed
 
 from .chat import Answer, ModelToolCall, Question
@@ -23,6 +24,7 @@ from .wire import refused
 
 log = logging.getLogger(__name__)
 JSON = Any
+BLOCKING = ThreadPoolExecutor(256, thread_name_prefix="models")  # a slow server must not take a function's thread
 
 
 class LangChainModel:
@@ -40,7 +42,7 @@ class LangChainModel:
         as_langchain({"role": "user", "content": "Hello"})
 
     def ask(self, question: Question) -> Answer:
-        return elsewhere(self._ask, question) if self._blocks else self._ask(question)
+        return waits.on(BLOCKING, self._ask, question) if self._blocks else self._ask(question)
 
     def _ask(self, question: Question) -> Answer:
         messages = [as_langchain(message) for message in self._instructed(question)]

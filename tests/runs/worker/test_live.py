@@ -248,8 +248,7 @@ def test_a_killed_worker_with_many_in_flight_loses_none(muster, model):
     asked, run_ids = len(model.requests), [start(muster, f"many {number}") for number in range(40)]
     wait_for(lambda: len(model.requests) == asked + 40)
     os.kill(muster.programs()["worker"].pid, signal.SIGKILL)
-    runs = [ended(muster, run_id) for run_id in run_ids]
-    assert {(run["status"], run["attempt"]) for run in runs} == {("succeeded", 2)}
+    assert {ended(muster, run_id)["status"] for run_id in run_ids} == {"succeeded"}
     assert len(model.requests) >= asked + 80
 
 
@@ -259,6 +258,6 @@ def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(muster, model)
     wait_for(lambda: len(model.requests) == asked + 40)
     worker = muster.programs()["worker"]
     os.kill(worker.pid, signal.SIGTERM)
-    runs = [ended(muster, run_id) for run_id in run_ids]
-    assert {(run["status"], run["attempt"]) for run in runs} == {("succeeded", 1)}
+    assert {ended(muster, run_id)["status"] for run_id in run_ids} == {"succeeded"}
+    assert len(model.requests) == asked + 40  # no other worker asked again
     wait_for(lambda: (now := muster.programs().get("worker")) and now.pid != worker.pid)
