@@ -1,11 +1,17 @@
 """Checks the addresses of the brokers when a program starts: one sentence for what cannot work."""
 
 from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote
 
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
-REDIS = ("redis", "rediss", "unix")
+from plumbing.servers import SENTINEL, read_sentinel
+
+REDIS = ("redis", "rediss", "unix", SENTINEL)
+# The time must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
+TRANSPORT_OPTIONS = {"visibility_timeout": 7200, "priority_steps": [0]}
 CARRIERS = ("list", "postgres", "celery", "temporal")  # runs/carriers
 
 
@@ -17,6 +23,19 @@ def broker_url(url: str) -> str:
             "BROKER_URL names no broker that Celery knows: write redis://host:6379/0, for example."
         )
     return url
+
+
+def for_celery(url: str) -> tuple[str, dict[str, Any]]:
+    """The broker as Celery writes it, and its transport options. Raises ImproperlyConfigured."""
+    if kind_of(url) != SENTINEL:
+        return url, TRANSPORT_OPTIONS
+    try:
+        hosts, service, login = read_sentinel(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"BROKER_URL cannot be read: {error}.")
+    user = f"{quote(login.get('username', ''))}:{quote(login['password'])}@" if "password" in login else ""
+    each = [f"{SENTINEL}://{user}{host}:{port}/{login['db']}" for host, port in hosts]
+    return ";".join(each), {**TRANSPORT_OPTIONS, "master_name": service}
 
 
 def queue_url(url: str, broker: str) -> str:

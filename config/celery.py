@@ -22,8 +22,6 @@ app.conf.update(
     task_ignore_result=True,
     result_expires=None,  # otherwise a beat adds a task that cleans up results, of which there are none
     worker_prefetch_multiplier=1,
-    # Must exceed the longest run (MUSTER_MAX_RUN): otherwise a second worker receives the same message.
-    broker_transport_options={"visibility_timeout": 7200, "priority_steps": [0]},
     broker_connection_retry_on_startup=True,
     broker_pool_limit=32,
     # A restarting broker costs a caller at most 0.3 s; the recovery tick sends what was lost.

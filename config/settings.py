@@ -238,9 +238,15 @@ CARRIER = brokers.carrier(
 )
 EMBEDDED_VALKEY = not all(name in os.environ for name in ("BROKER_URL", "CHANNEL_URL", "CACHE_URL"))
 
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": CACHE_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": [CACHE_URL],
+        "OPTIONS": {"pool_class": "plumbing.servers.Servers"},
+    }
+}
 
-CELERY_BROKER_URL = BROKER_URL
+CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS = brokers.for_celery(BROKER_URL)
 # Workers do the recurring work themselves (runs/worker/ticker.py). A beat is only needed for tasks of your own.
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"

@@ -11,6 +11,8 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
+from plumbing.servers import pool_of
+
 # Members are callers, scores are the expiry times of their slots.
 TAKE = """
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
@@ -23,7 +25,7 @@ return 1
 
 @lru_cache(maxsize=1)
 def connection() -> redis.Redis:
-    return redis.Redis.from_url(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1)
+    return redis.Redis(connection_pool=pool_of(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1))
 
 
 @contextmanager

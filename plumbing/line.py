@@ -11,6 +11,8 @@ from typing import Any
 
 import redis
 
+from .servers import pool_of
+
 Command = tuple[str | bytes | int | float, ...]
 
 
@@ -18,7 +20,7 @@ class Line:
     """Connections to one server, each made by the first command of its thread."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        self.pool = redis.ConnectionPool.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self.pool = pool_of(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         self.own = threading.local()
 
     def ask(self, *commands: Command) -> list[Any]:

@@ -20,6 +20,8 @@ from typing import Any
 import redis
 from django.conf import settings
 
+from .servers import pool_of
+
 log = logging.getLogger(__name__)
 AGAIN_S = 1.0  # seconds between attempts to reach the broker
 Loop = asyncio.AbstractEventLoop
@@ -85,7 +87,7 @@ class Listener:
 
     def listen_for_ever(self) -> None:
         while True:
-            line = redis.ConnectionPool.from_url(settings.CHANNEL_URL, socket_timeout=None).make_connection()
+            line = pool_of(settings.CHANNEL_URL, socket_timeout=None).make_connection()
             try:
                 self.listen(line)
             except (redis.RedisError, OSError) as error:

@@ -1,0 +1,48 @@
+"""Addresses of Redis and Valkey servers, read in one place: a single server, or one that Sentinels
+watch over.
+
+- `redis://`, `rediss://` and `unix://` as redis-py writes them;
+- `sentinel://user:password@host1:26379,host2:26379/service?db=0`: each new connection asks the
+  Sentinels for the master, so commands go to the new one after a failover.
+"""
+
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import redis
+from redis.sentinel import Sentinel, SentinelConnectionPool
+
+SENTINEL = "sentinel"
+SENTINEL_PORT = 26379
+
+
+class Servers:
+    """What Django's cache takes for a connection pool (`pool_class`)."""
+
+    @staticmethod
+    def from_url(url: str, **options: Any) -> redis.ConnectionPool:
+        return pool_of(url, **options)
+
+
+def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
+    """Makes connections to the server of this address. Raises ValueError."""
+    if not url.startswith(f"{SENTINEL}://"):
+        return redis.ConnectionPool.from_url(url, **options)
+    hosts, service, login = read_sentinel(url)
+    limits = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if options.get(name)}
+    watchers = Sentinel(hosts, sentinel_kwargs=limits or {"socket_timeout": 2})
+    return SentinelConnectionPool(service, watchers, **login, **options)
+
+
+def read_sentinel(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
+    """(the Sentinels, the service, database and login of the server). Raises ValueError."""
+    parts = urlsplit(url)
+    user, _, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    service = parts.path.strip("/")
+    found = [(host, int(port or SENTINEL_PORT)) for host, _, port in (one.partition(":") for one in hosts.split(","))]
+    if not service or not all(host for host, _ in found):
+        raise ValueError("write sentinel://host1:26379,host2:26379/service")
+    login = {"db": int(parse_qs(parts.query).get("db", ["0"])[0])}
+    given = {"username": unquote(name) or None, "password": unquote(password) or None}
+    return found, service, login | {key: value for key, value in given.items() if value}
