@@ -50,6 +50,13 @@ class Conflict(MusterError):
     code = "conflict"
 
 
+class NewerFormat(Conflict):
+    """A newer Muster published this; `format` is the number that a process must know to read it."""
+
+    code = "newer_format"
+    format = 0
+
+
 class PreconditionFailed(MusterError):
     """It has been changed since you read it."""
 

@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .schema import canonical_json, sha256_of
 
+# Of what is published here. Raise it with a field that older workers must not ignore; they then leave such runs.
+FORMAT = 1
+
 
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")

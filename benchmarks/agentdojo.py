@@ -203,7 +203,7 @@ def set_up() -> None:
 
     call_command("migrate", verbosity=0)
     settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    queue.send = lambda *_: True  # the runs are executed here
+    queue.ring = lambda *_: None  # the runs are executed here
 
 
 def measure(name: str, suite: dict[str, JSON], *, show: bool) -> Counter[str]:

@@ -128,7 +128,7 @@ def steps_in_a_row(length: int) -> None:
             return ToolResult(ok=True, value=1)
 
     toolsets.TOOLSETS["builtin"] = Instant()  # type: ignore[assignment]
-    queue.send = lambda *_: True  # type: ignore[assignment]
+    queue.ring = lambda *_: None  # type: ignore[assignment]
     owner = get_user_model().objects.filter(is_superuser=True).first()
     tool = Tool(owner=owner, name="instant", kind="builtin", input_schema={"type": "object"}, effect="read")
     tool.freeze_hash()

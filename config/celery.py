@@ -17,7 +17,6 @@ app = Celery("muster")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     task_default_queue="default",
-    task_routes={"runs.execute*": {"queue": "runs"}},
     task_acks_late=True,
     task_ignore_result=True,
     result_expires=None,  # otherwise a beat adds a task that cleans up results, of which there are none
@@ -36,9 +35,7 @@ app.autodiscover_tasks(["runs.worker"])
 
 
 class PickupStep(bootsteps.StartStopStep):
-    """Lets a worker of the queue “runs” take runs and chain steps from their list, in addition to
-    Celery's tasks.
-    """
+    """Lets a worker of the queue “runs” take runs and chain steps, in addition to Celery's tasks."""
 
     requires = ("celery.worker.components:Pool",)
 

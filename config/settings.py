@@ -264,6 +264,8 @@ WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=12_000)
 # Threads for Celery's tasks and for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
 WORKER_QUEUES = ["runs", "default"]
+# pools of runs that the workers started here take; agents and chains may name one
+WORKER_POOLS = env.list("MUSTER_WORKER_POOLS", default=["default"])
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

@@ -64,6 +64,19 @@ class Compiled:
         return [one.bind(values, db) if isinstance(one, Slot) else one for one in self.parameters]
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value that the database computes, with its parameters (`plumbing/computed.py`); the field of
+    a row may hold one until it is stored.
+    """
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+    def as_sql(self, *_: Any) -> tuple[str, tuple[Any, ...]]:
+        return self.sql, self.parameters
+
+
 class Statement(Generic[Made]):
     """The base of all kinds: `make(slots)` describes the statement, `slots.<name>` is a placeholder
     of that field.
@@ -166,6 +179,14 @@ class Update(Statement[Compiled]):
             cursor.execute(compiled.sql, compiled.bind(values, db))
             return cursor.rowcount
 
+    def keys(self, **values: Any) -> list[Any]:
+        """Change rows; returns their keys as the database writes them."""
+        db = database()
+        compiled = self.compiled(db)
+        with cursor_of_kept(db) as cursor:
+            cursor.execute(f"{compiled.sql} RETURNING {db.ops.quote_name('id')}", compiled.bind(values, db))
+            return [key for (key,) in cursor.fetchall()]
+
     def compile(self, db: Any) -> Compiled:
         queryset, changes = self.make(self.slots)
         query = queryset.query.chain(UpdateQuery)
@@ -179,8 +200,8 @@ class Update(Statement[Compiled]):
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """The parts of an INSERT: up to VALUES, the placeholders of a row, the returned columns, and
-    the fields in order.
+    """The parts of an INSERT: up to VALUES, the placeholders of a row of plain values, the returned
+    columns, and the fields in order.
     """
 
     head: str
@@ -203,9 +224,10 @@ def insert(*rows: models.Model) -> None:
 
 
 def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
-    values = [value for row in rows for value in values_of(made.fields, row, db, add=True)]
+    placed = [placed_values(values_of(made.fields, row, db, add=True)) for row in rows]
     with cursor_of_kept(db) as cursor:
-        cursor.execute(f"{made.head} {', '.join([made.places] * len(rows))}{made.tail}", values)
+        places = ", ".join(one for one, _ in placed)
+        cursor.execute(f"{made.head} {places}{made.tail}", [value for _, values in placed for value in values])
         keys = cursor.fetchall() if made.tail else ()
     for row, (key,) in zip(rows, keys, strict=False):
         row.pk = key
@@ -228,9 +250,24 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
         for place, field in places:
             [mine[place]] = values_of((field,), row, db, add=True)
         values.append(mine)
+    placed = [placed_values(one) for one in values]  # the shape is the same for all
     with cursor_of_kept(db) as cursor:
-        cursor.executemany(f"{made.head} {made.places}", values)
+        cursor.executemany(f"{made.head} {placed[0][0]}", [one for _, one in placed])
     mark_stored(rows, db)
+
+
+def placed_values(values: list[Any]) -> tuple[str, list[Any]]:
+    """The placeholders of a row, and its values; a value may be computed."""
+    places: list[str] = []
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, Bound):
+            places.append(value.sql)
+            flat.extend(value.parameters)
+        else:
+            places.append("%s")
+            flat.append(value)
+    return f"({', '.join(places)})", flat
 
 
 def insert_plain(model: type[models.Model], rows: Sequence[Any]) -> None:
@@ -340,8 +377,9 @@ def take_numbers(
     sets, set_parameters = [f"{quote(column)} = {quote(column)} + %s"], [count]
     for name, value in (values or {}).items():
         field: Any = model._meta.get_field(name)
-        sets.append(f"{quote(field.column)} = %s")
-        set_parameters.append(field.get_db_prep_save(value, db))
+        computed = value if isinstance(value, Bound) else Bound("%s", (field.get_db_prep_save(value, db),))
+        sets.append(f"{quote(field.column)} = {computed.sql}")
+        set_parameters.extend(computed.parameters)
     tests, test_parameters = [f"{quote(key.column)} = %s"], [key.get_db_prep_value(pk, db)]
     for name, value in (where or {}).items():
         field = model._meta.get_field(name)

@@ -1,30 +1,61 @@
 """A worker in the test's own process: what is queued waits until the test lets it work."""
 
+import threading
 from collections import deque
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from agents.tools import ToolResult
 from registry import toolsets
-from runs.chains import execution
+from runs import carriers
 from runs.intake import messages as intake
 from runs.lifecycle import queue
 from runs.models import Run, RunEvent
-from runs.worker import runner
+from runs.worker.pickup import Work
 
 DATABASES = {"db", "transactional_db"}
 
 
+class Silent:
+    """A carrier that wakes nobody."""
+
+    def ring(self, pool):
+        return True
+
+
+class Threads(Silent):
+    """A carrier whose every wake-up is answered by a worker on a thread of its own."""
+
+    def __init__(self):
+        self.threads = []
+
+    def ring(self, pool):
+        self.threads.append(threading.Thread(target=self.look, args=(pool,)))
+        self.threads[-1].start()
+        return True
+
+    def look(self, pool):
+        try:
+            Work().do(pool, lambda: None)
+        finally:
+            connections.close_all()
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(60)
+
+
 class InlineWorker:
-    """Takes what `queue.send` was given, in order; runs each task as Celery would."""
+    """A carrier and its worker: each wake-up is answered by one look, and so is what a look learns of others."""
 
     def __init__(self, capture):
         self.capture = capture
         self.sent = deque()
+        self.hand = Work()
 
-    def send(self, task, *arguments):
-        self.sent.append((task, arguments))
+    def ring(self, pool):
+        self.sent.append(pool)
         return True
 
     def work(self, limit=50):
@@ -32,12 +63,9 @@ class InlineWorker:
         for _ in range(limit):
             if not self.sent:
                 return
-            task, arguments = self.sent.popleft()
+            pool = self.sent.popleft()
             with self.capture(execute=True):
-                if task == queue.EXECUTE_RUN:
-                    runner.execute(*arguments)
-                elif task == queue.EXECUTE_STEP:
-                    execution.execute_step(*arguments)
+                self.hand.do(pool, lambda pool=pool: self.sent or self.ring(pool))
 
     def send_message(self, user, text, agent, **more):
         """Through the one door, then to work: the run as it stands afterwards."""
@@ -63,7 +91,8 @@ def no_honest_run_is_suspected(request):
 @pytest.fixture
 def worker(monkeypatch, django_capture_on_commit_callbacks, db):
     made = InlineWorker(django_capture_on_commit_callbacks)
-    monkeypatch.setattr(queue, "send", made.send)
+    monkeypatch.setattr(carriers, "current", lambda: made)
+    monkeypatch.setattr(queue, "send", lambda *_: True)
     return made
 
 

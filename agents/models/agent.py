@@ -12,7 +12,7 @@ from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec, ModelParams
 
 from .provider import Provider
-from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
 from .tool import Tool
 from .version import Version
 
@@ -75,6 +75,8 @@ class Agent(Owned):
         default=20, validators=[MinValueValidator(1), MaxValueValidator(500)]
     )
     context_tokens = models.PositiveIntegerField(default=8000, validators=[MinValueValidator(100)])
+    pool = pool_label()
+    max_running = cap_of("this agent")
     enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
         "AgentVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
@@ -86,7 +88,8 @@ class Agent(Owned):
     class Meta:
         ordering = ["name"]
         constraints = one_name_per_owner("agent")
-        indexes = [models.Index(fields=["name"], name="agent_name")]  # a name is looked up over owner, team and site
+        # a name is looked up over owner, team and site
+        indexes = [models.Index(fields=["name"], name="agent_name"), is_capped("agent_capped")]
 
     def __str__(self) -> str:
         return self.name
@@ -202,6 +205,7 @@ class AgentVersion(Version):
         return f"{self.agent.name} v{self.number}"
 
     def read_spec(self) -> AgentSpec:
+        self.require_known_format()
         return AgentSpec.model_validate(self.spec)
 
 

@@ -12,7 +12,7 @@ from agents.spec import ChainSpec, StepSpec, ToolPolicy
 from agents.unknown import extra, extra_within, refuse
 
 from .agent import Agent, grant_spec, next_number, offer
-from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner, pool_label
 from .tool import Tool
 from .version import Version
 
@@ -50,6 +50,7 @@ class Chain(Owned):
     timeout = models.FloatField(
         default=3600.0, validators=[MinValueValidator(0.1)], help_text="Time limit of a run in seconds."
     )
+    pool = pool_label()
     enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
         "ChainVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
@@ -229,6 +230,7 @@ class ChainVersion(Version):
         return f"{self.chain.name} v{self.number}"
 
     def read_spec(self) -> ChainSpec:
+        self.require_known_format()
         return ChainSpec.model_validate(self.spec)
 
 

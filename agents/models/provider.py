@@ -10,7 +10,7 @@ from django.db import models
 from agents.fields import EncryptedTextField
 from plumbing.addresses import url_refusal
 
-from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner
 
 MILLION = Decimal(1_000_000)
 UNITS = 10**8  # units per dollar: budgets count in whole numbers, which add up exactly in every database
@@ -65,6 +65,7 @@ class Provider(Owned):
         help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is '
             'any other model.',
     )  # fmt: skip
+    max_running = cap_of("agents with this provider")
     revision = models.PositiveIntegerField(default=1, editable=False)
 
     objects = OwnedQuerySet.as_manager()
@@ -72,6 +73,7 @@ class Provider(Owned):
     class Meta:
         ordering = ["name"]
         constraints = one_name_per_owner("provider")
+        indexes = [is_capped("provider_capped")]
 
     def __str__(self) -> str:
         return self.name

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import RegexValidator
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Case, IntegerField, Q, When
 
@@ -41,6 +41,10 @@ RESERVED = frozenset(
         "validate",
         "versions",
     ]
+)
+POOL = RegexValidator(
+    r"^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$",
+    "Use 1 to 32 lower-case letters, digits, - or _, starting and ending with a letter or digit.",
 )
 SLUG = RegexValidator(
     r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
@@ -84,8 +88,29 @@ class TeamQuerySet(models.QuerySet):
         return self.filter(pk__in=mine.values("team_id"))
 
 
+def pool_label() -> models.CharField:
+    """The column `pool` of what can be started."""
+    return models.CharField(
+        max_length=32, blank=True, validators=[POOL],
+        help_text="Only workers that serve this pool take its runs (MUSTER_WORKER_POOLS); empty: that of the run "
+            "above, or “default”.",
+    )  # fmt: skip
+
+
+def cap_of(rows: str) -> models.PositiveIntegerField:
+    """The column `max_running`: how many runs may be in work at the same time, over all workers."""
+    help_text = f"How many runs of {rows} may be in work at the same time; empty: any number."
+    return models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)], help_text=help_text)
+
+
+def is_capped(name: str) -> models.Index:
+    """Every choice of a run asks for the rows with a limit; usually there are none."""
+    return models.Index(fields=["max_running"], condition=Q(max_running__isnull=False), name=name)
+
+
 class Team(Editable, models.Model):
     name = models.CharField(max_length=64, unique=True, validators=[check_name])
+    max_running = cap_of("its agents and chains")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -93,6 +118,7 @@ class Team(Editable, models.Model):
 
     class Meta:
         ordering = ["name"]
+        indexes = [is_capped("team_capped")]
 
     def __str__(self) -> str:
         return self.name

@@ -21,6 +21,8 @@ class Carrier(Protocol):
     because its broker is away.
     """
 
+    wakes_one: bool  # a wake-up reaches one worker only, which passes it on while it has no room
+
     def ring(self, pool: str) -> bool:
         """Wake a worker that serves this pool (several may wake). Called after the commit of the
         row, from any thread. False if it could not be sent.
@@ -30,8 +32,8 @@ class Carrier(Protocol):
         """In a worker, on a thread of its own: call `bell(pool)` for each wake-up until `stopping`
         is set, and return within two seconds of that. While the broker is away, try again.
 
-        `bell` blocks while the worker has no room. A carrier that gives each wake-up to one worker
-        takes no further one meanwhile, so that others get it.
+        `bell` blocks while the worker has no room; take no further wake-up meanwhile, so that others
+        get it.
         """
 
     def problem(self) -> str:

@@ -27,6 +27,8 @@ AWAY = (KombuError, OSError)  # the broker's own errors are added to these
 
 
 class CeleryBroker:
+    wakes_one = True
+
     def __init__(self, app: Celery | None = None) -> None:
         self.app: Any = app or current_app
         with self.app.connection_for_write() as line:  # connects to nothing yet

@@ -19,6 +19,8 @@ LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
 
 
 class Notify:
+    wakes_one = False
+
     def ring(self, pool: str) -> bool:
         try:
             with connections[DEFAULT_DB_ALIAS].cursor() as cursor:

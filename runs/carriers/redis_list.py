@@ -13,10 +13,12 @@ from . import Bell, pause
 
 log = logging.getLogger(__name__)
 LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
-MOST = 1000  # wake-ups that wait: further ones would say nothing new
+MOST = 64  # wake-ups that wait: further ones would say nothing new
 
 
 class RedisList:
+    wakes_one = True
+
     def __init__(self) -> None:
         self.line = Line(settings.QUEUE_URL, timeout_s=2)
 

@@ -49,6 +49,8 @@ class Wake:
 class Temporal:
     """One event loop in a thread serves all threads of the process."""
 
+    wakes_one = True
+
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.client: Client | None = None

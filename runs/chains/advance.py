@@ -300,7 +300,7 @@ class Walk:
             children.start_child(self.run, self.spec, step, row, given, self.scope())
             return False
         if not inline:
-            send_step(row)
+            send_step(self.run, row)
             return False
         calls.call_tool(self.run, self.spec, step, row, self.lease, given, tool=self.tool_of(step), owner=self.owner)
         return True
@@ -376,10 +376,9 @@ def broken_json(key: str, error: MappingError) -> dict[str, str]:
     return {"code": error.code, "message": f"`when` of step “{key}”: {error}"}
 
 
-def send_step(row: StepRun) -> None:
+def send_step(run: Run, row: StepRun) -> None:
     """Put one ready row on the queue; a mark prevents sending it again before its worker could have
     died.
     """
-    until = clock.Now(settings.LEASE_S)
-    StepRun.objects.filter(pk=row.pk, status=Status.READY).update(lease_expires_at=until)
-    queue.enqueue_step(row.pk)
+    ready = StepRun.objects.filter(pk=row.pk, status=Status.READY)
+    queue.enqueue_step(run, ready, lease_expires_at=clock.Now(settings.LEASE_S))

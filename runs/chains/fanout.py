@@ -1,8 +1,8 @@
 """for_each: one row per item, several in parallel up to a limit, joined in order.
 
 Agents and sub-chains are runs of their own; the chain starts as many as allowed. Tool calls run in
-slots: a message on the queue handles a slice of the items (runs/chains/slices.py), then goes to the
-back of the queue.
+slots: a worker handles a slice of the items (runs/chains/slices.py), then the step goes to the back
+of the queue.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: d
         steps.tell(run, "step.started", row, total=row.total)
     if step.target_kind in children.KINDS:
         return True  # the next look starts the children
-    open_slots(spec, step, row)
+    open_slots(run, spec, step, row)
     return False
 
 
@@ -71,12 +71,16 @@ def limit_of(spec: ChainSpec, step: StepSpec) -> int:
     return min(spec.max_parallel, step.max_parallel)
 
 
-def open_slots(spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
-    """Queue messages for as many slots as allowed; a mark prevents sending them again too soon."""
+def open_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
+    """Ask for as many workers as allowed; a mark prevents asking again too soon."""
     rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
-    rows.update(lease_expires_at=clock.Now(settings.LEASE_S))
-    for _ in range(min(limit_of(spec, step), row.total)):
-        queue.enqueue_step(row.pk)
+    slots = min(limit_of(spec, step), row.total)
+    queue.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
+
+
+def add_slots(run: Run, row: StepRun, number: int = 1) -> None:
+    """Ask for further workers."""
+    queue.enqueue_step(run, StepRun.objects.filter(pk=row.pk, status=Status.RUNNING), slots=F("slots") + number)
 
 
 def items(row: StepRun) -> Any:
@@ -122,7 +126,7 @@ def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
     ):
         again = items(row).filter(pk=item.pk, status=Status.WAITING)
         if is_answered(item.call) and again.update(status=Status.RUNNING, lease_owner="", lease_expires_at=clock.Now()):
-            queue.enqueue_step(row.pk)
+            add_slots(run, row)
 
 
 def is_answered(call: ToolCallRecord) -> bool:
@@ -171,7 +175,7 @@ def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     just_sent = row.lease_expires_at is not None and row.lease_expires_at > now
     retries = Q(status=Status.READY, wake_at__lte=now)
     if not at_work and items(row).filter(retries if just_sent else due | lost).exists():
-        open_slots(spec, step, row)
+        open_slots(run, spec, step, row)
 
 
 def join(run: Run, step: StepSpec, row: StepRun) -> bool:

@@ -26,7 +26,6 @@ from agents.tools import ToolSpec
 from plumbing import clock
 from plumbing.statements import update_each
 from runs.events import record as events
-from runs.lifecycle import queue
 from runs.lifecycle.leases import StepLease, hold
 from runs.models import Run, StepRun, ToolCallRecord
 from runs.rules.plan import may_retry
@@ -34,7 +33,7 @@ from runs.rules.plan import may_retry
 from . import calls as step_calls
 from . import steps
 from .calls import HeldDesk, Request, error_of, settle_call
-from .fanout import count, counted, item_scope, items, items_for, limit_of, recount
+from .fanout import add_slots, count, counted, item_scope, items, items_for, limit_of, recount
 from .steps import StepFailed
 
 Status = StepRun.Status
@@ -127,9 +126,8 @@ def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[st
     slot = Slot(run, spec, step, row, tool, {"scope": scope, "values": values})
     if not slot.work():
         return
-    queue.enqueue_step(row.pk)
-    if not slot.crew.is_quick and others + 1 < limit_of(spec, step):
-        queue.enqueue_step(row.pk)  # slots that ended while calls were quick are needed again
+    # slots that ended while calls were quick are needed again when they are slow
+    add_slots(run, row, 2 if not slot.crew.is_quick and others + 1 < limit_of(spec, step) else 1)
 
 
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:

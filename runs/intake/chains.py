@@ -13,7 +13,7 @@ from plumbing import tracing
 from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import SessionBusy
-from runs.lifecycle import endings, queue
+from runs.lifecycle import choice, endings, queue
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 
 from . import checks
@@ -36,7 +36,7 @@ def prepare(
     """
     spec = version.read_spec()
     checks.check_input(spec, input)
-    return Run(
+    run = Run(
         principal=user,
         chain_version=version,
         session=new_session(user, spec, fields) if spec.session == "run" else None,
@@ -47,6 +47,8 @@ def prepare(
         last_event=1,
         **fields,
     )
+    choice.classify(run, parent=fields.get("parent"))
+    return run
 
 
 def new_session(user: Any, spec: ChainSpec, fields: dict[str, Any]) -> Session:
@@ -63,10 +65,11 @@ def insert(runs: list[Run]) -> None:
     """Store prepared runs with their first event, and queue them."""
     if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
         insert_each(sessions)
+    for run in runs:
+        choice.line_up(run)
     insert_each(runs)
     insert_each([queued(run) for run in runs])
-    for run in runs:
-        queue.enqueue(run.pk)
+    queue.enqueue_all(runs)
 
 
 def queued(run: Run) -> RunEvent:
@@ -130,6 +133,7 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
         last_event=1,
         **fields,
     )
+    choice.classify(again)
     with transaction.atomic():
         require_free(run.session)
         insert([again])

@@ -70,6 +70,8 @@ def version_of(target: Agent | Chain, version: Any) -> Any:
         if version is None:
             raise Invalid(f"“{target.name}” has no version {number}.", code="unknown_version")
     version = version or target.published
+    if version is not None:  # the version need not read it again
+        setattr(version, target._meta.model_name, target)
     if version is None or not target.enabled:
         kind = type(target).__name__
         raise NotPublished(

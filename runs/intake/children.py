@@ -11,7 +11,7 @@ from agents.exceptions import MusterError
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.events import record as events
-from runs.lifecycle import queue
+from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
 from . import chains, checks, context, options
@@ -147,12 +147,14 @@ def start_child(
             session = session or open_child_session(parent, agent, depth=depth, limit=checks.depth_limit(parent))
             mark(session, marked)
             child.session = session
+            choice.classify(child, parent=parent)
+            choice.line_up(child)
             child.save(force_insert=True)
             session.add_message(
                 Message.Role.USER, [{"type": "text", "text": text or "Begin."}], run=child, untrusted=marked
             )
             tell_of(child, parent, agent.name)
-            queue.enqueue(child.pk)
+            queue.enqueue(child)
     except IntegrityError:
         if call is None:
             raise

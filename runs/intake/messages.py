@@ -14,7 +14,7 @@ from plumbing import tracing
 from plumbing.statements import insert, insert_each
 from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
-from runs.lifecycle import endings, queue
+from runs.lifecycle import choice, endings, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
@@ -76,6 +76,7 @@ def accept_message(
         with transaction.atomic():
             title = text_of(content)
             session = place_in_session(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
+            choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             session.add_message(Message.Role.USER, content, run=run)
@@ -84,7 +85,7 @@ def accept_message(
             if is_watched:
                 events.expect_watcher(run.pk)
             if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
-                queue.enqueue(run.pk)
+                queue.enqueue(run)
     except IntegrityError:
         earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
         if earlier is None:
@@ -154,6 +155,7 @@ def message_run(
         deadline=checks.deadline(spec, timeout),
         last_event=1,
     )
+    choice.classify(run)
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
     return run
@@ -186,13 +188,14 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
         content = [{"type": "text", "text": text}]
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
     insert_each([run.session for run, _, _ in runs])
+    for run, _, _ in runs:
+        choice.line_up(run)
     insert_each([run for run, _, _ in runs])
     for run, _, _ in runs:
         options.limit_cost(run)
     insert_each(messages)
     insert_each([first_event(run) for run, _, _ in runs])
-    for run, _, _ in runs:
-        queue.enqueue(run.pk)
+    queue.enqueue_all([run for run, _, _ in runs])
 
 
 def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:

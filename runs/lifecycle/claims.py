@@ -7,19 +7,21 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
+from django.db.models.functions import Coalesce
 
 from agents.models import Hook
 from plumbing.statements import Select
 from runs.events import outbox
 from runs.events import record as events
-from runs.models import Run
+from runs.models import Run, StepRun
 from runs.models.run import TAKE, Seen
 
-from . import budgets, pauses
-from .leases import worker_name
+from . import budgets, choice, pauses
+from .leases import KEEPER, worker_name
 
 Status = Run.Status
+TRIES = 3
 
 
 @transaction.atomic
@@ -29,6 +31,46 @@ def claim(run_id: str) -> Run | None:
     if run is not None and run.seen is not None:
         told = (how_claimed(run), {"attempt": run.attempt})
         events.write(run, [told], run.last_event, is_heard=run.seen.is_heard)
+    return run
+
+
+def claim_next(pool: str, *, floor: int = 0) -> Run | None:
+    """The best run that waits in this pool, claimed, and its event; None if there is none.
+
+    `floor`: the highest priority to take if such runs wait; see choice.floor.
+    """
+    for _ in range(TRIES):
+        try:
+            run = choose(pool, floor)
+        except LimitReached:
+            continue  # now the database sees why
+        except StillHeld:
+            KEEPER.renew()  # late, since a clock jumped or the machine slept
+            continue
+        return run if run is not None or not floor else claim_next(pool)
+    return None
+
+
+class LimitReached(Exception):
+    """Another worker took a run of the same agent, provider or team at this moment."""
+
+
+class StillHeld(Exception):
+    """The lease of the chosen run has expired, but it is this process that works on it."""
+
+
+@transaction.atomic
+def choose(pool: str, floor: int) -> Run | None:
+    chosen = choice.CHOOSE.keys(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
+    run = TAKEN.first(run=chosen[0]) if chosen else None
+    if run is None:
+        return None
+    begin(run)
+    if not choice.is_within_limits(run):
+        raise LimitReached
+    if run.claimed_from == Status.RUNNING and KEEPER.has_run(run.pk):
+        raise StillHeld
+    events.write(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event, is_heard=run.seen.is_heard)
     return run
 
 
@@ -48,9 +90,13 @@ def take(run_id: Any, worker: str, *, numbers: int = 0) -> Run | None:
         return None
     run = TAKEN.first(run=run_id)
     if run is not None:
-        run.seen = seen(run)
-        pauses.resume(run)
+        begin(run)
     return run
+
+
+def begin(run: Run) -> None:
+    run.seen = seen(run)
+    pauses.resume(run)
 
 
 def seen(run: Any) -> Seen:
@@ -62,6 +108,11 @@ def seen(run: Any) -> Seen:
         is_followed=run.is_followed,
         is_hooked=run.is_hooked,
         last_seq=run.session.last_seq if run.session else 0,
+        more_runs=run.more_runs,
+        more_steps=run.more_steps,
+        provider_limit=run.provider_limit,
+        team=run.limiting_team,
+        team_limit=run.team_limit,
     )
 
 
@@ -75,6 +126,11 @@ TAKEN = Select(
             is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, shared=OuterRef(AGENT))),
             is_hooked=Exists(Hook.objects.of_work(AGENT, shared=OuterRef(AGENT)).order_by()),
             is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
+            more_runs=Exists(Run.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
+            more_steps=Exists(StepRun.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),
+            provider_limit=F("agent__provider__max_running"),
+            limiting_team=Coalesce("agent__team", "chain_version__chain__team"),
+            team_limit=Coalesce("agent__team__max_running", "chain_version__chain__team__max_running"),
         )
         .filter(pk=at.run)
         .order_by()

@@ -15,7 +15,7 @@ from runs.exceptions import LeaseLost, RunFinished
 from runs.figures import totals
 from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, ToolCallRecord
 
-from . import pauses, queue
+from . import choice, pauses, queue
 from .leases import Lease, tell_cancelled
 
 Status = Run.Status
@@ -159,13 +159,18 @@ def close_open_work(run: Run, *, reason: str) -> None:
     ToolCallRecord.objects.filter(run=run, outcome="").update(
         outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
     )
-    StepRun.objects.filter(run=run, finished_at=None).update(status=StepRun.Status.CANCELLED, finished_at=now)
+    StepRun.objects.filter(run=run, finished_at=None).update(
+        status=StepRun.Status.CANCELLED, finished_at=now, place=None, slots=0
+    )
     for child in Run.objects.filter(parent=run).live():
         cancel(child, by=None, reason=f"its parent ended: {reason}")
 
 
 FOLLOWERS = Select(
-    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED).values_list("pk"), run=UUIDField()
+    lambda at: Run.objects.filter(after_id=at.run, status=Status.QUEUED).only(
+        "principal_id", "pool", "priority", "trigger"
+    ),
+    run=UUIDField(),
 )
 
 
@@ -177,12 +182,20 @@ def release_followers(run: Run, said: Message | None) -> None:
         wake(run.parent_id, waiting_for="child")
     if said is not None and is_last_word(run, said):
         return
-    for (follower,) in FOLLOWERS.all(run=run.pk):
-        behind = Run.objects.filter(pk=follower, after=run)
+    for follower in FOLLOWERS.all(run=run.pk):
+        behind = Run.objects.filter(pk=follower.pk, after=run)
         if run.after_id:  # it ended before its turn: runs behind it now wait for the run it waited for
             behind.update(after=run.after_id)
-        elif behind.update(after=None, queued_at=timezone.now()):
-            queue.enqueue(follower)
+        else:
+            release(follower, behind)
+
+
+def release(follower: Run, row: Any) -> None:
+    """It is its turn: a worker may take it, or the outside program that it is for."""
+    follower.after_id = None
+    choice.line_up(follower)
+    if row.update(after=None, queued_at=timezone.now(), place=follower.place):
+        queue.enqueue(follower)
 
 
 def is_last_word(run: Run, said: Message) -> bool:
@@ -197,9 +210,12 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     if waiting_for:
         waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
     run, now = waiting.first(), timezone.now()
-    if run is None or run.change(Status.QUEUED, where={"status": Status.WAITING}, wake_at=None, queued_at=now) is None:
+    if run is None:
         return False
-    queue.enqueue(run_id)
+    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.place_of(run)}
+    if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
+        return False
+    queue.enqueue(run)
     return True
 
 
@@ -226,6 +242,13 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
     )
     if changed is None:
         raise LeaseLost(str(run.pk))
+
+
+def leave(run: Run, lease: Lease, needs: int) -> None:
+    """Put a claimed run back for workers that know this format of definitions."""
+    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": timezone.now(), "needs": needs}
+    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.place_of(run)) is not None:
+        queue.enqueue(run)
 
 
 @transaction.atomic

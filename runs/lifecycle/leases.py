@@ -105,6 +105,11 @@ class Keeper:
     def add(self, lease: Lease | StepLease) -> None:
         with self.lock:
             self.leases.setdefault(lease.run_id, set()).add(lease)
+        self.start()
+
+    def start(self) -> None:
+        """Begin to renew, to report this worker and to listen, once in each process."""
+        with self.lock:
             if self.started_in != os.getpid():
                 self.started_in = os.getpid()
                 threading.Thread(target=self.renew_for_ever, name="leases", daemon=True).start()
@@ -124,6 +129,10 @@ class Keeper:
     def of_run(self, run_id: str) -> list[Lease | StepLease]:
         with self.lock:
             return list(self.leases.get(run_id, ()))
+
+    def has_run(self, run_id: Any) -> bool:
+        """A thread of this process still works on the run, whatever became of its lease."""
+        return any(isinstance(lease, Lease) for lease in self.of_run(str(run_id)))
 
     def is_at_work_on(self, run_id: str) -> bool:
         """This process holds the run, however late its renewal is: a clock may have jumped."""

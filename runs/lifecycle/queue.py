@@ -1,63 +1,58 @@
-"""Queues work by task name, after the commit that created it. A lost message is sent again.
+"""Wakes workers, after the commit of the rows that they are to take (`runs/lifecycle/choice.py`).
 
-Runs and chain steps, which must start at once, are entries of one Redis list that workers read
-directly (runs/worker/pickup.py); everything else is a Celery task. A message through Celery costs
-10 ms of CPU, one through the list half a millisecond; what Celery adds is provided by rows and
-leases (ADR 0006).
+Runs and chain steps are rows with a place in the queue; a carrier (`runs/carriers/`) says that
+there are some. Webhook deliveries are Celery tasks, which a tick sends again if they are lost.
 """
 
-import json
 import logging
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import redis
 from celery import current_app
-from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from plumbing.line import Line
+from runs import carriers
+from runs.models import Run
+
+from . import choice
 
 log = logging.getLogger(__name__)
-
-EXECUTE_RUN = "runs.execute"
-EXECUTE_STEP = "runs.execute_step"
-AT_ONCE = (EXECUTE_RUN, EXECUTE_STEP)
-READY = "muster:ready"  # the list; an entry is a JSON array of the task's name and its arguments
+DELIVER = "runs.deliver"
+MOST_RINGS = 32  # for many rows at once: a worker that takes one looks for the next by itself
 
 
-def enqueue(run_id: Any) -> None:
-    """Queue this run once the transaction commits."""
-    transaction.on_commit(lambda: send(EXECUTE_RUN, str(run_id)))
+def enqueue(run: Run) -> None:
+    """Wake a worker for this run, which has its place."""
+    enqueue_all([run])
 
 
-def enqueue_step(step_run_id: Any) -> None:
-    transaction.on_commit(lambda: send(EXECUTE_STEP, str(step_run_id)))
+def enqueue_all(runs: Sequence[Run]) -> None:
+    for pool, rings in Counter(run.pool for run in runs).items():
+        transaction.on_commit(partial(ring, pool, rings))
+
+
+def enqueue_step(run: Run, step: Any, slots: Any = 1, **mark: Any) -> None:
+    """Let `slots` workers work on this step (a QuerySet of its row); `mark` are further columns."""
+    key = {"principal_id": run.principal_id, "pool": run.pool, "priority": run.priority}
+    step.update(**key, place=choice.step_place(run), slots=slots, **mark)
+    transaction.on_commit(lambda: ring(run.pool, slots if isinstance(slots, int) else 1))
+
+
+def ring(pool: str, rings: int = 1) -> None:
+    """False answers are ignored: workers also look by themselves."""
+    for _ in range(min(rings, MOST_RINGS)):
+        if not carriers.current().ring(pool):
+            return
 
 
 def send(task: str, *arguments: Any) -> bool:
-    """False if the broker is down: the recovery tick sends stale queued rows again."""
+    """Queue a Celery task. False if its broker is down: the tick sends it again."""
     try:
-        if task in AT_ONCE:
-            line().ask(("LPUSH", READY, json.dumps([task, *arguments])))
-        else:
-            current_app.send_task(task, args=arguments)
-    except (OperationalError, OSError, redis.RedisError) as error:
-        log.warning("The broker did not accept %s%s: %s; the recovery tick will send it again.", task, arguments, error)
+        current_app.send_task(task, args=arguments)
+    except (OperationalError, OSError) as error:
+        log.warning("The broker did not accept %s%s: %s; the tick will send it again.", task, arguments, error)
         return False
     return True
-
-
-@lru_cache(maxsize=1)
-def line() -> Line:
-    """Send to the broker. If it is unavailable this takes 2 s."""
-    return Line(settings.QUEUE_URL, timeout_s=2)
-
-
-def depth() -> int | None:
-    """How many entries wait for a worker; None when the broker does not answer."""
-    try:
-        return line().ask(("LLEN", READY))[0]
-    except redis.RedisError:
-        return None

@@ -3,9 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 
 from agents.models import Agent
+from agents.spec import FORMAT
 from registry import factory
 from runs.models import Run, Worker
 
@@ -22,7 +24,8 @@ def report(name: str, *, runs: int, now: datetime | None = None) -> None:
     global _reported
     now = now or timezone.now()
     loaded = factory.loaded_hashes()[-MOST:]
-    fields: dict[str, object] = {"seen_at": now, "runs": runs}
+    pools = list(settings.WORKER_POOLS)
+    fields: dict[str, object] = {"seen_at": now, "runs": runs, "pools": pools, "format": FORMAT}
     if _reported != (name, loaded):
         fields["loaded"] = loaded
     if not Worker.objects.filter(name=name).update(**fields):

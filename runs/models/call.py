@@ -1,5 +1,6 @@
 """What a run did: steps, model calls, tool calls. A call is recorded before it is made."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from uuid_utils.compat import uuid7
@@ -42,11 +43,30 @@ class StepRun(models.Model):
     error = models.JSONField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    # While it waits for workers (runs/lifecycle/choice.py): as on the run.
+    principal = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", editable=False,
+        db_index=False, db_constraint=False,
+    )  # fmt: skip
+    pool = models.CharField(max_length=32, default="default", editable=False)
+    priority = models.PositiveSmallIntegerField(default=0, editable=False)
+    place = models.BigIntegerField(null=True, blank=True, editable=False)
+    slots = models.PositiveIntegerField(default=0, editable=False, help_text="Workers that it waits for.")
 
     class Meta:
         ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["run", "key", "item"], name="step_run_once")]
-        indexes = [models.Index(fields=["run", "status"]), models.Index(fields=["run", "key", "status", "item"])]
+        indexes = [
+            models.Index(fields=["run", "status"]),
+            models.Index(fields=["run", "key", "status", "item"]),
+            models.Index(
+                fields=["pool", "priority", "place", "id"], condition=models.Q(place__isnull=False), name="step_choice"
+            ),
+            models.Index(
+                fields=["principal", "pool", "priority", "place"], condition=models.Q(place__isnull=False),
+                name="step_share",
+            ),
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.key}[{self.item}] {self.status}" if self.item >= 0 else f"{self.key} {self.status}"

@@ -42,6 +42,8 @@ class Worker(models.Model):
     seen_at = models.DateTimeField()
     loaded = models.JSONField(default=list, help_text="Hashes of the live agents it holds.")
     runs = models.PositiveIntegerField(default=0, help_text="Runs it held when it was last seen.")
+    pools = models.JSONField(default=list, help_text="The pools that it serves; empty: it takes no runs.")
+    format = models.PositiveSmallIntegerField(default=0, help_text="The newest format of definitions that it reads.")
 
     class Meta:
         ordering = ["name"]

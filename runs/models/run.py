@@ -51,6 +51,11 @@ class Seen:
     is_followed: bool
     is_hooked: bool
     last_seq: int
+    more_runs: bool  # others wait in its pool
+    more_steps: bool
+    provider_limit: int | None
+    team: int | None
+    team_limit: int | None
 
 
 class Run(models.Model):
@@ -73,6 +78,14 @@ class Run(models.Model):
         DEVICE = "device"
         MANUAL = "manual"
         EXTERNAL = "external"
+
+    class Priority(models.IntegerChoices):
+        """Who waits for the run; a child has the priority of its root."""
+
+        PERSON = 0, "person"
+        TRIGGER = 1, "trigger"
+        SCHEDULE = 2, "schedule"
+        BATCH = 3, "batch"
 
     LIVE = (Status.QUEUED, Status.RUNNING, Status.WAITING)
     DONE = (Status.SUCCEEDED, Status.PARTIAL, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
@@ -138,6 +151,14 @@ class Run(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     queued_at = models.DateTimeField(default=timezone.now)
+    pool = models.CharField(max_length=32, default="default", help_text="Workers that serve this pool take it.")
+    priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.PERSON)
+    place = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="Its place in the queue (runs/lifecycle/choice.py)."
+    )
+    needs = models.PositiveSmallIntegerField(
+        default=0, editable=False, help_text="Workers that know an older format of definitions leave it."
+    )
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     paused_until = models.DateTimeField(
@@ -185,6 +206,14 @@ class Run(models.Model):
             models.Index(
                 fields=["finished_at", "id"], condition=Q(parent=None, finished_at__isnull=False), name="run_ended"
             ),
+            # A condition without a value: only then is the index used by prepared statements, and by SQLite.
+            models.Index(
+                fields=["pool", "priority", "place", "id"], condition=Q(place__isnull=False), name="run_choice"
+            ),
+            models.Index(
+                fields=["principal", "pool", "priority", "place"], condition=Q(place__isnull=False), name="run_share"
+            ),
+            models.Index(fields=["agent"], condition=Q(lease_expires_at__isnull=False), name="run_at_work"),
         ]
 
     def __str__(self) -> str:
@@ -208,7 +237,7 @@ class Run(models.Model):
         nothing was changed.
         """
         conditions = where or {"status": Run.LIVE}
-        values = {"status": status, **values}
+        values = {"status": status, "place": None, **values}  # a queued run gets one from its caller
         taken = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
         if taken is None:
             return None
@@ -226,31 +255,33 @@ class Run(models.Model):
         return self.root_id or self.pk
 
 
-TAKE = Update(
-    lambda at: (
-        Run.objects.filter(pk=at.run).claimable(),
-        {
-            "claimed_from": F("status"),
-            "crashes": Case(
-                When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
-                default=F("crashes"),
-                output_field=models.IntegerField(),
-            ),
-            "status": Run.Status.RUNNING,
-            "waiting_for": "",
-            "wake_at": None,
-            "lease_owner": at.worker,
-            "lease_expires_at": clock.Now(at.lease_s),
-            "attempt": F("attempt") + 1,
-            "last_event": F("last_event") + at.numbers,
-            "started_at": Coalesce("started_at", clock.Now()),
-        },
-    ),
-    run=models.UUIDField(),
-    worker=models.CharField(),
-    lease_s=models.FloatField(),
-    numbers=models.IntegerField(),
-)
+def taken(at: Any) -> dict[str, Any]:
+    """What a claim writes, for a statement with the slots CLAIM."""
+    return {
+        "claimed_from": F("status"),
+        "crashes": Case(
+            When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
+            default=F("crashes"),
+            output_field=models.IntegerField(),
+        ),
+        "status": Run.Status.RUNNING,
+        "waiting_for": "",
+        "wake_at": None,
+        "place": None,
+        "lease_owner": at.worker,
+        "lease_expires_at": clock.Now(at.lease_s),
+        "attempt": F("attempt") + 1,
+        "last_event": F("last_event") + at.numbers,
+        "started_at": Coalesce("started_at", clock.Now()),
+    }
+
+
+CLAIM: dict[str, models.Field] = {
+    "worker": models.CharField(),
+    "lease_s": models.FloatField(),
+    "numbers": models.IntegerField(),
+}
+TAKE = Update(lambda at: (Run.objects.filter(pk=at.run).claimable(), taken(at)), run=models.UUIDField(), **CLAIM)
 
 
 class RunValue(models.Model):

@@ -1,79 +1,164 @@
-"""How a worker takes runs and chain steps: one thread reads the list, a crew does the work.
+"""How a worker takes runs and chain steps: a carrier wakes it, it chooses rows, a crew does the work.
 
-An entry is taken only when the crew has room, so that what this worker cannot start stays for
-another. If a worker dies before it claimed the row, the recovery tick sends the entry again; a
-claimed row has its lease.
+One thread listens to the carrier and one looks for work while the crew has room. A wake-up is
+worth one look. A look that finds a run also learns whether more are waiting, so one wake-up is
+enough for a long queue. The worker looks by itself every few seconds, in case a wake-up was lost.
 """
 
-import json
 import logging
+import random
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import redis
 from django.conf import settings
+from django.db import DatabaseError, close_old_connections
 
-from plumbing.line import Line
+from runs import carriers
 from runs.chains import execution
-from runs.lifecycle import queue
+from runs.lifecycle import choice, claims
+from runs.lifecycle.leases import KEEPER
 
 from . import runner
 from .crew import Crew, most_runs
 
 log = logging.getLogger(__name__)
-LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
-PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach an unavailable broker
+LOOK_S = 4.0  # seconds between looks without a wake-up, on average
+WAIT_S = 1.0  # a stop is noticed after that
+
+
+class Work:
+    """What a worker does: runs and steps take turns while both wait."""
+
+    def __init__(self) -> None:
+        self.turn = 0  # of those while more was known to wait
+        self.more_runs = False
+        self.more_steps = False
+
+    def do(self, pool: str, more: Callable[[], None]) -> bool:
+        """Take the next row and work on it. `more` is called before that if others wait, and after it
+        if a limit may have held others back. False if nothing was found.
+        """
+        first, second = (self.step, self.run) if self.more_steps else (self.run, self.step)
+        return first(pool, more) or second(pool, more)
+
+    def run(self, pool: str, more: Callable[[], None]) -> bool:
+        self.turn += self.more_runs
+        run = claims.claim_next(pool, floor=choice.floor(self.turn) if self.more_runs else 0)
+        self.more_runs = bool(run and run.seen.more_runs)
+        if run is None:
+            return False
+        self.more_steps = run.seen.more_steps
+        if self.more_runs or self.more_steps:
+            more()
+        runner.carry_out(run)
+        if choice.limits(run):
+            more()
+        return True
+
+    def step(self, pool: str, more: Callable[[], None]) -> bool:
+        self.more_steps = False
+        step = choice.take_step(pool)
+        if step is None:
+            return False
+        more()
+        execution.execute_step(step)
+        return True
 
 
 class Pickup:
-    """Takes entries while `crew` has room; `tasks` maps task names to functions."""
+    """Looks for work in `pools` while `crew` has room."""
 
-    def __init__(self, tasks: dict[str, Callable[..., None]], crew: Crew) -> None:
-        self.tasks = tasks
+    def __init__(self, work: Callable[[str, Callable[[], None]], bool], pools: list[str], crew: Crew) -> None:
+        self.work = work
+        self.pools = pools
         self.crew = crew
+        self.rung: dict[str, deque[int]] = {pool: deque() for pool in pools}  # numbers of wake-ups not answered yet
+        self.number = 0
+        self.changed = threading.Condition()
         self.stopping = threading.Event()
-        self.failures = 0  # consecutive failures of the broker
-        self.taker = threading.Thread(target=self.take_for_ever, name="pickup", daemon=True)
+        listening = (pools, self.bell, self.stopping)
+        self.carrier = carriers.current()
+        self.threads = [
+            threading.Thread(target=self.carrier.listen, args=listening, name="carrier", daemon=True),
+            threading.Thread(target=self.look_for_ever, name="pickup", daemon=True),
+        ]
 
     def start(self) -> None:
-        self.taker.start()
+        KEEPER.start()  # it also reports that this worker is there
+        for thread in self.threads:
+            thread.start()
 
     def stop(self) -> None:
         """Take nothing more, and let current work finish."""
         self.stopping.set()
-        self.taker.join()
+        with self.changed:
+            self.changed.notify_all()
+        for thread in self.threads:
+            thread.join()
         self.crew.stop()
 
-    def take_for_ever(self) -> None:
-        broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
+    def bell(self, pool: str) -> None:
+        """A wake-up. While there is no room it is passed on, and no further one is taken."""
+        if not self.crew.has_room() and self.carrier.wakes_one:
+            self.carrier.ring(pool)
+        while not self.crew.has_room(WAIT_S) and not self.stopping.is_set():
+            pass
+        self.ring(pool)
+
+    def ring(self, pool: str, *, only_first: bool = False) -> None:
+        with self.changed:
+            if not (only_first and self.rung[pool]):
+                self.number += 1
+                self.rung[pool].append(self.number)
+                self.changed.notify()
+
+    def look_for_ever(self) -> None:
         while not self.stopping.is_set():
-            if not self.crew.has_room(LISTEN_S) or self.stopping.is_set():
-                continue
-            if entry := self.take(broker):
-                self.crew.submit(self.work, entry)
+            pool = self.next_pool(LOOK_S * random.uniform(0.5, 1.5))  # noqa: S311 (spreads the workers)
+            while not self.crew.has_room(WAIT_S) and not self.stopping.is_set():
+                pass
+            if self.stopping.is_set():
+                return
+            if pool is None:
+                self.look_by_itself()
+            else:
+                self.crew.submit(self.look, pool)
 
-    def take(self, broker: Line) -> bytes | None:
-        """The next entry; None if none came for a while, or the broker is unavailable."""
+    def next_pool(self, seconds: float) -> str | None:
+        """The pool of the next wake-up, which is taken; None after so many seconds without one. The
+        pools take turns.
+        """
+        with self.changed:
+            self.changed.wait_for(lambda: any(self.rung.values()) or self.stopping.is_set(), seconds)
+            pool = next((pool for pool in self.pools if self.rung[pool]), None)
+            if pool is not None:
+                self.rung[pool].popleft()
+                self.pools = [*(one for one in self.pools if one != pool), pool]
+            return pool
+
+    def look(self, pool: str) -> None:
+        began = self.number
+        if self.work(pool, lambda: self.ring(pool, only_first=True)):
+            return
+        with self.changed:  # nothing waited, which answers all wake-ups before the look
+            while self.rung[pool] and self.rung[pool][0] <= began:
+                self.rung[pool].popleft()
+
+    def look_by_itself(self) -> None:
+        """What waits though no wake-up came: it was lost, or nobody had room for it."""
         try:
-            (entry,) = broker.ask(("BRPOP", queue.READY, LISTEN_S))
-            self.failures = 0
-            return entry[1] if entry else None
-        except redis.RedisError as error:
-            log.warning("Cannot take work from the queue: %s", error)
-            self.stopping.wait(PAUSES_S[min(self.failures, len(PAUSES_S) - 1)])
-            self.failures += 1
-            return None
-
-    def work(self, entry: bytes) -> None:
-        """One entry. What fails is recorded in the row, or found by the recovery tick."""
-        task, *arguments = json.loads(entry)
-        self.tasks[task](*arguments)
+            for pool in choice.waiting_pools(self.pools):
+                self.ring(pool, only_first=True)
+        except DatabaseError as error:
+            log.warning("Cannot look for work: %s", error)
+        finally:
+            close_old_connections()
 
 
 def for_worker(queues: Any) -> Pickup | None:
     """The pick-up of a worker that consumes the queue “runs”; other workers have none."""
     if "runs" not in queues:
         return None
-    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
-    return Pickup(tasks, Crew(most_runs()))
+    return Pickup(Work().do, list(settings.WORKER_POOLS), Crew(most_runs()))

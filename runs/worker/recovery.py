@@ -1,9 +1,11 @@
-"""Recovers what was lost: expired leases, unsent queue messages, waits and approvals past their
-time.
+"""Recovers what was lost: expired leases, rows without a place in the queue, waits and approvals
+past their time.
 """
 
 import logging
-from datetime import datetime, timedelta
+from collections import Counter
+from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -12,13 +14,12 @@ from devices import calls as device_calls
 from devices import presence
 from plumbing import clock
 from runs.events import record as events
-from runs.lifecycle import budgets, endings, queue
+from runs.lifecycle import budgets, choice, endings, queue
 from runs.models import Approval, Run
 
 from . import external
 
 log = logging.getLogger(__name__)
-STALE_QUEUED_S = 15  # a queued run that no worker took is sent again after this; the claim makes duplicates harmless
 BATCH = 500
 
 
@@ -38,8 +39,8 @@ def tick(now: datetime | None = None) -> dict[str, int]:
         "released": release_orphans(now),
         "vanished": external.release_vanished(now),
         "released_holds": budgets.release_stale(now),
-        "reclaimed": resend_lost(now),
-        "resent": resend_queued(now),
+        "reclaimed": line_up_lost(now),
+        "lined_up": line_up_queued(),
     }
 
 
@@ -81,29 +82,28 @@ def wake_due(now: datetime) -> int:
 
 def release_orphans(now: datetime) -> int:
     """A message queued behind a run that has ended without releasing it."""
-    orphans = Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE).values_list("pk", flat=True)[
-        :BATCH
-    ]
-    found = list(orphans)
-    Run.objects.filter(pk__in=found).update(after=None, queued_at=now)
-    for pk in found:
-        queue.enqueue(pk)
+    found = list(Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE)[:BATCH])
+    for run in found:
+        endings.release(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
     return len(found)
 
 
-def resend_lost(now: datetime) -> int:
-    """Runs whose worker stopped renewing its lease. The next claim finds them in RUNNING and counts
-    the crash.
+def line_up_lost(now: datetime) -> int:
+    """Runs whose worker stopped renewing its lease get a place. The next claim finds them in RUNNING
+    and counts the crash.
     """
-    expired = Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now)
-    lost = expired.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH]
-    return sum(queue.send(queue.EXECUTE_RUN, str(pk)) for pk in lost)
+    return line_up(Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now))
 
 
-def resend_queued(now: datetime) -> int:
-    """Queued rows whose message was lost: the broker was down, or lost it."""
-    before = now - timedelta(seconds=STALE_QUEUED_S)
-    stale = Run.objects.filter(status=Run.Status.QUEUED, after=None, queued_at__lt=before)
-    found = list(stale.exclude(trigger=Run.Trigger.EXTERNAL).values_list("pk", flat=True)[:BATCH])
-    Run.objects.filter(pk__in=found, status=Run.Status.QUEUED).update(queued_at=now)
-    return sum(queue.send(queue.EXECUTE_RUN, str(pk)) for pk in found)
+def line_up_queued() -> int:
+    """Queued rows without a place: an older Muster stored them, or a person changed them by hand."""
+    return line_up(Run.objects.filter(status=Run.Status.QUEUED, after=None))
+
+
+def line_up(rows: Any) -> int:
+    found = list(rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL).order_by("pk")[:BATCH])
+    for run in found:
+        rows.filter(pk=run.pk, place=None).update(place=choice.place_of(run))
+    for pool, number in Counter(run.pool for run in found).items():
+        queue.ring(pool, number)
+    return len(found)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
+from agents.exceptions import NewerFormat
 from devices.tools import has_settled
 from functions import sandbox
 from plumbing import apart, waits
@@ -29,9 +30,12 @@ def execute(run_id: str) -> None:
     """Take a run and work on it until it ends or waits. Nothing happens when another worker has it, or this one."""
     if KEEPER.is_at_work_on(run_id):
         return
-    run = claim(run_id)
-    if run is None:
-        return
+    if run := claim(run_id):
+        carry_out(run)
+
+
+def carry_out(run: Run) -> None:
+    """Work on a claimed run until it ends or waits."""
     with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
         try:
             work(run, lease)
@@ -41,6 +45,9 @@ def execute(run_id: str) -> None:
             endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
         except RunDone:
             pass
+        except NewerFormat as error:
+            log.warning("Run %s is left for a newer worker: %s", run.pk, error)
+            endings.leave(run, lease, error.format)
         except LeaseLost:
             log.info("Run %s was taken over by another worker", run.pk)
         except DATABASE_GONE as error:
@@ -59,7 +66,7 @@ def work(run: Run, lease: Lease) -> None:
                 chains.advance(run, lease)
             else:
                 Conversation(run, lease).hold()
-    except (RunWaits, RunEnded, RunDone, LeaseLost, *DATABASE_GONE):
+    except (RunWaits, RunEnded, RunDone, LeaseLost, NewerFormat, *DATABASE_GONE):
         raise
     except Exception:  # whatever fails in here, the run must end and say so
         log.exception("Run %s failed unexpectedly", run.pk)

@@ -4,23 +4,9 @@ also sends them does no harm.
 
 from celery import shared_task
 
-from runs.chains import execution
-from runs.lifecycle import queue
 from runs.schedules import webhooks
 
-from . import notices, pruning, recovery, runner, ticker
-
-
-@shared_task(name=queue.EXECUTE_RUN, ignore_result=True)
-def execute_run(run_id: str) -> None:
-    """Work on a run until it ends or waits."""
-    runner.execute(run_id)
-
-
-@shared_task(name=queue.EXECUTE_STEP, ignore_result=True)
-def execute_step(step_run_id: str) -> None:
-    """One tool call of a chain, or a slice of a for_each."""
-    execution.execute_step(step_run_id)
+from . import notices, pruning, recovery, ticker
 
 
 @shared_task(name="runs.tick", ignore_result=True)

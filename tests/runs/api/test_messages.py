@@ -1,14 +1,11 @@
 """Messages, runs, sessions and approvals over HTTP: what they answer, and that a stranger sees nothing."""
 
-import threading
-
 import pytest
-from django.db import connections
 
-from runs.lifecycle import queue
+from runs import carriers
 from runs.models import Message, Run, Session, ToolCallRecord
-from runs.worker import runner
 from tests.fakes import calls, says
+from tests.worker import Threads
 
 pytestmark = pytest.mark.django_db
 ASYNC = {"Prefer": "respond-async"}
@@ -35,18 +32,10 @@ def send(worker, alice_api):
 @pytest.fixture
 def busy_worker(monkeypatch):
     """Works in threads, as the real one does beside the web server."""
-    threads = []
-
-    def work(task, run_id):
-        thread = threading.Thread(target=lambda: (runner.execute(run_id), connections.close_all()))
-        threads.append(thread)
-        thread.start()
-        return True
-
-    monkeypatch.setattr(queue, "send", work)
+    made = Threads()
+    monkeypatch.setattr(carriers, "current", lambda: made)
     yield
-    for thread in threads:
-        thread.join(60)
+    made.join()
 
 
 @pytest.mark.django_db(transaction=True)

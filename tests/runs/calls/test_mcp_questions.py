@@ -10,8 +10,9 @@ from connectors.toolsets import sessions
 from connectors.toolsets.mcp import list_tools
 from runs.calls import inputs
 from runs.calls.desk import Desk
-from runs.lifecycle import endings, queue
+from runs.lifecycle import endings
 from runs.models import InputRequest, Run, ToolCallRecord
+from runs.worker import recovery
 from tests.connectors.fake_mcp import FakeMcp, ModernMcp, stream
 from tests.fakes import calls, says
 
@@ -240,7 +241,7 @@ def test_a_worker_that_dies_after_the_answer_does_not_make_the_call_twice(modern
     record = only_call(run)
     assert died and (record.waiting_for, record.attempt, record.outcome) == ("", 2, "")
     Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
-    worker.send(queue.EXECUTE_RUN, str(run.pk))
+    recovery.tick()
     worker.work()
     assert only_call(run).outcome == "unknown" and len(modern.calls) == 1
 

@@ -12,13 +12,15 @@ from django.utils import timezone
 
 from agents.models import Tool
 from agents.tools import ToolResult
+from runs import carriers
 from runs.chains import advance as chains
-from runs.chains import execution
 from runs.intake import messages as intake
-from runs.lifecycle import claims, queue
+from runs.lifecycle import choice, claims
 from runs.models import Run, StepRun, ToolCallRecord
-from runs.worker import recovery, runner
+from runs.worker import recovery
+from runs.worker.pickup import Work
 from tests.live import Live, data_directory, database_of, wait_for
+from tests.worker import Silent
 
 V1 = "/api/v1"
 
@@ -123,19 +125,13 @@ def test_a_broker_that_lost_every_message_stops_nothing(make_chain, worker, func
 
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_on_one_run_do_each_step_once(make_chain, functions, monkeypatch):
-    sent = []
-    monkeypatch.setattr(queue, "send", lambda task, *arguments: sent.append((task, arguments)) or True)
+    monkeypatch.setattr(carriers, "current", Silent)
     functions.answers += [ok] * 50
     keys = [f"s{n}" for n in range(6)]
     chain = make_chain(*({"key": key, "tool": key} for key in keys))
     run = intake.start_chain(user=chain.owner, chain=chain, input={})
-    tasks = {queue.EXECUTE_RUN: runner.execute, queue.EXECUTE_STEP: execution.execute_step}
-    for _ in range(40):
-        if not sent:
-            break
-        batch = [*sent, *sent]  # every message comes twice
-        sent.clear()
-        at_once([lambda task=task, arguments=arguments: tasks[task](*arguments) for task, arguments in batch])
+    while choice.waiting_pools(["default"]):
+        at_once([lambda: Work().do("default", lambda: None)] * 4)  # more often than there are rows
     run.refresh_from_db()
     assert run.status == "succeeded", run.error
     assert sorted(name for name, *_ in functions.asked) == keys
@@ -144,7 +140,7 @@ def test_two_workers_on_one_run_do_each_step_once(make_chain, functions, monkeyp
 @pytest.mark.django_db(transaction=True)
 def test_advance_called_twice_at_once_is_safe(make_chain, make_agent, functions, monkeypatch):
     """Two workers that both believe they hold the run: children are still started once."""
-    monkeypatch.setattr(queue, "send", lambda *_: True)
+    monkeypatch.setattr(carriers, "current", Silent)
     make_agent("helper")
     chain = make_chain({"key": "a", "agent": "helper"}, {"key": "b", "agent": "helper"}, {"key": "c", "tool": "one"})
     run = intake.start_chain(user=chain.owner, chain=chain, input={})

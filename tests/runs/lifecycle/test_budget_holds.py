@@ -1,6 +1,5 @@
 """A budget is held before it is spent: calls at the same time, children and crashes together spend no more than it."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
@@ -15,51 +14,46 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from agents.models import Agent
 from registry.llm.bids import Bid
+from runs import carriers
 from runs.exceptions import RunEnded, RunWaits
 from runs.intake import messages as intake
-from runs.lifecycle import budgets, queue
+from runs.lifecycle import budgets, choice
 from runs.models import Budget, Hold, Run, Tally
-from runs.worker import recovery, runner
+from runs.worker import recovery
+from runs.worker.pickup import Work
 from tests.fakes import calls, says
 
 PARALLEL = 64
 
 
 class Workers:
-    """Real threads that take what is queued, until nothing is."""
+    """Real threads that take what is queued, until nothing is; also a carrier that wakes nobody."""
 
     def __init__(self, threads=8):
         self.threads = threads
-        self.sent = []
-        self.lock = threading.Lock()
 
-    def send(self, task, *arguments):
-        with self.lock:
-            self.sent.append(arguments[0])
+    def ring(self, pool):
         return True
 
-    def take(self):
-        with self.lock:
-            return self.sent.pop(0) if self.sent else None
-
-    def work_one(self, run_id):
+    def work_one(self, _):
         try:
-            runner.execute(run_id)
+            while Work().do("default", lambda: None):
+                pass
         finally:
             connection.close()
 
     def work(self):
         with ThreadPoolExecutor(self.threads) as pool:
-            while taken := list(iter(self.take, None)):
-                list(pool.map(self.work_one, taken))
-                if not self.sent and Run.objects.filter(waiting_for="budget").exists():
+            while choice.waiting_pools(["default"]):
+                list(pool.map(self.work_one, range(self.threads)))
+                if Run.objects.filter(waiting_for="budget").exists():
                     recovery.tick(timezone.now() + timedelta(seconds=budgets.AGAIN_S))
 
 
 @pytest.fixture
 def workers(monkeypatch, transactional_db):
     made = Workers()
-    monkeypatch.setattr(queue, "send", made.send)
+    monkeypatch.setattr(carriers, "current", lambda: made)
     return made
 
 

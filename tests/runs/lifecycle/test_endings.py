@@ -1,23 +1,22 @@
 """A cancel reaches whatever a run waits for within a second: its device, its child runs, the devices of those."""
 
 import asyncio
-import threading
 import time
 from contextlib import asynccontextmanager
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections
 
 from agents.models import Tool
 from devices import catalog
 from devices.models import DeviceCall
+from runs import carriers
 from runs.intake import messages as intake
-from runs.lifecycle import endings, queue
+from runs.lifecycle import endings
 from runs.models import Run
-from runs.worker import runner
 from tests.devices.scripted import PATIENCE_S, ScriptedDevice, paired
 from tests.fakes import calls
+from tests.worker import Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LIST = calls(("list_directory", {"path": "."}))
@@ -27,18 +26,10 @@ ASK = calls(("ask-reader", {"task": "look"}))
 @pytest.fixture
 def workers(monkeypatch):
     """Each run on a thread of its own, as a worker's."""
-    threads = []
-
-    def work(task, *arguments):
-        thread = threading.Thread(target=lambda: (runner.execute(*arguments), connections.close_all()))
-        threads.append(thread)
-        thread.start()
-        return True
-
-    monkeypatch.setattr(queue, "send", work)
-    yield threads
-    for thread in threads:
-        thread.join(60)
+    made = Threads()
+    monkeypatch.setattr(carriers, "current", lambda: made)
+    yield made.threads
+    made.join()
 
 
 @pytest.fixture

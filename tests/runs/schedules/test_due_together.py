@@ -7,11 +7,13 @@ from django.db import connection
 from django.utils import timezone
 
 from devices.models import Device
+from runs import carriers
 from runs.models import Run, ScheduleOccurrence
 from runs.schedules import occurrences, pending
 from runs.schedules import tick as schedules
 from runs.worker import tasks
 from tests.schedules import HOUR, MINUTE, START, table
+from tests.worker import Silent
 
 pytestmark = pytest.mark.django_db
 
@@ -126,9 +128,7 @@ def test_what_nobody_foresaw_keeps_no_other_from_starting(make_schedule, make_ch
 @pytest.mark.parametrize("target", ["agent", "chain"])
 @pytest.mark.django_db(transaction=True)
 def test_two_ticks_at_once_start_each_due_time_once(make_schedule, make_chain, monkeypatch, target):
-    from runs.lifecycle import queue
-
-    monkeypatch.setattr(queue, "send", lambda *_: True)
+    monkeypatch.setattr(carriers, "current", Silent)
     fields = {} if target == "agent" else {"agent": None, "text": "", "chain": make_chain({"key": "a", "tool": "one"})}
     made = [make_schedule(f"s{number}", **fields) for number in range(8)]
     barrier = threading.Barrier(3)

@@ -1,132 +1,200 @@
-"""What is put on the list is taken once, by a worker that has a thread for it."""
+"""A worker looks for work when it is woken and by itself, takes what it has room for, and nothing twice."""
 
-import json
 import threading
-from urllib.parse import urlsplit
+import time
+from collections import deque
 
 import pytest
 
-from runs.lifecycle import queue
 from runs.worker import pickup
 from runs.worker.crew import Crew
 from runs.worker.pickup import Pickup
 from tests.live import wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
 
-
-@pytest.fixture(autouse=True)
-def empty_list():
-    queue.line().ask(("DEL", queue.READY))
-    yield
-    queue.line().ask(("DEL", queue.READY))
-
-
-class Work:
-    """A task that notes what it was given, and can be held up."""
+class Bells:
+    """A carrier in this process that can lose wake-ups."""
 
     def __init__(self):
-        self.done = []
+        self.waiting = deque()
+        self.wakes_one = True
+        self.is_away = False
+
+    def ring(self, pool):
+        if not self.is_away:
+            self.waiting.append(pool)
+        return not self.is_away
+
+    def listen(self, pools, bell, stopping):
+        while not stopping.wait(0.005):
+            if self.waiting:
+                bell(self.waiting.popleft())
+
+
+class Rows:
+    """Rows in pools, and the work on them, which can be held up."""
+
+    def __init__(self):
+        self.waiting = {"default": deque(), "gpu": deque()}
+        self.lock = threading.Lock()
+        self.done, self.looks, self.empty = [], [], 0
         self.may_end = threading.Event()
         self.may_end.set()
-        self.changed = threading.Condition()
 
-    def __call__(self, id):
+    def look(self, pool, more):
+        with self.lock:
+            self.looks.append(pool)
+            row = self.waiting[pool].popleft() if self.waiting[pool] else None
+            self.empty += row is None
+            has_more = bool(self.waiting[pool])
+        if row is None:
+            return False
+        if has_more:
+            more()
         self.may_end.wait(60)
-        with self.changed:
-            self.done.append(id)
-            self.changed.notify_all()
-
-    def wait_for(self, count):
-        with self.changed:
-            return self.changed.wait_for(lambda: len(self.done) >= count, 60)
+        if row == "break":
+            raise RuntimeError("on purpose")
+        self.done.append(row)
+        return True
 
 
 @pytest.fixture
-def work():
-    return Work()
+def bells(monkeypatch):
+    made = Bells()
+    monkeypatch.setattr(pickup.carriers, "current", lambda: made)
+    return made
 
 
 @pytest.fixture
-def take(work, monkeypatch):
-    monkeypatch.setattr(pickup, "LISTEN_S", 0.1)  # a stop is noticed after that
-    taken = []
+def rows(monkeypatch):
+    made = Rows()
+    monkeypatch.setattr(pickup.choice, "waiting_pools", lambda pools: {one for one in pools if made.waiting[one]})
+    monkeypatch.setattr(pickup, "WAIT_S", 0.05)
+    monkeypatch.setattr(pickup, "LOOK_S", 3600)
+    return made
 
-    def start(threads=4, **tasks):
-        taken.append(Pickup({queue.EXECUTE_RUN: work, **tasks}, Crew(threads)))
-        taken[-1].start()
-        return taken[-1]
 
-    yield start
-    work.may_end.set()
-    for one in taken:
+@pytest.fixture
+def start(bells, rows, monkeypatch):
+    monkeypatch.setattr(pickup.KEEPER, "start", lambda: None)
+    made = []
+
+    def worker(room=4, pools=("default",)):
+        made.append(Pickup(rows.look, list(pools), Crew(room)))
+        made[-1].start()
+        return made[-1]
+
+    yield worker
+    rows.may_end.set()
+    for one in made:
         one.stop()
 
 
-def test_each_entry_is_worked_on_once_whoever_takes_it(take, work):
-    take(), take()
-    assert all(queue.send(queue.EXECUTE_RUN, str(number)) for number in range(50))
-    assert work.wait_for(50)
-    assert sorted(map(int, work.done)) == list(range(50)) and queue.depth() == 0
+def test_each_row_is_worked_on_once_whoever_is_woken(start, bells, rows):
+    start(), start()
+    rows.waiting["default"].extend(range(50))
+    for _ in range(50):
+        bells.ring("default")
+    wait_for(lambda: len(rows.done) == 50)
+    assert sorted(rows.done) == list(range(50))
 
 
-def test_what_it_has_no_thread_for_stays_on_the_list(take, work):
-    work.may_end.clear()
-    take(threads=2)
-    for number in range(5):
-        queue.send(queue.EXECUTE_RUN, str(number))
-    wait_for(lambda: queue.depth() == 3)
-    take(threads=2)
-    wait_for(lambda: queue.depth() == 1)
-    work.may_end.set()
-    assert work.wait_for(5)
+def test_one_wake_up_is_enough_for_a_long_queue(start, bells, rows):
+    start()
+    rows.waiting["default"].extend(range(200))
+    bells.ring("default")
+    wait_for(lambda: len(rows.done) == 200)
+    assert rows.empty == 0  # the last row said that none was left
 
 
-def test_a_task_that_breaks_frees_its_thread(take, work):
-    def break_down():
-        raise RuntimeError("on purpose")
-
-    take(threads=1, **{queue.EXECUTE_STEP: break_down})
-    for entry in ("no json", json.dumps([queue.EXECUTE_STEP]), json.dumps(["unknown"])):
-        queue.line().ask(("LPUSH", queue.READY, entry))
-    queue.send(queue.EXECUTE_RUN, "after all")
-    assert work.wait_for(1)
+def test_an_empty_look_answers_all_wake_ups_before_it(bells, rows):
+    worker = Pickup(rows.look, ["default"], Crew(1))
+    for _ in range(500):
+        worker.ring("default")
+    worker.look(worker.next_pool(0))
+    assert worker.next_pool(0) is None and rows.empty == 1
+    worker.stopping.set(), worker.crew.stop()
 
 
-def test_a_stop_takes_nothing_more_and_ends_what_is_at_work(take, work):
-    work.may_end.clear()
-    one = take(threads=1)
-    queue.send(queue.EXECUTE_RUN, "at work")
-    wait_for(lambda: queue.depth() == 0)
+def test_what_it_has_no_room_for_stays(start, bells, rows):
+    rows.may_end.clear()
+    start(room=2)
+    rows.waiting["default"].extend(range(5))
+    bells.ring("default")
+    wait_for(lambda: len(rows.waiting["default"]) == 3)
+    start(room=2)
+    bells.ring("default")
+    wait_for(lambda: len(rows.waiting["default"]) == 1)
+    rows.may_end.set()
+    wait_for(lambda: len(rows.done) == 5)
+
+
+def test_a_full_worker_leaves_the_wake_up_to_another(start, bells, rows):
+    rows.may_end.clear()
+    rows.waiting["default"].append("first")
+    start(room=1)
+    bells.ring("default")
+    wait_for(lambda: rows.looks)
+    bells.ring("default"), bells.ring("default")
+    time.sleep(0.1)
+    assert len(bells.waiting) >= 1
+
+
+def test_a_lost_wake_up_costs_some_time_only(start, bells, rows, monkeypatch):
+    monkeypatch.setattr(pickup, "LOOK_S", 0.05)
+    bells.is_away = True
+    start()
+    rows.waiting["default"].extend("ab")
+    wait_for(lambda: sorted(rows.done) == ["a", "b"])
+
+
+def test_the_pools_of_a_worker_take_turns(start, bells, rows):
+    rows.waiting["default"].extend(range(20))
+    rows.waiting["gpu"].extend("xy")
+    worker = Pickup(rows.look, ["default", "gpu"], Crew(1))
+    for pool in ("default", "gpu", "gpu"):
+        worker.ring(pool)
+    for _ in range(4):
+        worker.look(worker.next_pool(0))
+    assert rows.looks == ["default", "gpu", "default", "gpu"]
+    worker.stopping.set(), worker.crew.stop()
+
+
+def test_a_wake_up_during_an_empty_look_is_not_forgotten(start, rows):
+    worker = Pickup(rows.look, ["default"], Crew(1))
+
+    def look(pool, more):
+        worker.ring(pool)  # a row was stored after the look began
+        return False
+
+    worker.work = look
+    worker.ring("default")
+    worker.look(worker.next_pool(0))
+    assert worker.next_pool(0) == "default"
+    worker.stopping.set(), worker.crew.stop()
+
+
+def test_work_that_breaks_frees_its_room(start, bells, rows):
+    start(room=1)
+    rows.waiting["default"].extend(["break", "after all"])
+    bells.ring("default")
+    wait_for(lambda: rows.done == ["after all"])
+
+
+def test_a_stop_takes_nothing_more_and_ends_what_is_at_work(start, bells, rows):
+    rows.may_end.clear()
+    one = start(room=1)
+    rows.waiting["default"].extend(["at work", "left"])
+    bells.ring("default")
+    wait_for(lambda: len(rows.waiting["default"]) == 1)
     stopper = threading.Thread(target=one.stop)
     stopper.start()
     assert one.stopping.wait(60)
-    queue.send(queue.EXECUTE_RUN, "left")
-    work.may_end.set()
+    rows.may_end.set()
     stopper.join(60)
-    assert work.done == ["at work"] and queue.depth() == 1
-
-
-def test_a_broker_that_was_away_is_found_again(take, work, settings, monkeypatch, tmp_path):
-    real = urlsplit(settings.QUEUE_URL)
-    settings.QUEUE_URL = f"unix://{tmp_path}/away.sock?{real.query}"
-    monkeypatch.setattr(pickup, "PAUSES_S", (0.01,))
-    take()
-    queue.send(queue.EXECUTE_RUN, "1")
-    assert work.done == []
-    (tmp_path / "away.sock").symlink_to(real.path)
-    assert work.wait_for(1)
+    assert rows.done == ["at work"] and list(rows.waiting["default"]) == ["left"]
 
 
 def test_only_a_worker_of_that_queue_takes_runs():
     assert pickup.for_worker({"default"}) is None
     assert pickup.for_worker({"runs", "default"}) is not None
-
-
-def test_a_broker_that_is_down_refuses_without_raising(settings):
-    queue.line.cache_clear()
-    settings.QUEUE_URL = "unix:///nowhere/valkey.sock"
-    try:
-        assert queue.send(queue.EXECUTE_RUN, "1") is False and queue.depth() is None
-    finally:
-        queue.line.cache_clear()

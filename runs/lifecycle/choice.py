@@ -1,0 +1,204 @@
+"""Which run or step a worker takes next. See docs/howto/queue.md and ADR 0019.
+
+A row that waits for a worker has a `place`. The order is: priority, place, id. Places share the
+workers fairly between people (start-time fair queueing): the next row of a person who has rows in
+the queue comes one place behind the last of them, the first row of a person one place behind the
+front. People who use agents of one team take larger steps, so that the team as a whole has the
+share of a person.
+"""
+
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+
+from agents.models import Agent, ChainVersion, Membership, Provider, Team
+from agents.spec import FORMAT
+from plumbing.computed import Computed
+from plumbing.statements import Bound, Update
+from runs.models import Run, StepRun
+from runs.models.run import CLAIM, taken
+
+DEFAULT_POOL = "default"
+PRIORITIES: dict[str, int] = {Run.Trigger.EVENT: Run.Priority.TRIGGER, Run.Trigger.SCHEDULE: Run.Priority.SCHEDULE}
+# While rows wait, some turns of a worker pass over the higher priorities, so that the others never starve:
+# of 16 turns, one takes nothing above a batch, one nothing above a schedule, two nothing above a trigger.
+FLOORS = {3: 1, 7: 2, 11: 1, 15: 3}
+
+
+def floor(turn: int) -> int:
+    """The highest priority that this turn takes; 0 is a person's."""
+    return FLOORS.get(turn % 16, 0)
+
+
+# -- joining the queue ------------------------------------------------------------------------------------------------
+
+
+def classify(run: Run, *, parent: Run | None = None, is_batch: bool = False) -> None:
+    """Set the pool and the priority of a new run. A child has the priority of its root, and its
+    pool unless its agent or chain names another.
+    """
+    target = run.chain_version.chain if run.chain_version_id else run.agent
+    own = target.pool if target is not None else ""
+    run.pool = own or (parent.pool if parent else DEFAULT_POOL)
+    if is_batch:
+        run.priority = Run.Priority.BATCH
+    else:
+        run.priority = parent.priority if parent else PRIORITIES.get(run.trigger, Run.Priority.PERSON)
+
+
+def line_up(run: Run) -> None:
+    """Give a run that is about to be stored its place, unless it follows another or is executed
+    outside.
+    """
+    stands = run.after_id is None and run.trigger != Run.Trigger.EXTERNAL
+    run.place = place_of(run) if stands else None  # type: ignore[assignment]
+
+
+def place_of(run: Run) -> Bound:
+    """The end of its person's rows, computed by the statement that stores it."""
+    key = {"pool": run.pool, "priority": run.priority, "principal": run.principal_id}
+    team = run.agent.team_id if Run.agent.is_cached(run) and run.agent else None  # no query for it
+    return TEAM_PLACE.of(**key, team=team) if team else PLACE.of(**key)
+
+
+def step_place(run: Run) -> Bound:
+    """The same for a step of this run, among steps."""
+    return STEP_PLACE.of(pool=run.pool, priority=run.priority, principal=run.principal_id)
+
+
+def queued(rows: Any, at: Any) -> Any:
+    return rows.filter(place__isnull=False, pool=at.pool, priority=at.priority).order_by()
+
+
+def behind(rows: Any, at: Any, step: Any) -> Coalesce:
+    """The place of the next row of this person."""
+    last = queued(rows, at).filter(principal=at.principal).order_by("-place").values("place")[:1]
+    front = queued(rows, at).order_by("place").values("place")[:1]
+    kind = models.BigIntegerField()
+    return Coalesce(
+        Subquery(last, output_field=kind) + step, Subquery(front, output_field=kind) + 1, Value(0), output_field=kind
+    )
+
+
+def mates(at: Any) -> Any:
+    """How many people of the team have rows in the queue, this person included."""
+    theirs = queued(Run.objects, at).filter(principal=OuterRef("user_id"))
+    others = Membership.objects.filter(Exists(theirs), team_id=at.team).exclude(user_id=at.principal)
+    number = others.order_by().values("team_id").annotate(number=Count("pk")).values("number")
+    return Coalesce(Subquery(number), Value(0), output_field=models.BigIntegerField()) + 1
+
+
+KEY: dict[str, models.Field] = {
+    "pool": models.CharField(),
+    "priority": models.PositiveSmallIntegerField(),
+    "principal": models.BigIntegerField(),
+}
+PLACE = Computed(Run, lambda at: behind(Run.objects, at, Value(1)), **KEY)
+TEAM_PLACE = Computed(Run, lambda at: behind(Run.objects, at, mates(at)), **KEY, team=models.BigIntegerField())
+STEP_PLACE = Computed(StepRun, lambda at: behind(StepRun.objects, at, Value(1)), **KEY)
+
+
+# -- being chosen -----------------------------------------------------------------------------------------------------
+
+
+def best(rows: Any) -> Any:
+    """Rows that another worker is taking at this moment are passed over (SQLite's writers take turns)."""
+    ordered = rows.order_by("priority", "place", "id")
+    return ordered.select_for_update(skip_locked=True, no_key=True).values("pk")[:1]
+
+
+def within_limits(runs: Any) -> Any:
+    """Without runs of an agent, provider or team that has as many in work as it may."""
+    agents, chains = Agent.objects.order_by(), ChainVersion.objects.order_by()
+    of_provider, of_team = full(Provider, agent__provider=OuterRef("pk")), full_teams()
+    return (
+        runs.exclude(agent__in=full(Agent, agent=OuterRef("pk")))
+        .exclude(agent__in=agents.filter(provider__in=of_provider).values("pk"))
+        .exclude(agent__in=agents.filter(team__in=of_team).values("pk"))
+        .exclude(chain_version__in=chains.filter(chain__team__in=of_team).values("pk"))
+    )
+
+
+def full_teams() -> Any:
+    return full(Team, Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk")))
+
+
+def full(model: Any, *ours: Q, **of_row: Any) -> Any:
+    """The keys of rows of this model whose `max_running` is reached."""
+    running = at_work().filter(*ours, **of_row).order_by().values("status").annotate(number=Count("pk"))
+    number = Coalesce(Subquery(running.values("number")), Value(0))
+    return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")
+
+
+def at_work() -> Any:
+    """Only a run in work has a lease."""
+    return Run.objects.filter(lease_expires_at__isnull=False)
+
+
+def candidates(at: Any) -> Any:
+    rows = Run.objects.filter(place__isnull=False, pool=at.pool, priority__gte=at.floor, needs__lte=FORMAT)
+    return within_limits(rows.claimable())
+
+
+CHOOSE = Update(
+    lambda at: (Run.objects.filter(pk=best(candidates(at))), taken(at)),
+    pool=models.CharField(),
+    floor=models.PositiveSmallIntegerField(),
+    **CLAIM,
+)
+# A step that waits for several workers goes to the back after each of them.
+CHOOSE_STEP = Update(
+    lambda at: (
+        StepRun.objects.filter(pk=best(StepRun.objects.filter(place__isnull=False, pool=at.pool))),
+        {
+            "slots": F("slots") - 1,
+            "place": Case(When(slots__gt=1, then=F("place") + 1), default=None, output_field=models.BigIntegerField()),
+        },
+    ),
+    pool=models.CharField(),
+)
+
+
+@transaction.atomic
+def take_step(pool: str) -> str | None:
+    """The id of the next step with work in this pool, as text; one of its slots is taken."""
+    return next((str(key) for key in CHOOSE_STEP.keys(pool=pool)), None)
+
+
+def waiting_pools(pools: list[str]) -> set[str]:
+    """The pools of these in which runs or steps wait."""
+    found = Run.objects.filter(place__isnull=False, pool__in=pools, needs__lte=FORMAT).order_by()
+    steps = StepRun.objects.filter(place__isnull=False, pool__in=pools).order_by()
+    return {*found.values_list("pool", flat=True).distinct(), *steps.values_list("pool", flat=True).distinct()}
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limits(run: Run) -> list[tuple[Any, Any, int]]:
+    """(model, key, limit) of what limits this claimed run, in the order in which the rows are locked."""
+    agent, seen = run.agent, run.seen
+    found: list[tuple[Any, Any, int | None]] = [(Team, seen.team, seen.team_limit)]
+    if agent is not None:
+        found = [(Agent, agent.pk, agent.max_running), (Provider, agent.provider_id, seen.provider_limit), *found]
+    return [(model, key, limit) for model, key, limit in found if limit is not None]
+
+
+def is_within_limits(run: Run) -> bool:
+    """Two workers that choose at the same moment do not see each other's choice on PostgreSQL, so the
+    runs in work are counted again under a lock. Only for runs with a limit.
+    """
+    for model, key, limit in limits(run):
+        list(model.objects.select_for_update(no_key=True).filter(pk=key).order_by().values_list("pk"))
+        if at_work().filter(OF[model](key)).count() > limit:
+            return False
+    return True
+
+
+OF = {
+    Agent: lambda key: Q(agent=key),
+    Provider: lambda key: Q(agent__provider=key),
+    Team: lambda key: Q(agent__team=key) | Q(chain_version__chain__team=key),
+}
