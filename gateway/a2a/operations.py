@@ -128,7 +128,9 @@ def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) 
     digest = schema.sha256_of([call.agent, requests.as_json(asked.message)])
     key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
     if earlier := intake.earlier_run(call.user, key, digest):
-        return Turn(earlier)  # the client did not get the answer and sends the message again
+        if not earlier.is_done:
+            return Turn(earlier)  # the client did not get the answer and sends the message again
+        Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
     return begun(call, asked, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
 

@@ -98,13 +98,13 @@ class Shown:
         return found
 
     def artifacts(self, run: Run) -> Iterable[dict[str, JSON]]:
-        reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
-        if run.is_done and reply is not None and reply.text:
-            yield reply_artifact(reply.text)
         if isinstance(run.output, dict | list):
             yield output_artifact(run.output)
         for file in self.files.get(run.pk, ()):
             yield file_artifact(file, is_inline=self.is_inline)
+        reply = next((one for one in reversed(self.messages.get(run.pk, ())) if one.role == "assistant"), None)
+        if run.is_done and reply is not None and reply.text:
+            yield reply_artifact(reply.text)
 
 
 def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:

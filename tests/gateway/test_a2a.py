@@ -157,6 +157,8 @@ def test_a_busy_context_and_a_working_task_take_no_message(alice_api, agent):
 def test_the_same_message_again_is_the_same_task_and_another_content_is_not(alice_api, agent):
     first, again, other = send(alice_api, agent), send(alice_api, agent), send(alice_api, agent, parts=[{"text": "x"}])
     assert first["id"] == again["id"] != other["id"]
+    ended(first["id"])
+    assert send(alice_api, agent)["id"] not in (first["id"], other["id"])
 
 
 def test_a_body_of_another_media_type_is_refused_in_their_form(alice_api, agent):

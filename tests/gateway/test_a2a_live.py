@@ -104,15 +104,6 @@ async def test_a_message_and_its_task(remote, model):
         assert reply_of(again) == "Hello there."
 
 
-async def test_the_same_message_again_is_the_same_task(remote, model):
-    model.script(says("Once."))
-    async with remote("plain", is_streaming=False) as client:
-        id = uuid4().hex
-        [first], [second] = await client.say("Do it.", id=id), await client.say("Do it.", id=id)
-        assert first.task.id == second.task.id
-        assert len(model.requests) == 1
-
-
 async def test_a_stream_begins_with_the_task_and_ends_with_its_state(remote, model):
     model.script(calls(SUM), says("It is 391."))
     async with remote("clerk") as client:
