@@ -34,7 +34,12 @@ NAVIGATION = [
         ("Devices", "devices", "devices"),
         ("Connections", "connections", "connections"),
     ],
-    [("Teams", "teams", "teams"), ("Audit", "audit", "audit"), ("First steps", "start", "start")],
+    [
+        ("Clients", "clients", "clients"),
+        ("Teams", "teams", "teams"),
+        ("Audit", "audit", "audit"),
+        ("First steps", "start", "start"),
+    ],
 ]
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50

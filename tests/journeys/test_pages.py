@@ -31,7 +31,7 @@ PAGES = {
     "function": "/functions/add_to_date/",
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
     "records": "/records/", "record-new": "/records/new/task/",
-    "devices": "/devices/", "connections": "/connections/",
+    "devices": "/devices/", "connections": "/connections/", "clients": "/clients/",
 }  # fmt: skip
 
 
