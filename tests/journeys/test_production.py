@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -121,7 +122,8 @@ def socket_passes(machine: Machine, key: str) -> None:
     trusted = ssl.create_default_context(cafile=machine.scratch / "tls" / "fullchain.pem")
     with connect(
         f"wss://{NAME}:{machine.ports['443']}/ws/runs/{run}/?after=0", ssl=trusted, server_hostname=NAME,
-        host="127.0.0.1", port=machine.ports["443"], additional_headers={"Authorization": f"Bearer {key}"},
+        sock=socket.create_connection(("127.0.0.1", machine.ports["443"])),
+        additional_headers={"Authorization": f"Bearer {key}"},
     ) as line:  # fmt: skip
         types = [json.loads(text).get("type") for text in line]
     assert "run.finished" in types

@@ -31,3 +31,9 @@ def test_the_data_directory_and_its_files_are_their_owner_s_alone(tmp_path):
 def test_postgresql_that_runs_as_another_user_may_enter_the_data_directory_and_not_list_it(tmp_path):
     refusals.check_data_dir(tmp_path / "var", for_nobody=True)
     assert (tmp_path / "var").stat().st_mode & 0o777 == 0o711
+
+
+def test_one_program_alone_needs_servers_of_its_own():
+    refusals.check_external(embedded=False)
+    with pytest.raises(refusals.Refusal, match="set DATABASE_URL, BROKER_URL, CHANNEL_URL and CACHE_URL"):
+        refusals.check_external(embedded=True)

@@ -14,12 +14,13 @@ from kombu import Connection
 from kombu.exceptions import KombuError
 
 from functions.sandbox import selftest
+from runs.figures import site
 from runs.lifecycle import duties
 from runs.worker.ticker import TICKS
 
 
 class Command(BaseCommand):
-    help = "Test the sandbox with real attacks; check the database, the broker and the versions."
+    help = "Test the sandbox with real attacks; check the servers, this machine, the workers and the backups."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,6 +31,8 @@ class Command(BaseCommand):
             "sandbox": selftest.run(fresh=True).as_dict(),
             "database": database(),
             "broker": broker(),
+            "carrier": {"ok": True, "kind": settings.CARRIER},
+            **servers(),
             "ticker": ticker(),
             "versions": versions(),
         }
@@ -75,6 +78,14 @@ def ticker() -> dict[str, Any]:
     return {"worker": owner} if owner else {"worker": None, "hint": "No worker ticks: start one."}
 
 
+def servers() -> dict[str, Any]:
+    """The parts that need a prepared database."""
+    try:
+        return site.report()
+    except DatabaseError:
+        return {}
+
+
 def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
 
@@ -84,7 +95,7 @@ def milliseconds_since(began: float) -> float:
 
 
 def is_well(report: dict[str, Any]) -> bool:
-    return report["sandbox"]["isolation"] != "none" and report["database"]["ok"] and report["broker"]["ok"]
+    return report["sandbox"]["isolation"] != "none" and all(part.get("ok", True) for part in report.values())
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -102,10 +113,11 @@ def lines(report: dict[str, Any]) -> list[str]:
             if finding["hint"]:
                 text.append(f"         {finding['hint']}")
     text += [f"  problem: {problem}" for problem in sandbox["problems"]]
-    for name in ("database", "broker"):
-        part = report[name]
+    for name, part in report.items():
+        if "ok" not in part:
+            continue
         facts = "  ".join(f"{key} {value}" for key, value in part.items() if key != "ok")
-        text.append(f"{name.capitalize():9} {'ok  ' if part['ok'] else 'FAIL'} {facts}")
+        text.append(f"{name.capitalize():11} {'ok  ' if part['ok'] else 'FAIL'} {facts}")
     text.append("Ticker    " + (report["ticker"]["worker"] or report["ticker"]["hint"]))
     text.append("Versions  " + "  ".join(f"{key} {value}" for key, value in report["versions"].items()))
     return text

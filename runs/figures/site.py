@@ -1,0 +1,97 @@
+"""What `doctor` says of the servers and this machine: each part is {"ok", …facts} and, if not ok, a hint."""
+
+import resource
+import shutil
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from agents.models import AuditEvent, SiteHold
+from plumbing import clock
+from runs.models import Worker
+
+SKEW_S = 2.0
+DESCRIPTORS = 4096  # fewer than this are soon used up
+FREE_MB = 100
+BACKUP_AGE = timedelta(days=2)
+SEEN = timedelta(minutes=2)
+
+
+def report() -> dict[str, dict[str, Any]]:
+    """Every part; needs a database that answers."""
+    return {
+        "clock": skew(),
+        "connections": connections(),
+        "descriptors": descriptors(),
+        "disk": disk(),
+        "workers": workers(),
+        "backup": backup(),
+        "hold": hold(),
+    }
+
+
+def skew(now: datetime | None = None) -> dict[str, Any]:
+    """Seconds by which this machine's clock is ahead of the database's. Leases do not depend on it; tokens do."""
+    ahead = ((now or timezone.now()) - clock.now()).total_seconds()
+    hint = "Set the clock of this machine with NTP: it differs from that of the database."
+    return part(abs(ahead) < SKEW_S, hint, ahead_s=round(ahead, 3))
+
+
+def connections() -> dict[str, Any]:
+    """Whether PostgreSQL allows as many connections as the pools of the known programs may open together."""
+    if connection.vendor != "postgresql":
+        return {"ok": True, "kind": connection.vendor}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+        )
+        (allowed,) = cursor.fetchone()
+    pool = (connection.settings_dict["OPTIONS"].get("pool") or {}).get("max_size", 1)
+    programs = alive().count() + 1  # and at least one web server
+    hint = "Raise max_connections of PostgreSQL, or lower DATABASE_POOL."
+    return part(pool * programs <= allowed, hint, allowed=allowed, pool=pool, programs=programs)
+
+
+def descriptors() -> dict[str, Any]:
+    """The limit of open files as `serve` would raise it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_enough = hard == resource.RLIM_INFINITY or hard >= DESCRIPTORS
+    return part(is_enough, "Set LimitNOFILE=65536 in the unit, or ulimits of the container.", limit=hard)
+
+
+def disk() -> dict[str, Any]:
+    """Free megabytes where the data directory and the files are."""
+    places = {"data": settings.DATA_DIR, "files": settings.FILES_DIR}
+    free = {name: shutil.disk_usage(place).free >> 20 for name, place in places.items() if place.exists()}
+    return part(min(free.values(), default=0) >= FREE_MB, "Make room on this disk.", **free)
+
+
+def workers() -> dict[str, Any]:
+    """Those that were seen lately. An idle one that has never held a run is not listed."""
+    return {"ok": True, "seen": ", ".join(alive().values_list("name", flat=True)) or "none"}
+
+
+def alive() -> Any:
+    return Worker.objects.filter(seen_at__gte=timezone.now() - SEEN)
+
+
+def backup() -> dict[str, Any]:
+    """The age of the latest one that `manage.py backup` made; a site may be backed up in another way."""
+    made = AuditEvent.objects.filter(action="backup.made").order_by("-at").first()
+    if made is None:
+        return {"ok": True, "latest": "none by manage.py backup"}
+    age = timezone.now() - made.at
+    return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=round(age.total_seconds() / 3600, 1))
+
+
+def hold() -> dict[str, Any]:
+    """A restored site does nothing until it is resumed."""
+    held = SiteHold.current()
+    return part(held is None, "Run manage.py resume.", state=str(held) if held else "none")
+
+
+def part(ok: bool, hint: str, **facts: Any) -> dict[str, Any]:
+    return {"ok": ok, **facts} if ok else {"ok": False, **facts, "hint": hint}
