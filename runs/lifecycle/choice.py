@@ -13,7 +13,7 @@ from django.db import models, transaction
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.models import Agent, ChainVersion, Membership, Provider, Team
+from agents.models import Agent, ChainVersion, Membership, Provider, SiteHold, Team
 from agents.spec import FORMAT
 from plumbing.computed import Computed
 from plumbing.statements import Bound, Update
@@ -151,7 +151,7 @@ CHOOSE = Update(
 # A step that waits for several workers goes to the back after each of them.
 CHOOSE_STEP = Update(
     lambda at: (
-        StepRun.objects.filter(pk=best(StepRun.objects.filter(place__isnull=False, pool=at.pool))),
+        StepRun.objects.filter(pk=best(StepRun.objects.filter(SiteHold.absent(), place__isnull=False, pool=at.pool))),
         {
             "slots": F("slots") - 1,
             "place": Case(When(slots__gt=1, then=F("place") + 1), default=None, output_field=models.BigIntegerField()),
