@@ -69,8 +69,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(*command: str, **environment: str) -> Iterator[subprocess.Popen]:
-    child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+def process(*command: str, output: Path = Path(os.devnull), **environment: str) -> Iterator[subprocess.Popen]:
+    with output.open("w") as stdout:
+        child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=stdout)
     try:
         yield child
     finally:
@@ -107,8 +108,12 @@ def muster(folder: Path, db: str, stub_url: str | None) -> Iterator[tuple[str, s
         "MUSTER_RATE_PER_KEY": "1000000", "MUSTER_RATE_PER_ADDRESS": "1000000", "DB": "postgres" if db == "postgres" else "",
     }  # fmt: skip
     quiet = [] if stub_url is not None else ["--no-greeting"]
-    with process(sys.executable, "manage.py", "serve", *quiet, **environment) as child:
+    output = folder / "output"
+    with process(sys.executable, "manage.py", "serve", *quiet, output=output, **environment) as child:
         wait_for(port, within=240)
+        until = time.monotonic() + 240
+        while "is ready" not in output.read_text() and time.monotonic() < until:
+            time.sleep(0.02)
         key = wait_for_key(folder / "data/secrets/development_key")
         base = f"http://127.0.0.1:{port}"
         if stub_url is not None:

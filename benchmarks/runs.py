@@ -1,6 +1,7 @@
 """Runs that are many, slow, waiting, watched or old. `python -m benchmarks.runs [--db postgres] [part …]`.
 
 slow-model   64 callers of a model that takes 0.3 s, beside the bare app
+slow-crowd   500 callers of a model that takes 2 s, beside the bare app
 slow-runs    200 messages at once to a model that takes 2 s, on one worker
 waiting      500 runs that wait for an approval, and what a message takes beside them
 callers      5,000 callers that wait for a reply, at one web process
@@ -70,14 +71,19 @@ def installation(db: str, *, silent_s: float = 0.0) -> Iterator[tuple[Installati
         yield Installation(db, base, key, pid, Path(folder) / "data"), stub_url
 
 
-def slow_model(db: str) -> None:
-    with installation(db, silent_s=SLOW_MODEL_S) as (ours, stub_url), bare(stub_url) as (floor, pid):
+def slow_model(db: str, callers: int = 64, count: int = 640, silent_s: float = SLOW_MODEL_S) -> None:
+    with installation(db, silent_s=silent_s) as (ours, stub_url), bare(stub_url) as (floor, pid):
         theirs = measure(
             lambda client: client.post(f"{floor}/messages", json=BODY),
-            callers=64, count=640, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
+            callers=callers, count=count, pids=(pid,), check=lambda answer: "42" in answer.json()["reply"],
         )  # fmt: skip
-        mine = ours.figures(64, 640)
+        mine = ours.figures(callers, count)
         print(f"bare            {theirs}\nmuster {db:8} {mine}", flush=True)
+        show_memory(ours, f"throughput x {mine.per_second / theirs.per_second:.2f}; memory after it")
+
+
+def slow_crowd(db: str) -> None:
+    slow_model(db, callers=500, count=1500, silent_s=SLOW_RUN_S)
 
 
 def slow_runs(db: str) -> None:
@@ -363,7 +369,7 @@ PROGRAMS = {
     "postgres": "postgres",
 }
 PARTS = {
-    "slow-model": slow_model, "slow-runs": slow_runs, "waiting": waiting, "callers": callers, "watchers": watchers,
+    "slow-model": slow_model, "slow-crowd": slow_crowd, "slow-runs": slow_runs, "waiting": waiting, "callers": callers, "watchers": watchers,
     "replay": replay, "history": history, "lists": lists, "memory": memory, "first": first, "idle": idle,
 }  # fmt: skip
 

@@ -199,7 +199,7 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
             # deferred writers collide: with four of them, 72 % failed with "database is locked"
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-4000;",
         },
         "CONN_MAX_AGE": None,
         "TEST": {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")},

@@ -28,7 +28,7 @@ from .pool import Pool
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
     "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "offer", "read",
-    "release", "warm",
+    "release", "start", "warm",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
@@ -50,6 +50,11 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
 def read(task: str, parts: Any, owner: str | None = None) -> Any:
     """Run a task of the reader in a limited child. See Pool.read."""
     return _shared().read(task, parts, owner)
+
+
+def start() -> None:
+    """Start what the first call would start. See Pool.start."""
+    _shared().start()
 
 
 def warm(sets: Iterable[Iterable[str]]) -> None:

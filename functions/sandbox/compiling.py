@@ -8,7 +8,7 @@ import base64
 from typing import Any
 
 from .codecache import Compiled
-from .libraries import NONE, Libraries, profile_of
+from .libraries import CORE, NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import encoded
 from .outcome import Refusal
@@ -51,7 +51,7 @@ def compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) 
         packages = libraries.modules_of(required)
     except (TypeError, ValueError, LookupError):
         return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer is not valid", "Simplify the source."),))
-    profile = "extended" if reply.get("profile") == "extended" else "core"
+    profile = "extended" if reply.get("profile") == "extended" else CORE
     if required:
         profile, question = profile_of(required), question | {"imports": [*question["imports"], *packages]}
     learnt = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}

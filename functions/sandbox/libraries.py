@@ -51,6 +51,9 @@ def normalized(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip()).lower()
 
 
+CORE = "core"  # the profile of a fork server for functions that import little
+
+
 def profile_of(names: Iterable[str]) -> str:
     """The profile of a fork server that has loaded these libraries."""
     chosen = sorted(names)

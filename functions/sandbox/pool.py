@@ -16,7 +16,7 @@ from .conversation import Conversation
 from .ending import Ending
 from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
-from .libraries import NONE, Libraries, profile_of
+from .libraries import CORE, NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
@@ -113,6 +113,10 @@ class Pool:
         except SandboxUnavailable as error:
             told = FunctionError("SandboxUnavailable", str(error))
             return Outcome(status="refused", error=told, layers=error.layers)
+
+    def start(self) -> None:
+        """Start the fork server of functions without libraries, and its spare children."""
+        self._servers.warm_now(CORE)
 
     def warm(self, sets: Iterable[Iterable[str]]) -> None:
         """Start the fork servers of these sets of libraries, one after another; at most as many as

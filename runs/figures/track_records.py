@@ -16,7 +16,6 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     IntegerField,
-    Q,
     QuerySet,
     Sum,
     Value,
@@ -121,18 +120,16 @@ def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> d
 
 
 def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = None) -> list[dict[str, Any]]:
-    """Ended runs of the window by group, status, error and latency class. The whole days in it (UTC)
-    are kept by this process for some minutes.
+    """Ended runs of the window by group, status, error and latency class. A week or a month is that
+    many whole days (UTC), which this process keeps for some minutes, and today.
     """
     now = now or timezone.now()
-    since = now - WINDOWS[window]
     if window not in ("week", "month"):
-        return list(grouped(runs.filter(pk__gte=first_id_at(since)), by))
+        return list(grouped(runs.filter(pk__gte=first_id_at(now - WINDOWS[window])), by))
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    start = today - WINDOWS[window] + timedelta(days=1)
+    start = today - WINDOWS[window]
     _, earlier = counted_before(runs, start, today, now, lambda rows: grouped(rows, by), name=f"records by {by}")
-    edges = Q(pk__gte=first_id_at(since), pk__lt=first_id_at(start)) | Q(pk__gte=first_id_at(today))
-    return [*earlier, *grouped(runs.filter(edges), by)]
+    return [*earlier, *grouped(runs.filter(pk__gte=first_id_at(today)), by)]
 
 
 def grouped(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:

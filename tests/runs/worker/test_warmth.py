@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -11,6 +12,14 @@ from registry.llm.langchain_models import LangChainModel
 from runs.worker import warmth
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch):
+    """How often the sandbox was started."""
+    started = threading.Semaphore(0)
+    monkeypatch.setattr(warmth.sandbox, "start", started.release)
+    return started
 
 
 @pytest.fixture
@@ -35,11 +44,16 @@ def test_an_installation_that_asks_no_model_loads_none(make_agent, warmed):
     assert warmed == []
 
 
-def test_a_worker_of_other_queues_loads_none(make_agent, stub_provider, warmed, django_assert_num_queries):
+def test_the_sandbox_is_started(db, started):
+    warmth.warm_up(["runs"])
+    assert started.acquire(timeout=60)
+
+
+def test_a_worker_of_other_queues_loads_none(make_agent, stub_provider, warmed, started, django_assert_num_queries):
     make_agent("helper", provider=stub_provider)
     with django_assert_num_queries(0):
         warmth.warm_up(["default"])
-    assert warmed == []
+    assert warmed == [] and not started.acquire(blocking=False)
 
 
 def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, monkeypatch, caplog):
