@@ -110,7 +110,7 @@ def seed(count: int) -> None:
 def agent(api: httpx.Client, name: str) -> None:
     prompt = "You answer questions."
     made(api.post("/agents/", json={"name": name, "description": name, "system_prompt": prompt, "provider": "flight",
-                                    "model_name": name, "timeout_s": 3600}))  # fmt: skip
+                                    "model_name": name, "timeout": 3600}))  # fmt: skip
     made(api.post(f"/agents/{name}/publish"))
 
 
