@@ -17,8 +17,11 @@ AGAIN := --reruns 2 --reruns-delay 2 -r fERs --durations 12
 LANES := sqlite postgres plain live live-postgres
 SIDE_BY_SIDE := --dist each $(foreach lane,$(LANES),--tx popen//id=$(lane)//env:LANE=$(lane)) -o console_output_style=classic
 
+SEEDS ?= 1000000
+PROCESSES ?= $(shell nproc)
+
 .DEFAULT_GOAL := help
-.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators soak ci
+.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +76,9 @@ demo: $(RUN)  ## talk to three starter agents in the terminal; nothing is served
 
 emulators: $(DEV)  ## install Google's client and an emulator of Gmail for tests/connectors, into build/emulate
 	@.ci/emulators
+
+simulate: $(DEV)  ## a million seeds of the simulated run engine: SEEDS=1000 PROCESSES=2
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --processes $(PROCESSES)
 
 soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
 	$(BIN)/python -m benchmarks.soak

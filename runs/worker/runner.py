@@ -38,22 +38,27 @@ def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
     with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
         try:
-            work(run, lease)
-        except RunWaits as wait:
-            rest(run, lease, wait)
-        except RunEnded as end:
-            endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
-        except RunDone:
-            pass
-        except NewerFormat as error:
-            log.warning("Run %s is left for a newer worker: %s", run.pk, error)
-            endings.leave(run, lease, error.format)
+            work_and_settle(run, lease)
         except LeaseLost:
             log.info("Run %s was taken over by another worker", run.pk)
         except DATABASE_GONE as error:
             log.warning("Run %s continues once its lease has expired: %s", run.pk, error)
         finally:
             sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
+
+
+def work_and_settle(run: Run, lease: Lease) -> None:
+    try:
+        work(run, lease)
+    except RunWaits as wait:
+        rest(run, lease, wait)
+    except RunEnded as end:
+        endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
+    except RunDone:
+        pass
+    except NewerFormat as error:
+        log.warning("Run %s is left for a newer worker: %s", run.pk, error)
+        endings.leave(run, lease, error.format)
 
 
 def work(run: Run, lease: Lease) -> None:

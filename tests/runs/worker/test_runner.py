@@ -8,11 +8,12 @@ from django.utils import timezone
 from agents.models import Tool
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.calls import approvals
+from runs.exceptions import RunDone, RunEnded, RunWaits
 from runs.intake import messages as intake
 from runs.lifecycle import claims, endings
 from runs.loop.conversation import Conversation
 from runs.models import Approval, Budget, Message, Run, ToolCallRecord
-from runs.worker import recovery
+from runs.worker import recovery, runner
 from tests.fakes import Turn, calls, fails, says
 
 pytestmark = pytest.mark.django_db
@@ -384,3 +385,17 @@ def test_workers_that_vanish_before_a_turn_is_done_are_counted(worker, alice, ag
     run.refresh_from_db()
     assert (run.status, run.crashes) == ending
     assert run.error is None or run.error["code"] == "worker_lost"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("outcome", [RunEnded("failed", "broken", "it broke"), RunWaits("timer"), RunDone()])
+def test_a_worker_that_lost_its_run_puts_it_down(worker, alice, agent, monkeypatch, outcome):
+    """Even if it notices that only when it writes how its work came out."""
+
+    def stopped_meanwhile(run, lease):
+        Run.objects.filter(pk=run.pk).update(attempt=run.attempt + 1)
+        raise outcome
+
+    monkeypatch.setattr(runner, "work", stopped_meanwhile)
+    run = worker.send_message(alice, "Hello", agent)
+    assert (run.status, run.attempt) == ("running", 2) and "run.finished" not in types_of(run)

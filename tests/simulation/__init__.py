@@ -1,0 +1,1 @@
+"""Deterministic simulation of the run engine: see docs/simulation.md."""

@@ -1,0 +1,251 @@
+"""Runs a seed: the real engine between a simulated carrier, clock, model and outside."""
+
+import gc
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import redis
+import time_machine
+from django.db import connection
+
+from plumbing import broadcast, clock, waits
+from registry import factory, toolsets
+from registry.agents import LiveAgent
+from registry.llm import llms
+from runs import carriers
+from runs.chains import slices
+from runs.lifecycle import budgets, choice, claims, leases, workers
+from runs.models import Run
+from runs.worker import recovery, runner
+
+from . import mutations
+from .cast import Cast, set_up
+from .invariants import violations
+from .world import START, World
+
+PERIOD_S = 8.0  # between ticks
+LONGEST_S = 7200.0  # virtual seconds until what has not ended counts as stuck
+ROOM = 2  # pieces of work that one worker does at once
+
+
+@dataclass
+class Outcome:
+    seed: int
+    violations: list[str]
+    trace: list[str]
+
+
+class Simulation:
+    """One per process. Every seed begins with the same rows."""
+
+    def __init__(self, without: str = "") -> None:
+        self.without = mutations.MUTATIONS[without] if without else lambda _: nullcontext()
+        set_up()
+        gc.freeze()
+        self.template = sqlite3.connect(":memory:")
+        self.template.deserialize(connection.connection.serialize())
+
+    def run(self, seed: int) -> Outcome:
+        self.template.backup(connection.connection)
+        forget()
+        random.seed(seed)
+        with time_machine.travel(START, tick=False) as traveller:
+            world = World(seed, traveller.move_to)
+            cast = Cast(world)
+            carrier = Carrier(world)
+            with simulated(world, cast, carrier), self.without(cast):
+                Stage(world, cast, carrier).play()
+            return Outcome(seed, list(violations(cast)), world.trace)
+
+
+def forget() -> None:
+    """What this process remembers of the last seed: it would ask the database less often."""
+    for cache in (factory._live, factory._tools, factory._providers, llms._models, slices.CREWS.known):
+        cache.clear()
+    workers._reported = None
+
+
+class Stage:
+    """What happens by itself: the person acts, a worker ticks, leases are renewed."""
+
+    def __init__(self, world: World, cast: Cast, carrier: "Carrier") -> None:
+        self.world, self.cast, self.carrier = world, cast, carrier
+
+    def play(self) -> None:
+        self.every(PERIOD_S, self.tick)
+        self.every(6.0, self.act)
+        self.every(6.0, self.look)
+        self.every(10.0, self.renew)
+        self.act()
+        while not self.is_quiet() and self.world.now < START + LONGEST_S:
+            self.world.step()
+        self.end()
+
+    def every(self, seconds: float, action: Callable[[], None]) -> None:
+        def again() -> None:
+            action()
+            self.world.after(seconds * self.world.rng.uniform(0.8, 1.2), again)
+
+        self.world.after(seconds * self.world.rng.random(), again)
+
+    def tick(self) -> None:
+        worker = self.world.rng.choice(self.world.workers[1:])
+        if worker.is_alive:
+            self.world.start(worker, "tick", self.tick_once)
+
+    def tick_once(self) -> None:
+        known = -1 if Run.objects.live().exists() else Run.objects.count()
+        recovery.tick()
+        self.settled = known
+
+    def look(self) -> None:
+        self.world.start(self.world.rng.choice(self.world.workers[1:]), "look", self.carrier.look)
+
+    def act(self) -> None:
+        if self.world.workers[0].is_alive:
+            self.world.start(self.world.workers[0], "person", self.cast.act)
+
+    def renew(self) -> None:
+        for worker in self.world.workers:
+            if worker.is_alive and worker.keeper.leases:
+                self.world.start(worker, "leases", worker.keeper.renew)
+
+    settled = -1  # how many runs there were, all ended, before the last whole tick
+
+    def is_quiet(self) -> bool:
+        if self.settled < 0 or self.cast.messages or any(worker.tasks for worker in self.world.workers):
+            return False
+        return self.settled == Run.objects.count()
+
+    def end(self) -> None:
+        """What still works when time is up is killed, so that nothing of it reaches the next seed."""
+        for worker in self.world.ever:
+            worker.is_alive = False
+            for task in list(worker.tasks):
+                task.resume()
+
+
+class Carrier:
+    """`runs.carriers.Carrier` in memory. Wake-ups may be lost, come twice and come late."""
+
+    wakes_one = True
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def ring(self, pool: str) -> bool:
+        self.world.risk("before a wake-up")
+        times = 0 if self.world.is_struck("wake-up lost") else 2 if self.world.is_struck("wake-up doubled") else 1
+        for _ in range(times):
+            self.bring(pool)
+        return True
+
+    def bring(self, pool: str) -> None:
+        self.world.after(self.world.rng.random() * 0.2, lambda: self.deliver(pool))
+
+    def deliver(self, pool: str) -> None:
+        worker = self.world.rng.choice(self.world.workers[1:])
+        if worker.is_alive and len(worker.tasks) < ROOM:
+            self.world.start(worker, "work", lambda: worker.work.do(pool, lambda: self.bring(pool)))
+        else:
+            self.world.after(0.5, lambda: self.deliver(pool))
+
+    def look(self) -> None:
+        """What workers do by themselves now and then."""
+
+        for pool in choice.waiting_pools(["default"]):
+            self.bring(pool)
+
+
+@contextmanager
+def simulated(world: World, cast: Cast, carrier: Carrier) -> Iterator[None]:
+    """The seams of the engine, in the hands of the seed."""
+
+    def here() -> Any:
+        return (world.task.worker if world.task else world.workers[0]).keeper
+
+    keeper, watch = Current(here), SimpleNamespace(monotonic=lambda: world.now)
+    database_now = lambda: datetime.fromtimestamp(world.now, UTC)  # noqa: E731
+    name = lambda: world.task.worker.name if world.task else "nobody"  # noqa: E731
+
+    def publish(channel: bytes, message: Any) -> bool:
+        if channel == leases.CANCELS and not world.is_struck("cancel lost"):
+            for worker in world.workers:
+                world.after(world.rng.random(), lambda worker=worker: worker.keeper.hear(message), worker)
+        return True
+
+    changes: list[tuple[Any, str, Any]] = [
+        (leases, "KEEPER", keeper), (runner, "KEEPER", keeper), (claims, "KEEPER", keeper),
+        (leases, "socket", SimpleNamespace(gethostname=name)), (claims, "time", watch), (budgets, "time", watch), (slices, "time", watch),
+        (clock, "now", database_now), (waits, "each", world.each), (waits, "pause", world.pause),
+        (broadcast, "publish", publish), (broadcast, "publish_many", lambda _: True), (broadcast, "line", Away),
+        (carriers, "current", lambda: carrier), (runner, "SUSPECTS", Suspects(world)),
+        (waits, "acquire", lambda lock, seconds: lock.acquire() or world.pause(seconds) or False),
+        (runner, "carry_out", told_of(world, runner.carry_out)),
+        (LiveAgent, "reply", lambda live, messages, **question: cast.reply(live, messages, **question)),
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        for target, attribute, value in changes:
+            stack.enter_context(patch.object(target, attribute, value))
+        answer = SimpleNamespace(call=lambda *given: cast.call_tool(*given))
+        stack.enter_context(patch.dict(toolsets.TOOLSETS, {"function": answer}))
+        stack.enter_context(connection.execute_wrapper(world.statement))
+        connection.connection.create_function("STRFTIME", 3, lambda *given: strftime(world, *given))
+        yield
+
+
+def told_of(world: World, carry_out: Callable[[Any], None]) -> Callable[[Any], None]:
+    def told(run: Any) -> None:
+        world.task.name = world.name_of(run.pk)
+        world.tell(f"takes it, attempt {run.attempt}")
+        carry_out(run)
+        world.tell("puts it down")
+
+    return told
+
+
+def strftime(world: World, layout: str, time: str, shift: str) -> str:
+    """SQLite's function as `plumbing.clock.Now` calls it."""
+    assert time == "NOW"
+    moment = datetime.fromtimestamp(world.now, UTC) + timedelta(seconds=float(shift.split()[0]))
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}"
+
+
+class Current:
+    """Whatever `find` returns at the moment."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self.__dict__["find"] = find
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.find(), name)
+
+
+class Suspects:
+    """A lock of each worker."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.held = world, set()
+
+    def acquire(self) -> bool:
+        name = self.world.task.worker.name
+        is_free = name not in self.held
+        self.held.add(name)
+        return is_free
+
+    def release(self) -> None:
+        self.held.discard(self.world.task.worker.name)
+
+
+class Away:
+    """A broker for broadcasts that is away: they only make things faster."""
+
+    def ask(self, *commands: Any) -> Any:
+        raise redis.ConnectionError
