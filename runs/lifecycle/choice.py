@@ -1,4 +1,4 @@
-"""Which run or step a worker takes next. See docs/howto/queue.md and ADR 0019.
+"""Which run or step a worker takes next. See docs/howto/queue.md and ADR 0006.
 
 A row that waits for a worker has a `place`. The order is: priority, place, id. Places share the
 workers fairly between people (start-time fair queueing): the next row of a person who has rows in

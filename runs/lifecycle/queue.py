@@ -1,26 +1,21 @@
 """Wakes workers, after the commit of the rows that they are to take (`runs/lifecycle/choice.py`).
 
 Runs and chain steps are rows with a place in the queue; a carrier (`runs/carriers/`) says that
-there are some. Webhook deliveries are Celery tasks, which a tick sends again if they are lost.
+there are some.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from celery import current_app
 from django.db import transaction
-from kombu.exceptions import OperationalError
 
 from runs import carriers
 from runs.models import Run
 
 from . import choice
 
-log = logging.getLogger(__name__)
-DELIVER = "runs.deliver"
 MOST_RINGS = 32  # for many rows at once: a worker that takes one looks for the next by itself
 
 
@@ -46,13 +41,3 @@ def ring(pool: str, rings: int = 1) -> None:
     for _ in range(min(rings, MOST_RINGS)):
         if not carriers.current().ring(pool):
             return
-
-
-def send(task: str, *arguments: Any) -> bool:
-    """Queue a Celery task. False if its broker is down: the tick sends it again."""
-    try:
-        current_app.send_task(task, args=arguments)
-    except (OperationalError, OSError) as error:
-        log.warning("The broker did not accept %s%s: %s; the tick will send it again.", task, arguments, error)
-        return False
-    return True

@@ -22,8 +22,7 @@ def full_disk():
     limit(4294967294)
 
 
-def test_a_message_on_a_full_disk_is_refused_and_can_be_sent_again(alice_api, agent, full_disk, monkeypatch):
-    monkeypatch.setattr("runs.lifecycle.queue.send", lambda *_: True)
+def test_a_message_on_a_full_disk_is_refused_and_can_be_sent_again(alice_api, agent, full_disk):
     agent.publish(author=agent.owner)
     body = {"message": "x" * 200_000}
     path, key = f"/api/v1/agents/{agent.name}/messages", {"Idempotency-Key": "one", "Prefer": "respond-async"}

@@ -111,7 +111,14 @@ def test_every_url_exists(page):
     assert sorted({url for url in urls if not (url in KNOWN_PATHS or signs.url_exists(url))}) == []
 
 
-KNOWN_PATHS = {"/embeddings", "/v1", "/v1/", "/api/v1", "/langgraph/"}  # of other servers, and the root of ours
+KNOWN_PATHS = {
+    "/embeddings",
+    "/v1",
+    "/v1/",
+    "/api/v1",
+    "/langgraph/",
+    "/oauth/",
+}  # of other servers, and the root of ours
 
 
 def test_a_name_of_what_is_not_there_is_noticed():
