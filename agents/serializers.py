@@ -118,7 +118,7 @@ class ProviderSerializer(OwnedSerializer):
         model = Provider
         fields = [
             "name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "default_model", "prices",
-            *OWNED,
+            "max_running", *OWNED,
         ]  # fmt: skip
 
     def get_has_key(self, provider: Provider) -> bool:
@@ -193,7 +193,7 @@ class AgentSerializer(OwnedSerializer):
             "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
             "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
             "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
-            "enabled", "grants", "published_version", *OWNED,
+            "pool", "max_running", "enabled", "grants", "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
             "description": {"max_length": 10_000},
@@ -327,7 +327,7 @@ class TeamSerializer(StrictModelSerializer):
 
     class Meta:
         model = Team
-        fields = ["name", "members", "created_at"]
+        fields = ["name", "max_running", "members", "created_at"]
 
     def validate_name(self, name: str) -> str:
         for check in Team._meta.get_field("name").validators:

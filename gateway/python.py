@@ -77,7 +77,7 @@ class Registry:
         `messages` is a text or {"role", "content"} dicts. `conversation_id` is a session's id or any word of yours
         (kept per person); None starts another. Without `agent` the router chooses. `options` are those of a
         message: {"model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps",
-        "budget"}.
+        "budget", "priority"}.
         Raises agents.exceptions.
         """
         earlier, text = parted(messages)

@@ -49,8 +49,8 @@ class ProviderForm(forms.ModelForm):
     class Meta:
         model = Provider
         fields = [
-            "name", "kind", "base_url", "api_key", "enabled", "tool_calling", "default_model", "prices", "owner",
-            "team",
+            "name", "kind", "base_url", "api_key", "enabled", "tool_calling", "default_model", "prices", "max_running",
+            "owner", "team",
         ]  # fmt: skip
 
     def clean_api_key(self) -> str:
@@ -81,6 +81,7 @@ class ProviderAdmin(OwnedAdmin):
     fieldsets = [
         (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
         ("Models and prices", {"fields": ["tool_calling", "default_model", "prices"]}),
+        ("Queue", {"fields": ["max_running"], "classes": ["collapse"]}),
         SHARING,
     ]
 
@@ -243,6 +244,7 @@ class AgentAdmin(VersionedAdmin):
         ("Input and output", {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
         ("Memory", {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]}),
+        ("Queue", {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
         SHARING,
     ]  # fmt: skip
 

@@ -71,6 +71,7 @@ class ChainAdmin(VersionedAdmin):
         (None, {"fields": ["name", "description", "enabled", "strategy", "session", "picture"]}),
         ("Input and output", {"fields": ["input_schema", "output", "output_schema"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["timeout", "max_chain_depth", "max_parallel"], "classes": ["collapse"]}),
+        ("Queue", {"fields": ["pool"], "classes": ["collapse"]}),
         SHARING,
     ]
 

@@ -20,7 +20,7 @@ from .model_names import default_model
 
 class ProviderKind:
     name = "provider"
-    columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "enabled")
+    columns = ("kind", "base_url", "tool_calling", "default_model", "prices", "max_running", "enabled")
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         found = extra(definition, {"kind", "name", "llm", *self.columns})
@@ -131,11 +131,13 @@ def called(kind: str, name: str, owner: Any) -> Any:
     return found
 
 
-AGENT_COLUMNS = (
+VERSIONED = (
     "description", "system_prompt", "model_name", "model_params", "fallback_models", "input_schema", "output_schema",
     "variables", "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth",
-    "max_agent_depth", "session_context", "context_messages", "context_tokens", "enabled",
+    "max_agent_depth", "session_context", "context_messages", "context_tokens",
 )  # fmt: skip
+OPERATIONAL = ("pool", "max_running", "enabled")  # of the row and of no version: `live` does not have them
+AGENT_COLUMNS = (*VERSIONED, *OPERATIONAL)
 GRANT_DEFAULTS = {
     "mode": "allow",
     "pinned_version": None,
@@ -243,9 +245,9 @@ class AgentKind:
 
     def unknown(self, definition: Definition, place: str = "") -> dict[str, str]:
         """`live` is a definition too, without what is not part of a version."""
-        own = () if place else ("kind", "name", "team", "draft", "live", "hooks")
+        own = () if place else ("kind", "name", "team", "draft", "live", "hooks", *OPERATIONAL)
         return {
-            **extra(definition, {*own, "provider", "grants", *AGENT_COLUMNS}, place),
+            **extra(definition, {*own, "provider", "grants", *VERSIONED}, place),
             **extra_in_hooks(definition.get("hooks"), place),
             **extra_of(ModelParams, definition.get("model_params"), f"{place}model_params."),
             **extra_in_grants(definition.get("grants"), place),
@@ -326,16 +328,16 @@ def short_agent(provider: str, values: Definition, grants: list[Any]) -> Definit
 
 
 def live_agent(row: Agent, draft: Definition) -> Definition:
-    """The published definition, if the draft differs; `enabled` is not part of a version."""
+    """The published definition, if the draft differs."""
     if row.published is None:
         return {}
     spec = row.published.read_spec()
     values = {**spec.model_dump(mode="json"), "timeout": spec.timeout_s}
     values["model_params"] = spec.model_params.model_dump(exclude_none=True)
-    kept = {name: values[name] for name in AGENT_COLUMNS if name in values}
+    kept = {name: values[name] for name in VERSIONED if name in values}
     provider = Provider.objects.filter(pk=spec.provider_id).values_list("name", flat=True).first() or spec.provider
     live = short_agent(provider, kept, live_grants(row, spec))
-    return {} if live == {name: value for name, value in draft.items() if name != "enabled"} else {"live": live}
+    return {} if live == {name: value for name, value in draft.items() if name not in OPERATIONAL} else {"live": live}
 
 
 def live_grants(row: Agent, spec: AgentSpec) -> list[Any]:

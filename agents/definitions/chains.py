@@ -14,7 +14,7 @@ from .files import Definition, check_schemas, set_columns, without_defaults
 
 COLUMNS = (
     "description", "strategy", "session", "input_schema", "output_schema", "output", "max_chain_depth",
-    "max_parallel", "timeout", "enabled",
+    "max_parallel", "timeout", "pool", "enabled",
 )  # fmt: skip
 
 

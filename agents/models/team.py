@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Case, IntegerField, Q, When
 
@@ -43,7 +43,7 @@ RESERVED = frozenset(
     ]
 )
 POOL = RegexValidator(
-    r"^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$",
+    r"^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?\Z",
     "Use 1 to 32 lower-case letters, digits, - or _, starting and ending with a letter or digit.",
 )
 SLUG = RegexValidator(
@@ -88,19 +88,22 @@ class TeamQuerySet(models.QuerySet):
         return self.filter(pk__in=mine.values("team_id"))
 
 
+LIMIT = [MinValueValidator(1), MaxValueValidator(1_000_000)]
+
+
 def pool_label() -> models.CharField:
     """The column `pool` of what can be started."""
     return models.CharField(
         max_length=32, blank=True, validators=[POOL],
-        help_text="Only workers that serve this pool take its runs (MUSTER_WORKER_POOLS); empty: that of the run "
-            "above, or “default”.",
+        help_text="Only workers that serve this pool take its runs (MUSTER_WORKER_POOLS); empty: the pool of the "
+            "parent run, or “default”.",
     )  # fmt: skip
 
 
 def cap_of(rows: str) -> models.PositiveIntegerField:
     """The column `max_running`: how many runs may be in work at the same time, over all workers."""
     help_text = f"How many runs of {rows} may be in work at the same time; empty: any number."
-    return models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)], help_text=help_text)
+    return models.PositiveIntegerField(null=True, blank=True, validators=LIMIT, help_text=help_text)
 
 
 def is_capped(name: str) -> models.Index:

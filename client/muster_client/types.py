@@ -754,6 +754,7 @@ class StartRequest(TypedDict):
     input: NotRequired[Any]
     version: NotRequired[int | None]
     metadata: NotRequired[dict[str, Any]]
+    priority: NotRequired[Literal["batch"] | None]
     timeout: NotRequired[float]
     wait: NotRequired[float]
 
@@ -968,6 +969,7 @@ class Worker(TypedDict):
     started_at: str
     seen_at: str
     runs: NotRequired[int]
+    pools: list[str]
     loaded: list[Loaded]
     others: int
 
@@ -1477,6 +1479,7 @@ class Options(TypedDict):
     output_schema: NotRequired[dict[str, Any] | None]
     max_steps: NotRequired[int | None]
     budget: NotRequired[Most | None]
+    priority: NotRequired[Literal["batch"] | None]
 
 
 class OptionsRequest(TypedDict):
@@ -1488,6 +1491,7 @@ class OptionsRequest(TypedDict):
     output_schema: NotRequired[dict[str, Any] | None]
     max_steps: NotRequired[int | None]
     budget: NotRequired[MostRequest | None]
+    priority: NotRequired[Literal["batch"] | None]
 
 
 class OwnFinishRequest(TypedDict):
@@ -1629,6 +1633,8 @@ class PatchedAgentRequest(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    pool: NotRequired[str]
+    max_running: NotRequired[int | None]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
     team: NotRequired[str | None]
@@ -1646,6 +1652,7 @@ class PatchedChainRequest(TypedDict):
     max_chain_depth: NotRequired[int]
     max_parallel: NotRequired[int]
     timeout: NotRequired[float]
+    pool: NotRequired[str]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
     team: NotRequired[str | None]
@@ -1709,6 +1716,7 @@ class PatchedProviderRequest(TypedDict):
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
+    max_running: NotRequired[int | None]
     team: NotRequired[str | None]
 
 
@@ -1747,6 +1755,7 @@ class PatchedSessionRequest(TypedDict):
 
 class PatchedTeamRequest(TypedDict):
     name: NotRequired[str]
+    max_running: NotRequired[int | None]
     members: NotRequired[list[MemberRequest]]
 
 
@@ -1789,6 +1798,7 @@ class PrepareRequest(TypedDict):
     output_schema: NotRequired[dict[str, Any] | None]
     max_steps: NotRequired[int | None]
     budget: NotRequired[MostRequest | None]
+    priority: NotRequired[Literal["batch"] | None]
     agent: str
     message: str
     input: NotRequired[Any]
@@ -1808,6 +1818,7 @@ class Provider(TypedDict):
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, Price]]
+    max_running: NotRequired[int | None]
     owner: str | None
     team: NotRequired[str | None]
     created_at: str
@@ -1823,6 +1834,7 @@ class ProviderRequest(TypedDict):
     tool_calling: NotRequired[Literal["native", "schema"]]
     default_model: NotRequired[str]
     prices: NotRequired[dict[str, PriceRequest]]
+    max_running: NotRequired[int | None]
     team: NotRequired[str | None]
 
 
@@ -1859,6 +1871,9 @@ class Run(TypedDict):
         Literal["queued", "running", "waiting", "succeeded", "partial", "failed", "cancelled", "expired"]
     ]
     waiting_for: NotRequired[str]
+    pool: NotRequired[str]
+    priority: Literal["person", "trigger", "schedule", "batch"]
+    why_queued: str
     agent: NotRequired[str | None]
     agent_owner: str | None
     agent_version: NotRequired[int | None]
@@ -1955,6 +1970,7 @@ class SendRequest(TypedDict):
     output_schema: NotRequired[dict[str, Any] | None]
     max_steps: NotRequired[int | None]
     budget: NotRequired[MostRequest | None]
+    priority: NotRequired[Literal["batch"] | None]
     message: str | list[dict[str, Any]]
     session: NotRequired[str | None]
     input: NotRequired[Any]
@@ -2008,12 +2024,14 @@ class StepRun(TypedDict):
 
 class Team(TypedDict):
     name: str
+    max_running: NotRequired[int | None]
     members: NotRequired[list[Member]]
     created_at: str
 
 
 class TeamRequest(TypedDict):
     name: str
+    max_running: NotRequired[int | None]
     members: NotRequired[list[MemberRequest]]
 
 
@@ -2143,6 +2161,8 @@ class Agent(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    pool: NotRequired[str]
+    max_running: NotRequired[int | None]
     enabled: NotRequired[bool]
     grants: NotRequired[list[Grant]]
     published_version: int | None
@@ -2173,6 +2193,8 @@ class AgentRequest(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    pool: NotRequired[str]
+    max_running: NotRequired[int | None]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
     team: NotRequired[str | None]
@@ -2199,6 +2221,7 @@ class Chain(TypedDict):
     max_chain_depth: NotRequired[int]
     max_parallel: NotRequired[int]
     timeout: NotRequired[float]
+    pool: NotRequired[str]
     enabled: NotRequired[bool]
     grants: NotRequired[list[Grant]]
     published_version: int | None
@@ -2220,6 +2243,7 @@ class ChainRequest(TypedDict):
     max_chain_depth: NotRequired[int]
     max_parallel: NotRequired[int]
     timeout: NotRequired[float]
+    pool: NotRequired[str]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
     team: NotRequired[str | None]

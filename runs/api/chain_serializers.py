@@ -15,6 +15,8 @@ from agents.models.chain import Targets, columns_of
 from agents.serializers import OWNED, OwnedSerializer
 from runs.models import StepRun
 
+from .serializers import PriorityField
+
 ASKS_FIRST = frozenset(["sends_out", "destructive"])
 STEP_SCHEMA = {
     "type": "object",
@@ -102,7 +104,7 @@ class ChainSerializer(OwnedSerializer):
         model = Chain
         fields = [
             "name", "description", "strategy", "session", "steps", "input_schema", "output_schema", "output",
-            "max_chain_depth", "max_parallel", "timeout", "enabled", "grants", "published_version", *OWNED,
+            "max_chain_depth", "max_parallel", "timeout", "pool", "enabled", "grants", "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
             "description": {"max_length": 10_000},
@@ -169,6 +171,7 @@ class StartSerializer(StrictSerializer):
         min_value=1, max_value=2**31 - 1, required=False, allow_null=True, help_text="Null: the published version."
     )
     metadata = serializers.DictField(required=False)
+    priority = PriorityField(required=False, allow_null=True)
     timeout = Number(required=False, min_value=0.1, max_value=86_400)
     wait = Number(
         required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202 at once."

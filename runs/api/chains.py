@@ -137,6 +137,7 @@ class ChainViewSet(GrantedViewSet):
             idempotency_key=idempotency_key(request),
             key=request.auth if isinstance(request.auth, ApiKey) else None,
             metadata=body.get("metadata"),
+            priority=body.get("priority"),
             timeout=body.get("timeout"),
         )
 

@@ -189,6 +189,7 @@ class LoadedSerializer(serializers.Serializer):
 
 
 class WorkerSerializer(serializers.ModelSerializer):
+    pools = serializers.ListField(child=serializers.CharField(), help_text="It takes runs of these pools.")
     loaded = serializers.SerializerMethodField(help_text="The loaded agents that you can see.")
     others = serializers.SerializerMethodField(
         help_text="Number of other loaded agents: older versions, or agents of other users."
@@ -196,7 +197,7 @@ class WorkerSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Worker
-        fields = ["name", "started_at", "seen_at", "runs", "loaded", "others"]
+        fields = ["name", "started_at", "seen_at", "runs", "pools", "loaded", "others"]
 
     @extend_schema_field(LoadedSerializer(many=True))
     def get_loaded(self, worker: Worker) -> list[dict[str, Any]]:

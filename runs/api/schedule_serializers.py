@@ -46,7 +46,7 @@ class IntervalField(StrictSerializer):
 
 @extend_schema_field(OptionsSerializer)
 class OptionsField(serializers.JSONField):
-    """Options of the messages that it sends; those of an agent."""
+    """Options of what it starts; a chain takes only `priority`."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         given = kept(OptionsSerializer).run_validation(data)
@@ -72,8 +72,9 @@ class TargetMixin(serializers.Serializer):
         merged = found or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
         if sum(row is not None for row in merged.values()) != 1:
             raise serializers.ValidationError({"agent": "Name exactly one agent or chain."}, code="one_target")
-        if merged["chain"] and data.get("options", getattr(instance, "options", None)):
-            raise serializers.ValidationError({"options": "Only messages to an agent have options."}, code="invalid")
+        given = data.get("options", getattr(instance, "options", None)) or {}
+        if merged["chain"] and given.keys() - {"priority"}:
+            raise serializers.ValidationError({"options": "A chain takes no option but priority."}, code="invalid")
         return found
 
 

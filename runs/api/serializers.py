@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.http.strict import (
+    Choice,
     KnownFields,
     Number,
     ObjectField,
@@ -21,8 +22,8 @@ from agents.serializers import ModelParamsSerializer
 from runs.events import record as events
 from runs.figures import totals
 from runs.intake import caller_tools, options
-from runs.lifecycle import endings
-from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
+from runs.lifecycle import endings, workers
+from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord, Worker
 
 
 class PartSerializer(serializers.Serializer):
@@ -78,6 +79,14 @@ class MostSerializer(StrictSerializer):
     cost = Number(required=False, allow_null=True, min_value=0, max_value=1_000_000, help_text="US dollars.")
 
 
+class PriorityField(Choice):
+    """The one priority that can be asked for."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("help_text", "Its runs wait behind all others; null: who or what starts it decides.")
+        super().__init__(choices=["batch"], **kwargs)
+
+
 class OptionsSerializer(StrictSerializer):
     """What a message may ask for beside its agent's definition (runs/intake/options.py)."""
 
@@ -96,6 +105,7 @@ class OptionsSerializer(StrictSerializer):
         required=False, allow_null=True, min_value=1, max_value=200, help_text="At most the agent's own limit."
     )
     budget = MostSerializer(required=False, allow_null=True)
+    priority = PriorityField(required=False, allow_null=True)
 
 
 class SendSerializer(OptionsSerializer):
@@ -158,21 +168,27 @@ class RunUrlsSerializer(serializers.Serializer):
 
 
 class RunListSerializer(serializers.ListSerializer):
-    """Reads the usage of all chains of a page at once."""
+    """Reads the usage of all chains of a page at once, and the pools of the workers."""
 
     def to_representation(self, data: Any) -> Any:
         runs = list(data)
         self.child.usages = totals.of_all(runs)
+        self.child.served = Worker.objects.alive().pools() if any(map(workers.stands_long, runs)) else set()
         return super().to_representation(runs)
 
 
 class RunSerializer(serializers.ModelSerializer):
     usages: dict[Any, totals.Usage] = {}
+    served: set[str] | None = None
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
     agent_owner = serializers.SerializerMethodField(help_text="Whose agent it is; null: the site's.")
     agent_version = serializers.IntegerField(source="version.number", default=None, allow_null=True)
     chain = serializers.CharField(source="chain_version.chain.name", default=None, allow_null=True)
+    priority = serializers.ChoiceField(
+        choices=Run.Priority.labels, source="get_priority_display", help_text="Who waits for it, or `batch`: nobody."
+    )
+    why_queued = serializers.SerializerMethodField(help_text="Why no worker takes it; empty: one will, or has.")
     session = serializers.UUIDField(source="session_id", allow_null=True)
     parent = serializers.UUIDField(source="parent_id", allow_null=True)
     root = serializers.UUIDField(source="root_id", allow_null=True)
@@ -190,9 +206,9 @@ class RunSerializer(serializers.ModelSerializer):
         model = Run
         list_serializer_class = RunListSerializer
         fields = [
-            "id", "status", "waiting_for", "agent", "agent_owner", "agent_version", "chain", "session", "parent",
-            "root", "depth", "trigger", "created_at", "started_at", "finished_at", "deadline", "input", "options",
-            "output", "error", "turns", "usage", "counts", "metadata", "urls",
+            "id", "status", "waiting_for", "pool", "priority", "why_queued", "agent", "agent_owner", "agent_version",
+            "chain", "session", "parent", "root", "depth", "trigger", "created_at", "started_at", "finished_at",
+            "deadline", "input", "options", "output", "error", "turns", "usage", "counts", "metadata", "urls",
         ]  # fmt: skip
 
     def get_agent_owner(self, run: Run) -> str | None:
@@ -201,6 +217,9 @@ class RunSerializer(serializers.ModelSerializer):
             return None
         is_own = run.agent.owner_id == run.principal_id and Run.principal.is_cached(run)
         return run.principal.get_username() if is_own else run.agent.owner.get_username()
+
+    def get_why_queued(self, run: Run) -> str:
+        return workers.why_queued(run, self.served)
 
     @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
     def get_options(self, run: Run) -> dict[str, Any] | None:

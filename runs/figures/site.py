@@ -11,13 +11,12 @@ from django.utils import timezone
 
 from agents.models import AuditEvent, SiteHold
 from plumbing import clock
-from runs.models import Worker
+from runs.models import Run, StepRun, Worker
 
 SKEW_S = 2.0
 DESCRIPTORS = 4096  # fewer than this are soon used up
 FREE_MB = 100
 BACKUP_AGE = timedelta(days=2)
-SEEN = timedelta(minutes=2)
 
 
 def report() -> dict[str, dict[str, Any]]:
@@ -28,6 +27,7 @@ def report() -> dict[str, dict[str, Any]]:
         "descriptors": descriptors(),
         "disk": disk(),
         "workers": workers(),
+        "pools": pools(),
         "backup": backup(),
         "hold": hold(),
     }
@@ -50,7 +50,7 @@ def connections() -> dict[str, Any]:
         )
         (allowed,) = cursor.fetchone()
     pool = (connection.settings_dict["OPTIONS"].get("pool") or {}).get("max_size", 1)
-    programs = alive().count() + 1  # and at least one web server
+    programs = Worker.objects.alive().count() + 1  # and at least one web server
     hint = "Raise max_connections of PostgreSQL, or lower DATABASE_POOL."
     return part(pool * programs <= allowed, hint, allowed=allowed, pool=pool, programs=programs)
 
@@ -70,12 +70,19 @@ def disk() -> dict[str, Any]:
 
 
 def workers() -> dict[str, Any]:
-    """Those that were seen lately. An idle one that has never held a run is not listed."""
-    return {"ok": True, "seen": ", ".join(alive().values_list("name", flat=True)) or "none"}
+    """Those that were seen lately."""
+    return {"ok": True, "seen": ", ".join(Worker.objects.alive().values_list("name", flat=True)) or "none"}
 
 
-def alive() -> Any:
-    return Worker.objects.filter(seen_at__gte=timezone.now() - SEEN)
+def pools() -> dict[str, Any]:
+    """Pools in which runs or steps wait, and which no live worker serves."""
+    long_ago = timezone.now() - timedelta(seconds=settings.LEASE_S)
+    runs = Run.objects.filter(place__isnull=False, queued_at__lt=long_ago).order_by()
+    steps = StepRun.objects.filter(place__isnull=False).order_by()
+    waiting = {name for rows in (runs, steps) for name in rows.values_list("pool", flat=True).distinct()}
+    unserved = sorted(waiting - Worker.objects.alive().pools())
+    hint = "Start a worker with these pools in MUSTER_WORKER_POOLS."
+    return part(not unserved, hint, unserved=", ".join(unserved) or "none")
 
 
 def backup() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from runs.exceptions import SessionBusy
 from runs.lifecycle import choice, endings, queue
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 
-from . import checks
+from . import checks, options
 from .parts import ids_in
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
@@ -47,7 +47,7 @@ def prepare(
         last_event=1,
         **fields,
     )
-    choice.classify(run, parent=fields.get("parent"))
+    choice.classify(run, parent=fields.get("parent"), is_batch=options.is_batch(run))
     return run
 
 
@@ -127,13 +127,14 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
         trigger=Run.Trigger.MANUAL,
         session=run.session,
         input=run.input,
+        options=run.options,
         deadline=checks.deadline(spec),
         metadata={**run.metadata, "retry_of": str(run.pk), **replaced(run, redone)},
         has_untrusted=run.has_untrusted,
         last_event=1,
         **fields,
     )
-    choice.classify(again)
+    choice.classify(again, is_batch=options.is_batch(again))
     with transaction.atomic():
         require_free(run.session)
         insert([again])

@@ -155,7 +155,7 @@ def message_run(
         deadline=checks.deadline(spec, timeout),
         last_event=1,
     )
-    choice.classify(run)
+    choice.classify(run, is_batch=options.is_batch(run))
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
     return run
@@ -231,14 +231,15 @@ def chain_run(
     trigger: str = Run.Trigger.MANUAL,
     key: ApiKey | None = None,
     metadata: dict[str, Any] | None = None,
+    priority: str | None = None,
     timeout: float | None = None,
     untrusted_input: str = "",
 ) -> Run:
-    """The checked run, ready to be stored (chains.insert). Raises NotPublished, BrokenInput."""
+    """The checked run, ready to be stored (chains.insert). Raises NotPublished, BrokenInput, Invalid."""
     version = checks.version_of_chain(chain, version)
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # the device for the tool calls of all its steps
-    fields = {"key": key, "metadata": metadata or {}}
+    fields = {"key": key, "metadata": metadata or {}, "options": options.for_chain(priority)}
     run = chains.prepare(user=user, version=version, input=input, trigger=trigger, timeout=timeout, **fields)
     mark_input(run, untrusted_input)
     return run
@@ -255,7 +256,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context")
+    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context", "priority")
     found = {name: asked[name] for name in names if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)

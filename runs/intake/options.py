@@ -1,14 +1,14 @@
 """What one message asks for beside its agent's definition, and what both together make.
 
 A message may choose a model and its parameters, add instructions, give variables and an output
-schema, and narrow the tools and the limits; it never widens them. The row of the run keeps what was
-asked and the result (`Run.options`), so a run shows what it ran with, and a retry asks for the same
-again.
+schema, narrow the tools and the limits, and stand back in the queue; it never widens anything. The
+row of the run keeps what was asked and the result (`Run.options`), so a run shows what it ran with,
+and a retry asks for the same again.
 """
 
 from collections.abc import Collection
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -23,7 +23,10 @@ from runs.models import Budget, Run
 from runs.rules import marks
 
 JSON = Any
-NAMES = ("model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget")
+NAMES = (
+    "model", "model_params", "instructions", "variables", "tool_policy", "output_schema", "max_steps", "budget",
+    "priority",
+)  # fmt: skip
 MAX_INSTRUCTIONS = 20_000  # characters
 
 
@@ -55,6 +58,7 @@ class Asked(Part):
     output_schema: dict[str, JSON] | None = None
     max_steps: int | None = Field(default=None, ge=1, le=200)
     budget: Most | None = None
+    priority: Literal["batch"] | None = None
 
 
 def read(asked: dict[str, JSON] | None) -> dict[str, JSON]:
@@ -65,6 +69,16 @@ def read(asked: dict[str, JSON] | None) -> dict[str, JSON]:
     except pydantic.ValidationError as error:
         found = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
         raise refused(found)
+
+
+def for_chain(priority: str | None) -> dict[str, JSON]:
+    """The options of a chain's run, which may only ask for a priority. Raises Invalid."""
+    given = read({"priority": priority})
+    return {"asked": given} if given else {}
+
+
+def is_batch(run: Run) -> bool:
+    return bool(run.options.get("asked", {}).get("priority"))
 
 
 def refused(details: list[dict[str, str]]) -> Invalid:

@@ -10,9 +10,9 @@ from agents.models import Agent
 from agents.spec import FORMAT
 from registry import factory
 from runs.models import Run, Worker
+from runs.models.route import SILENT
 
 FORGOTTEN = timedelta(hours=1)
-SILENT = timedelta(minutes=2)  # seconds of silence after which it counts as dead
 MOST = 500  # hashes that a row lists: the most recently used
 
 _reported: tuple[str, list[str]] | None = None
@@ -45,6 +45,22 @@ def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
 
 def is_alive(worker: Worker, now: datetime | None = None) -> bool:
     return (now or timezone.now()) - worker.seen_at < SILENT
+
+
+def stands_long(run: Run, now: datetime | None = None) -> bool:
+    """It is in the queue for longer than a worker that just started needs to say that it is there."""
+    waited = (now or timezone.now()) - run.queued_at
+    return run.status == Run.Status.QUEUED and run.place is not None and waited.total_seconds() > settings.LEASE_S
+
+
+def why_queued(run: Run, served: set[str] | None = None) -> str:
+    """Why no worker takes this run, in a sentence; empty if one will. `served`: the pools of live
+    workers, if they were read before.
+    """
+    if not stands_long(run):
+        return ""
+    served = Worker.objects.alive().pools() if served is None else served
+    return "" if run.pool in served else f"No live worker serves the pool “{run.pool}” (MUSTER_WORKER_POOLS)."
 
 
 def runs_of(worker: Worker, user: Any) -> list[Run]:

@@ -1,12 +1,16 @@
 """Routing decisions, and worker processes."""
 
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
+from django.utils import timezone
 
 from agents.models import Agent
 
 from .run import Run
+
+SILENT = timedelta(minutes=2)  # a worker that was not seen for so long counts as dead
 
 
 class RouteDecisionQuerySet(models.QuerySet):
@@ -34,6 +38,15 @@ class RouteDecision(models.Model):
         return {"agent": name, "method": self.method, "reason": self.reason, "candidates": self.candidates}
 
 
+class WorkerQuerySet(models.QuerySet):
+    def alive(self, now: datetime | None = None) -> Self:
+        return self.filter(seen_at__gt=(now or timezone.now()) - SILENT)
+
+    def pools(self) -> set[str]:
+        """Every pool that one of them serves."""
+        return {pool for served in self.values_list("pools", flat=True) for pool in served}
+
+
 class Worker(models.Model):
     """A worker process and what it has loaded."""
 
@@ -44,6 +57,8 @@ class Worker(models.Model):
     runs = models.PositiveIntegerField(default=0, help_text="Runs it held when it was last seen.")
     pools = models.JSONField(default=list, help_text="The pools that it serves; empty: it takes no runs.")
     format = models.PositiveSmallIntegerField(default=0, help_text="The newest format of definitions that it reads.")
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

@@ -14,7 +14,7 @@ from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.intake import options
 from runs.intake.parts import ids_in
-from runs.lifecycle import endings
+from runs.lifecycle import endings, workers
 from runs.models import Artifact, Message, ModelCall, Run
 
 from . import artifacts, pictures
@@ -61,6 +61,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
         "usage": totals.of(run),
         "options": options.as_json(run),
+        "why_queued": workers.why_queued(run),
         "fall": waterfall(run),
         "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
@@ -133,13 +134,14 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def start_again(user: Any, run: Run) -> Run:
+    asked = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain.name
-        return intake.start_chain(user=user, chain=chain, input=run.input, metadata={"again_of": str(run.pk)})
+        more = {"metadata": {"again_of": str(run.pk)}, "priority": (asked or {}).get("priority")}
+        return intake.start_chain(user=user, chain=chain, input=run.input, **more)
     first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if run.agent is None or first is None:
         raise Conflict("Only a chain's run, or a run started by a message, can be run again from here.")
-    asked = run.options.get("asked")
     return intake.accept_message(user=user, parts=first.content, agent=run.agent.name, input=run.input, asked=asked).run
 
 

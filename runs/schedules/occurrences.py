@@ -107,10 +107,10 @@ def prepared(group: list[ScheduleOccurrence]) -> list[ScheduleOccurrence]:
 
 
 def run_of(occurrence: ScheduleOccurrence) -> Run:
-    if occurrence.schedule.chain is not None:
-        run = intake.chain_run(**order(occurrence), chain=occurrence.schedule.chain)
+    schedule = occurrence.schedule
+    if schedule.chain is not None:
+        run = intake.chain_run(**order(occurrence), chain=schedule.chain, priority=schedule.options.get("priority"))
     else:
-        schedule = occurrence.schedule
         run = intake.message_run(**order(occurrence), agent=schedule.agent, asked=schedule.options)
     run.idempotency_key = key_of(occurrence)
     return run
@@ -237,7 +237,7 @@ def start_target(occurrence: ScheduleOccurrence) -> Run:
     target = checks.visible(schedule.target, schedule.owner)
     asked = {**order(occurrence), "idempotency_key": key_of(occurrence)}
     if schedule.chain is not None:
-        return intake.start_chain(chain=target, **asked)
+        return intake.start_chain(chain=target, priority=schedule.options.get("priority"), **asked)
     more = {"text": text_of(schedule), "device": device_of(schedule), "asked": schedule.options}
     return intake.accept_message(agent=target, **more, **asked).run
 

@@ -154,7 +154,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
         chain = checks.visible(trigger.chain, trigger.owner)
         return intake.start_chain(
             user=trigger.owner, chain=chain, input=input, trigger=Run.Trigger.EVENT, idempotency_key=key,
-            metadata=told, untrusted_input=origin,
+            metadata=told, untrusted_input=origin, priority=trigger.options.get("priority"),
         )  # fmt: skip
     accepted = intake.accept_message(
         user=trigger.owner,

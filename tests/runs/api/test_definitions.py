@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents import documents
-from agents.models import Agent, AuditEvent, Provider, Tool, ToolGrant
+from agents.models import Agent, AuditEvent, Chain, Provider, Tool, ToolGrant
 from functions.models import StoredFunction
 from plumbing.apart import Refused
 
@@ -321,3 +321,54 @@ def test_an_export_takes_no_more_queries_for_twice_the_rows(api, alice, offline)
 def test_more_rows_than_an_export_may_have_are_refused(api, alice, offline):
     Agent.objects.bulk_create(Agent(owner=alice, name=f"a{number}", provider=offline) for number in range(1001))
     assert api(alice).get(API).status_code == 413
+
+
+QUEUED = """
+kind: provider
+name: local
+llm: offline
+max_running: 4
+---
+kind: agent
+name: painter
+provider: local
+system_prompt: You paint.
+pool: gpu
+max_running: 2
+---
+kind: chain
+name: gallery
+steps:
+  - {key: one, agent: painter, input: {message: input.text}}
+pool: gpu
+"""
+
+
+def test_pools_and_limits_come_back_as_they_were_and_make_no_version(api, alice, bob, team):
+    client = api(alice)
+    apply(client, QUEUED)
+    painter = Agent.objects.get(name="painter")
+    assert (painter.pool, painter.max_running, painter.provider.max_running) == ("gpu", 2, 4)
+    assert Chain.objects.get().pool == "gpu"
+    exported = client.get(API).json()["yaml"]
+    assert {one["verb"] for one in apply(client, exported)} == {"same"}
+
+    client.patch("/api/v1/agents/painter", {"system_prompt": "You draw.", "pool": "cpu"}, "application/json")
+    drafted = {one["name"]: one for one in yaml.safe_load_all(client.get(f"{API}?kind=agent").json()["yaml"])}
+    assert drafted["painter"]["pool"] == "cpu" and not {"pool", "max_running"} & drafted["painter"]["live"].keys()
+    apply(client, yaml.safe_dump_all(drafted.values()))
+    painter.refresh_from_db()
+    assert (painter.pool, painter.max_running, painter.published.number) == ("cpu", 2, 1)
+
+    apply(client, QUEUED.replace("pool: gpu\n", "").replace("max_running: 2\n", "").replace("max_running: 4\n", ""))
+    painter.refresh_from_db()
+    assert (painter.pool, painter.max_running, painter.published.number) == ("", None, 1)
+
+
+@pytest.mark.parametrize(
+    "line", ["pool: GPU", 'pool: "gpu\\n"', "pool: 5", "pool: null", "max_running: 0", "max_running: two",
+             "max_running: true", "live: {system_prompt: x, pool: gpu}"]
+)  # fmt: skip
+def test_wrong_pools_and_limits_are_refused_with_the_whole_file(api, alice, line):
+    apply(api(alice), f"kind: agent\nname: painter\nprovider: offline\nsystem_prompt: x\n{line}\n", status=422)
+    assert not Agent.objects.exists()
