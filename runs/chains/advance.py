@@ -22,7 +22,7 @@ from agents.tools import ToolSpec
 from plumbing import clock
 from runs.calls import rows as call_rows
 from runs.events import record as events
-from runs.exceptions import RunEnded, RunWaits
+from runs.exceptions import LeaseLost, RunEnded, RunWaits
 from runs.intake import checks
 from runs.lifecycle import endings, queue
 from runs.lifecycle.leases import Lease
@@ -260,12 +260,18 @@ class Walk:
         told = [("step.finished", steps.told_of(row, status=row.status, error=row.error)) for row in ended]
         try:
             with transaction.atomic():
+                self.tell(told)
                 StepRun.objects.bulk_create(fresh)
-                events.record_many(self.run, told)
             self.rows |= {row.key: row for row in fresh}
         except IntegrityError:  # another worker wrote some of them first: insert one by one and use existing rows
             StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
             self.read()
+
+    def tell(self, told: list[events.Entry]) -> None:
+        """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
+        assert self.lease is not None
+        if events.record_with(self.run, told, where=self.lease.conditions()) is None:
+            raise LeaseLost(str(self.run.pk))
 
     def startable(self) -> list[StepRun]:
         """Ready rows whose time has come and that are not on the queue already."""

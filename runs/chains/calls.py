@@ -183,14 +183,14 @@ def start_at_once(
     run: Run, desk: HeldDesk, row: StepRun, tool: ToolSpec, given: dict[str, Any], before: Answered | None
 ) -> ToolCallRecord:
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
-    IntegrityError.
+    IntegrityError, LeaseLost.
     """
     with transaction.atomic():
         told = before.write(run) if before else []
         [record], called = desk.record([Request(f"{row.key}:{row.item}", tool.name, given)], turn=0)
         row.call, row.input = record, given
         insert(row)
-        events.record_many(run, [*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called])
+        desk.tell(*told, ("step.started", steps.told_of(row, call=str(record.pk))), *called)
     return record
 
 

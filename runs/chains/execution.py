@@ -1,9 +1,11 @@
 """A worker's part of a chain: one tool call, or a slice of a for_each."""
 
+import logging
+
 from django.conf import settings
 
 from agents.models import SiteHold
-from runs.exceptions import RunEnded
+from runs.exceptions import LeaseLost, RunEnded
 from runs.intake import checks
 from runs.lifecycle import endings
 from runs.lifecycle.leases import StepLease, hold, worker_name
@@ -12,9 +14,18 @@ from runs.models import StepRun
 from . import calls, scopes, slices, steps
 from .steps import StepFailed
 
+log = logging.getLogger(__name__)
+
 
 def execute_step(step_run_id: str) -> None:
     """A worker's part of a chain: one tool call, or a slice of a for_each."""
+    try:
+        work(step_run_id)
+    except LeaseLost:
+        log.info("The run of step %s has ended", step_run_id)
+
+
+def work(step_run_id: str) -> None:
     rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
     row = rows.filter(SiteHold.absent(), pk=step_run_id).first()
     if row is None or row.run.is_done or row.run.cancel_requested_at:

@@ -12,7 +12,7 @@ from agents.spec import ChainSpec
 from plumbing import tracing
 from plumbing.statements import insert_each
 from runs.events import record as events
-from runs.exceptions import SessionBusy
+from runs.exceptions import LeaseLost, SessionBusy
 from runs.lifecycle import choice, endings, queue
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
 
@@ -103,8 +103,16 @@ def create_child(
         has_untrusted=parent.has_untrusted,
         metadata=parent.metadata,
     )
-    events.record(parent, "child.started", {"run": str(child.pk), "chain": version.read_spec().name})
+    tell_parent(parent, {"run": str(child.pk), "chain": version.read_spec().name})
     return child
+
+
+def tell_parent(parent: Run, data: dict[str, Any]) -> None:
+    """In the transaction that starts its child. Raises LeaseLost where the parent has ended: a worker
+    that was stopped for long starts nothing more for it.
+    """
+    if events.record_with(parent, [("child.started", data)], where={"status": Run.LIVE}) is None:
+        raise LeaseLost(str(parent.pk))
 
 
 def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **fields: Any) -> Run:

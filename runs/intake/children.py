@@ -10,7 +10,6 @@ from django.db import IntegrityError, transaction
 from agents.exceptions import MusterError
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
-from runs.events import record as events
 from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 
@@ -174,7 +173,7 @@ def mark(session: Session, has_untrusted: bool) -> None:
 def tell_of(child: Run, parent: Run, agent: str) -> None:
     queued = {"trigger": child.trigger, "agent": agent}
     RunEvent.objects.create(run=child, seq=1, type="run.queued", at=child.created_at, data=queued)
-    events.record(parent, "child.started", {"run": str(child.pk), "agent": agent})
+    chains.tell_parent(parent, {"run": str(child.pk), "agent": agent})
 
 
 def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int) -> Session:
