@@ -10,7 +10,6 @@ from agents.tools import ToolResult
 from registry import toolsets
 from runs import carriers
 from runs.intake import messages as intake
-from runs.lifecycle import queue
 from runs.models import Run, RunEvent
 from runs.worker.pickup import Work
 
@@ -92,7 +91,6 @@ def no_honest_run_is_suspected(request):
 def worker(monkeypatch, django_capture_on_commit_callbacks, db):
     made = InlineWorker(django_capture_on_commit_callbacks)
     monkeypatch.setattr(carriers, "current", lambda: made)
-    monkeypatch.setattr(queue, "send", lambda *_: True)
     return made
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.tools import ToolResult
 from plumbing import waits
 from runs.intake import messages as intake
-from runs.lifecycle import endings, queue
+from runs.lifecycle import endings
 from runs.lifecycle.leases import KEEPER, Keeper, Lease, worker_name
 from runs.models import Run, ToolCallRecord
 from runs.worker import runner
@@ -34,7 +34,6 @@ def crew():
 @pytest.fixture
 def launch(crew, alice, make_agent, make_tool, stub_provider, monkeypatch):
     """Accepts messages, and gives their runs to the crew; those whose time is over end as expired."""
-    monkeypatch.setattr(queue, "send", lambda *_: True)
     agent = make_agent(tools=[make_tool()], provider=stub_provider)
 
     def start(count=COUNT, **values):
