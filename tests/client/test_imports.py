@@ -9,7 +9,7 @@ from tests.docs.reference import ROOT
 
 PACKAGE = ROOT / "client" / "muster_client"
 ALLOWED = {"anyio", "httpx", "httpx_sse", "typing_extensions"}
-FOR_THE_TERMINAL = {"click", "rich", "textual"}
+FOR_THE_TERMINAL = {"acp", "click", "rich", "textual"}
 
 
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))

@@ -10,7 +10,7 @@ import click
 
 from .._version import __version__
 from ..errors import APIConnectionError, APIError, ConfigurationError, MusterError
-from . import account, chat, definitions, functions, mcp, records, rows, runs, terminal
+from . import account, acp, chat, definitions, functions, mcp, records, rows, runs, terminal
 from .app import INTERRUPTED, NO_SERVER, REFUSED, App
 from .output import note
 
@@ -34,7 +34,7 @@ def muster(context: click.Context, url: str | None) -> None:
 
 for command in (
     *account.COMMANDS, *chat.COMMANDS, *runs.COMMANDS, *rows.COMMANDS, *records.COMMANDS, *functions.COMMANDS,
-    *definitions.COMMANDS, *terminal.COMMANDS, *mcp.COMMANDS,
+    *definitions.COMMANDS, *terminal.COMMANDS, *mcp.COMMANDS, *acp.COMMANDS,
 ):  # fmt: skip
     muster.add_command(command)
 

@@ -1,0 +1,358 @@
+"""An agent of the Agent Client Protocol whose sessions are the server's and whose modes are its agents."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+from acp import (
+    PROTOCOL_VERSION,
+    InitializeResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
+    PromptResponse,
+    RequestError,
+    SetSessionModeResponse,
+    run_agent,
+    update_agent_message_text,
+)  # fmt: skip
+from acp.schema import (
+    AgentCapabilities,
+    Implementation,
+    ListSessionsResponse,
+    PermissionOption,
+    PromptCapabilities,
+    SessionCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
+    ToolCallUpdate,
+)  # fmt: skip
+
+from .._async.client import AsyncMuster
+from .._async.pages import AsyncPages, as_it_is
+from .._async.questions import AsyncInputRequest
+from .._async.stream import AsyncStream
+from .._version import __version__
+from ..errors import ConflictError, ForbiddenError, InvalidError, MusterError
+from ..events import Event
+from .updates import Updates, parts_of, refused, replayed, stop_reason, text_of, told
+from .watching import as_value
+
+ROUTER = "-"
+KEPT = "acp"  # where a session's metadata has the editor's id of it, and its folder
+NEWEST = 500  # sessions among which one is found again
+CHOICES = [
+    PermissionOption(option_id="allow", name="Allow once", kind="allow_once"),
+    PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
+]
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+@dataclass
+class Talk:
+    """A session of the editor. `session` is the server's, once there is a message.
+
+    `run` is at work now, or asks `questions`; `seen` is the number of its last event that was read.
+    """
+
+    id: str
+    cwd: str
+    agent: str
+    session: str | None = None
+    run: str | None = None
+    seen: int = 0
+    modes: frozenset[str] = frozenset()
+    is_busy: bool = False
+    is_cancelled: bool = False
+    questions: list[AsyncInputRequest] = field(default_factory=list)
+
+
+def in_its_form(handler: Handler) -> Handler:
+    """Errors of the server as errors of the protocol."""
+
+    @wraps(handler)
+    async def call(*args: Any, **more: Any) -> Any:
+        try:
+            return await handler(*args, **more)
+        except MusterError as error:
+            raise told(error) from error
+
+    return cast(Handler, call)
+
+
+class Editor:
+    """Handles the requests of one editor."""
+
+    def __init__(self, muster: AsyncMuster, agent: str | None = None) -> None:
+        self.muster, self.first = muster, agent or ROUTER
+        self.talks: dict[str, Talk] = {}
+        self.left: list[str] = []  # runs of prompts that the editor left
+
+    def on_connect(self, connection: Any) -> None:
+        self.client = connection
+
+    async def initialize(self, protocol_version: int, **more: Any) -> InitializeResponse:
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                session_capabilities=SessionCapabilities(list=SessionListCapabilities()),
+            ),
+            agent_info=Implementation(name="muster", title="Muster", version=__version__),
+            auth_methods=[],
+        )
+
+    # -- sessions
+
+    @in_its_form
+    async def new_session(self, cwd: str, **more: Any) -> NewSessionResponse:
+        talk = Talk(str(uuid4()), cwd, self.first)
+        modes = await self.modes(talk)
+        self.talks[talk.id] = talk
+        return NewSessionResponse(session_id=talk.id, modes=modes)
+
+    @in_its_form
+    async def list_sessions(self, cwd: str | None = None, **more: Any) -> ListSessionsResponse:
+        """Those that an editor opened; the server keeps the folder of each."""
+        found = [
+            SessionInfo(session_id=kept["id"], cwd=kept["cwd"], title=row.get("title"), updated_at=row["updated_at"])
+            for row, kept in await self.kept()
+            if cwd in (None, kept["cwd"])
+        ]
+        return ListSessionsResponse(sessions=found)
+
+    @in_its_form
+    async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
+        row = next((row for row, kept in await self.kept() if kept["id"] == session_id), None)
+        if row is None:
+            raise RequestError(-32002, "There is no such session among your newest ones.", {"sessionId": session_id})
+        talk = Talk(session_id, cwd, row.get("agent") or self.first, session=row["id"])
+        path = f"sessions/{row['id']}/messages/"
+        newest_first = await AsyncPages(self.muster._transport, path, {}, as_it_is).take(NEWEST)
+        for message in reversed(newest_first):
+            await self.show(talk, replayed(message))
+        await self.resume(talk)
+        self.talks[talk.id] = talk
+        return LoadSessionResponse(modes=await self.modes(talk))
+
+    async def kept(self) -> list[tuple[Any, dict[str, str]]]:
+        """(row, what this program keeps of it), newest first."""
+        rows = await self.muster.sessions.list(ordering="-updated_at").take(NEWEST)
+        found = [(row, (row.get("metadata") or {}).get(KEPT)) for row in rows]
+        return [(row, kept) for row, kept in found if isinstance(kept, dict) and {"id", "cwd"} <= kept.keys()]
+
+    async def keep(self, talk: Talk) -> None:
+        """So that it can be loaded later. A key without the scope `sessions:write` cannot."""
+        with suppress(ForbiddenError):
+            kept = {KEPT: {"id": talk.id, "cwd": talk.cwd}}
+            await self.muster.request("PATCH", f"sessions/{talk.session}", json={"metadata": kept})
+
+    async def resume(self, talk: Talk) -> None:
+        """A run that waits for an answer gets the next prompt."""
+        async for run in self.muster.runs.list(session=talk.session, status="waiting"):
+            if questions := [one async for one in run.inputs() if one.kind == "form"]:
+                talk.run, talk.questions = run.id, questions
+                async for event in run.events():
+                    talk.seen = event.seq or talk.seen
+                await self.show(talk, asked(questions[0]))
+                return
+
+    # -- modes
+
+    async def modes(self, talk: Talk) -> SessionModeState:
+        """The published agents and the router; the first one alone if the key cannot list agents."""
+        rows: list[Any] = []
+        with suppress(ForbiddenError):
+            rows = [row async for row in self.muster.agents.list() if row.get("enabled", True)]
+        known = {row["name"]: str(row.get("description") or "") for row in rows if row["published_version"] is not None}
+        modes = [SessionMode(id=ROUTER, name="Router", description="Muster chooses the agent for each conversation.")]
+        given = {} if talk.agent == ROUTER else {talk.agent: ""}
+        modes += [SessionMode(id=name, name=name, description=words) for name, words in {**given, **known}.items()]
+        talk.modes = frozenset(mode.id for mode in modes)
+        return SessionModeState(current_mode_id=talk.agent, available_modes=modes)
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> SetSessionModeResponse:
+        talk = self.talk(session_id)
+        if mode_id not in talk.modes:
+            raise refused(f"There is no agent “{mode_id}” in this session.")
+        talk.agent = mode_id
+        return SetSessionModeResponse()
+
+    def talk(self, id: str) -> Talk:
+        if id not in self.talks:
+            raise RequestError(-32002, "There is no such session.", {"sessionId": id})
+        return self.talks[id]
+
+    # -- prompts
+
+    @in_its_form
+    async def prompt(self, prompt: list[Any], session_id: str, **more: Any) -> PromptResponse:
+        talk, parts = self.talk(session_id), parts_of(prompt)
+        if talk.is_busy:
+            raise refused("The session is busy with another prompt.")
+        talk.is_busy, talk.is_cancelled = True, False
+        try:
+            return PromptResponse(stop_reason=await self.turn(talk, parts))
+        except (asyncio.CancelledError, ConnectionError):  # the editor is gone
+            if talk.run and not talk.questions:
+                self.left.append(talk.run)
+            raise
+        finally:
+            talk.is_busy = False
+
+    async def turn(self, talk: Talk, parts: list[dict[str, Any]]) -> Any:
+        """The stop reason. A prompt after a question is its answer, unless that came from elsewhere."""
+        if talk.questions and await self.is_answered(talk, text_of(parts)):
+            if talk.questions:
+                await self.show(talk, asked(talk.questions[0]))
+                return "end_turn"
+            run = await self.muster.runs.get(str(talk.run))
+            return await self.follow(talk, run.stream(after=talk.seen))
+        talk.run, talk.seen = None, 0
+        return await self.follow(talk, self.conversation(talk).message(parts).stream())
+
+    def conversation(self, talk: Talk) -> Any:
+        if talk.agent == ROUTER:
+            return self.muster.conversation(talk.session)
+        return self.muster.agent(talk.agent).conversation(talk.session)
+
+    async def is_answered(self, talk: Talk, text: str) -> bool:
+        """Whether this prompt was taken for the first question. One that does not fit is asked again."""
+        question = talk.questions[0]
+        try:
+            await question.answer(as_value(text, question.schema))
+        except InvalidError as error:
+            await self.show(talk, [update_agent_message_text(str(error))])
+            return True
+        except ConflictError:  # answered elsewhere, or its run has ended
+            talk.questions.clear()
+            return False
+        talk.questions.pop(0)
+        return True
+
+    async def follow(self, talk: Talk, opened: AsyncStream) -> Any:
+        """Show a run until it ends or asks the person."""
+        updates = Updates()
+        async with opened as stream, tasks() as start:
+            await self.begin(talk, stream)
+            async with aclosing(stream.__aiter__()) as events:
+                async for event in events:
+                    talk.seen = event.seq or talk.seen
+                    await self.show(talk, updates.of(event))
+                    if event.type == "approval.requested":
+                        start(self.decide(talk, event.data))
+                    if await self.is_asked(talk, event):
+                        return "end_turn"
+            return stop_reason(stream.final)
+
+    async def begin(self, talk: Talk, stream: AsyncStream) -> None:
+        """The run is known from here on."""
+        talk.run = stream.run
+        if talk.session is None and stream.session is not None:
+            talk.session = stream.session
+            await self.keep(talk)
+        if talk.is_cancelled:
+            await self.stop(str(talk.run))
+
+    async def is_asked(self, talk: Talk, event: Event) -> bool:
+        """Whether the run waits for an answer; the question is then shown."""
+        if event.type != "run.waiting" or event.data.get("waiting_for") != "input":
+            return False
+        run = await self.muster.runs.get(str(talk.run))
+        talk.questions = [one async for one in run.inputs() if one.kind == "form"]
+        if talk.questions:
+            await self.show(talk, asked(talk.questions[0]))
+        return bool(talk.questions)
+
+    async def decide(self, talk: Talk, data: dict[str, Any]) -> None:
+        """Ask the person for an approval. One that is dismissed stays open on the server."""
+        try:
+            if "approvals:decide" not in (await self.muster.me())["scopes"]:
+                await self.say(talk, "needs an approval, which this key may not decide. Decide it in Muster.", data)
+                return
+            chosen = await self.choice(talk, data)
+            approval = await self.muster.approvals.get(str(data["id"]))
+            if chosen in ("allow", "reject"):
+                await (approval.approve() if chosen == "allow" else approval.deny())
+        except ConflictError:
+            pass  # decided elsewhere
+        except (MusterError, RequestError) as error:
+            await self.say(talk, f"was not decided here: {error}", data)
+
+    async def choice(self, talk: Talk, data: dict[str, Any]) -> str | None:
+        call = ToolCallUpdate(
+            tool_call_id=str(data.get("call") or data["id"]), title=str(data["tool"]), status="pending",
+            raw_input=data.get("arguments"),
+        )  # fmt: skip
+        answered = await self.client.request_permission(talk.id, call, CHOICES)
+        return getattr(answered.outcome, "option_id", None)
+
+    async def say(self, talk: Talk, words: str, data: dict[str, Any]) -> None:
+        await self.show(talk, [update_agent_message_text(f"\n\n`{data['tool']}` {words}\n\n")])
+
+    async def show(self, talk: Talk, updates: list[Any]) -> None:
+        for update in updates:
+            await self.client.session_update(talk.id, update)
+
+    # -- the end
+
+    async def cancel(self, session_id: str, **more: Any) -> None:
+        talk = self.talk(session_id)
+        if not talk.is_busy and not talk.questions:
+            return
+        talk.is_cancelled = True
+        talk.questions.clear()
+        if talk.run:
+            await self.stop(talk.run)
+
+    async def leave(self) -> None:
+        for run in self.left:
+            await self.stop(run)
+        await self.muster.close()
+
+    async def stop(self, run: str) -> None:
+        """Its last event ends the prompt."""
+        with suppress(ConflictError):  # it has ended
+            await (await self.muster.runs.get(run)).cancel("cancelled in the editor")
+
+
+def asked(question: AsyncInputRequest) -> list[Any]:
+    """A question as text, with what may be answered."""
+    words = question.prompt or question.name
+    if choices := question.schema.get("enum"):
+        words += "".join(f"\n- {choice}" for choice in choices)
+    return [update_agent_message_text(f"\n\n{words}")]
+
+
+@asynccontextmanager
+async def tasks() -> AsyncIterator[Callable[[Any], None]]:
+    """`start(coroutine)`; those that are not done at the end are cancelled."""
+    started: list[asyncio.Task[None]] = []
+    try:
+        yield lambda work: started.append(asyncio.create_task(work))
+    finally:
+        for task in started:
+            task.cancel()
+        await asyncio.gather(*started, return_exceptions=True)
+
+
+async def serve(muster: AsyncMuster, agent: str | None) -> None:
+    """Until the editor closes its end or sends SIGTERM; its prompts are then cancelled."""
+    editor = Editor(muster, agent)
+    here = cast("asyncio.Task[None]", asyncio.current_task())
+    with suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, here.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            await run_agent(cast(Any, editor))
+    finally:
+        await editor.leave()

@@ -1,0 +1,132 @@
+"""Between Muster and the Agent Client Protocol: content of prompts, events of runs, errors. Nothing is sent here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from acp import (
+    RequestError,
+    start_tool_call,
+    text_block,
+    tool_content,
+    update_agent_message_text,
+    update_tool_call,
+    update_user_message_text,
+)  # fmt: skip
+
+from ..errors import APIError, AuthenticationError, MusterError, NotFoundError
+from ..events import Event, Text
+
+REFUSED = range(400, 500)
+
+
+class Updates:
+    """The session updates of one run."""
+
+    def __init__(self) -> None:
+        self.text = Text()
+        self.has_text = False
+        self.calls: set[str] = set()
+
+    def of(self, event: Event) -> list[Any]:
+        """What the editor shows of this event."""
+        if piece := self.text.add(event):
+            self.has_text = True
+            return [update_agent_message_text(piece)]
+        data, id = event.data, str(event.data.get("id"))
+        if event.type == "tool.called" and not data.get("parent_call"):
+            self.calls.add(id)
+            called = data.get("arguments")
+            return [start_tool_call(id, str(data.get("name")), kind="other", status="in_progress", raw_input=called)]
+        if event.is_last:
+            return self.last(data)
+        return [self.of_call(event.type, id, data)] if id in self.calls and event.type in OF_CALLS else []
+
+    def of_call(self, type: str, id: str, data: dict[str, Any]) -> Any:
+        if type in ("tool.log", "tool.progress"):
+            return update_tool_call(id, status="in_progress", content=shown(data.get("message")))
+        if data.get("outcome") == "ok":
+            told = data["text"] if data.get("text") is not None else data.get("result")
+            return update_tool_call(id, status="completed", content=shown(told), raw_output=data.get("result"))
+        error = data.get("error") or {}
+        return update_tool_call(id, status="failed", content=shown(error.get("message") or data.get("reason")))
+
+    def last(self, data: dict[str, Any]) -> list[Any]:
+        """The reply of a run whose model wrote none."""
+        reply = str((data.get("reply") or {}).get("text") or "")
+        return [update_agent_message_text(reply)] if reply and not self.has_text else []
+
+
+OF_CALLS = ("tool.log", "tool.progress", "tool.finished", "tool.denied")
+
+
+def shown(value: Any) -> list[Any]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return [tool_content(text_block(text))]
+
+
+def replayed(message: dict[str, Any]) -> list[Any]:
+    """A message of a session that is loaded."""
+    made = {"user": update_user_message_text, "assistant": update_agent_message_text}.get(message["role"])
+    return [made(message["text"])] if made and message["text"] else []
+
+
+def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
+    """Content parts of a message. Raises RequestError for content that a message cannot have."""
+    return [part_of(block) for block in prompt]
+
+
+def part_of(block: Any) -> dict[str, Any]:
+    if block.type == "text":
+        return {"type": "text", "text": block.text}
+    if block.type == "image":
+        return {"type": "image", "data": block.data, "media_type": block.mime_type}
+    if block.type == "resource_link":
+        return {"type": "text", "text": f"[{block.title or block.name}]({block.uri})"}
+    if block.type == "resource":
+        return part_of_resource(block.resource)
+    raise refused(f"A prompt cannot contain “{block.type}”.")
+
+
+def part_of_resource(resource: Any) -> dict[str, Any]:
+    if (text := getattr(resource, "text", None)) is not None:
+        return {"type": "text", "text": f"{resource.uri}:\n{text}"}
+    if str(resource.mime_type).startswith("image/"):
+        return {"type": "image", "data": resource.blob, "media_type": resource.mime_type}
+    raise refused(f"{resource.uri} is neither text nor an image.")
+
+
+def text_of(parts: Iterable[dict[str, Any]]) -> str:
+    return "\n\n".join(part["text"] for part in parts if part["type"] == "text")
+
+
+def stop_reason(data: dict[str, Any]) -> Any:
+    """Why the turn ended, by the run's last event. Raises RequestError if the run failed."""
+    status, error = data.get("status"), data.get("error") or {}
+    if status == "cancelled":
+        return "cancelled"
+    if status == "partial" and error.get("code") == "step_limit":
+        return "max_turn_requests"
+    if status in ("succeeded", "partial"):
+        return "end_turn"
+    words = error.get("message") or f"The run is {status}."
+    raise RequestError(-32603, str(words), {"code": error.get("code"), "status": status})
+
+
+def refused(words: str) -> RequestError:
+    return RequestError(-32602, words)
+
+
+def told(error: MusterError) -> RequestError:
+    """The server's error in the protocol's form."""
+    if not isinstance(error, APIError):
+        return RequestError(-32603, str(error))
+    code = -32602 if error.status in REFUSED else -32603
+    if isinstance(error, AuthenticationError):
+        code = -32000
+    elif isinstance(error, NotFoundError):
+        code = -32002
+    data = {"code": error.code, "status": error.status, "details": error.details, "request_id": error.request_id}
+    return RequestError(code, str(error), data)
