@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Agent, AuditEvent, Chain, Membership, Provider, Team
@@ -110,6 +111,15 @@ def test_a_limit_set_over_the_api_holds(alice, alice_api, agent, worker):
         first,
         None,
     ]
+
+
+def test_the_admin_asks_for_them_with_help(alice, site_admin, signed_in, rows):
+    browser = signed_in(site_admin)
+    for _, body, row in rows:
+        page = browser.get(reverse(f"admin:agents_{row._meta.model_name}_change", args=[row.pk])).content.decode()
+        for name in body:
+            assert f'name="{name}"' in page, (row, name)
+            assert row._meta.get_field(name).help_text[:30] in page
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
