@@ -234,10 +234,9 @@ def test_a_worker_that_dies_after_the_answer_does_not_make_the_call_twice(modern
         died.append(1)
         raise SystemExit
 
-    monkeypatch.setattr("connectors.toolsets.mcp.Making.go_on", die)
-    with pytest.raises(SystemExit):
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("connectors.toolsets.mcp.Making.go_on", die)
         answer(run, value={"name": "Ada"})
-    monkeypatch.undo()
     record = only_call(run)
     assert died and (record.waiting_for, record.attempt, record.outcome) == ("", 2, "")
     Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
