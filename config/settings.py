@@ -371,6 +371,8 @@ SPECTACULAR_SETTINGS = {
         "TeamRoleEnum": "agents.models.team.Membership.Role",
         "MessageRoleEnum": "runs.models.session.Message.Role",
         "EndingEnum": "runs.api.external.ENDINGS",
+        "AskedPriorityEnum": "runs.api.serializers.BATCH_ALONE",
+        "RunPriorityEnum": "runs.models.run.Run.Priority.labels",
     },
 }
 

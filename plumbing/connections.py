@@ -26,6 +26,8 @@ class Connections:
 
     def handle_request(self, request: Any) -> Any:
         """The response, whose connection is kept once its stream was closed."""
+        if request.url.scheme not in (b"http", b"https"):
+            raise self._library.UnsupportedProtocol("The address must begin with http:// or https://.")
         origin = request.url.origin
         place = (origin.scheme, origin.host, origin.port)
         while True:

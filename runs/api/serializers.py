@@ -79,12 +79,15 @@ class MostSerializer(StrictSerializer):
     cost = Number(required=False, allow_null=True, min_value=0, max_value=1_000_000, help_text="US dollars.")
 
 
+BATCH_ALONE = ["batch"]
+
+
 class PriorityField(Choice):
     """The one priority that can be asked for."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("help_text", "Its runs wait behind all others; null: who or what starts it decides.")
-        super().__init__(choices=["batch"], **kwargs)
+        super().__init__(choices=BATCH_ALONE, **kwargs)
 
 
 class OptionsSerializer(StrictSerializer):
