@@ -9,6 +9,7 @@ from agents.models import Agent, Membership, Provider, Tool
 from runs.lifecycle import endings
 from runs.models import Approval, Run
 from runs.worker import recovery
+from tests import travel
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
@@ -197,10 +198,10 @@ def test_nobody_answers_for_a_day(ask, worker, time_machine, functions):
     began = timezone.now()
     time_machine.move_to(began, tick=False)
     ask()
-    time_machine.shift(timedelta(days=1, seconds=1))
-    with worker.capture(execute=True):
-        recovery.tick()
-    worker.work()
+    with travel.later(24 * 3600 + 1):
+        with worker.capture(execute=True):
+            recovery.tick()
+        worker.work()
     run = Run.objects.get()
     assert Approval.objects.get().status == "expired" and not functions.asked
     assert run.status == "succeeded", run.error

@@ -1,14 +1,11 @@
 """Runs that wait for an answer: a tool that the caller executes, and a question to the person."""
 
-from datetime import timedelta
-
 import pytest
-import time_machine
-from django.utils import timezone
 
 from runs.lifecycle import endings
 from runs.models import InputRequest, Run
 from runs.worker import recovery
+from tests import travel
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
@@ -101,7 +98,7 @@ def test_a_failure_of_the_callers_tool_reaches_the_model(waiting, alice_api, ans
 
 
 def test_an_unanswered_request_expires_with_a_typed_result(waiting, worker, alice_api, answer):
-    with time_machine.travel(timezone.now() + timedelta(seconds=3601)):
+    with travel.later(3601):
         with worker.capture(execute=True):
             recovery.tick()
         worker.work()

@@ -4,7 +4,6 @@ import re
 from datetime import timedelta
 
 import pytest
-import time_machine
 from django.utils import timezone
 
 from agents.models import Tool
@@ -14,6 +13,7 @@ from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Run, StepRun
 from runs.worker import recovery
+from tests import travel
 from tests.connectors.loopback import Fault, Loopback
 from tests.fakes import calls, says
 
@@ -46,7 +46,7 @@ def clerk(make_agent, stub_provider, gmail_tool):
 
 def later(worker, seconds):
     """So much later the tick looks again, and what it wakes is worked on."""
-    with time_machine.travel(timezone.now() + timedelta(seconds=seconds)):
+    with travel.later(seconds):
         with worker.capture(execute=True):
             recovery.tick()
         worker.work(limit=500)
