@@ -223,8 +223,10 @@ def test_a_killed_postgres_loses_no_run_and_repeats_no_effect(muster, model, mom
     wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}").status_code == 200, 60)
     run = ended(muster, run_id, within=120)
     assert run["status"] == "succeeded", run["error"]
-    made = wait_for(lambda: muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/").json().get("results"))
-    assert [(call["outcome"], call["attempt"]) for call in made] in ([("ok", 1)], [("unknown", 1)])
+    read = wait_for(lambda: (answer := muster.http.get(f"/api/v1/runs/{run_id}/tool-calls/")).is_success and answer)
+    made = [(call["outcome"], call["attempt"]) for call in read.json()["results"]]
+    # An answer that came while the database was away is lost, and the model, asked again, wanted no call.
+    assert made in ([("ok", 1)], [("unknown", 1)]) or (silence and not made)
 
 
 def test_fifty_messages_at_once_are_all_answered(muster, model):

@@ -64,14 +64,15 @@ def test_the_record_of_a_call_vanishes_while_it_is_made(run, sending, worker):
 
 def test_the_claim_itself_vanishes(run, sending, worker):
     """The worker that made the call stops working on the run and changes nothing of it: it is queued, as the rows say."""
-    before = {name: getattr(run, name) for name in ("lease_owner", "attempt", "last_event", "turns")}
+    before = {name: getattr(run, name) for name in ("lease_owner", "attempt", "turns")}
 
     def lose():
-        RunEvent.objects.filter(run=run, seq__gt=before["last_event"]).delete()
+        RunEvent.objects.filter(run=run, seq__gt=run.last_event).delete()
         ToolCallRecord.objects.filter(run=run).delete()
         ModelCall.objects.filter(run=run).delete()
         row = Run.objects.get(pk=run.pk)
         row.change(Run.Status.QUEUED, where={"status": "running"}, lease_expires_at=None, **before)
+        Run.objects.filter(pk=run.pk).update(last_event=run.last_event)
 
     sending.lose = lose
     runner.execute(str(run.pk))
