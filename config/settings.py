@@ -372,7 +372,6 @@ SPECTACULAR_SETTINGS = {
         "MessageRoleEnum": "runs.models.session.Message.Role",
         "EndingEnum": "runs.api.external.ENDINGS",
         "AskedPriorityEnum": "runs.api.serializers.BATCH_ALONE",
-        "RunPriorityEnum": "runs.models.run.Run.Priority.labels",
     },
 }
 
