@@ -11,7 +11,7 @@ import json
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,7 +27,7 @@ from connectors.exceptions import failed
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
-from plumbing import outbound
+from plumbing import outbound, waits
 
 from .mcp import source_of
 
@@ -173,7 +173,7 @@ class Talk:
                 continue
             if pause is None:
                 break
-            sleep(pause)
+            waits.pause(pause)
             if self.context.is_cancelled():
                 self.cancel(row)
                 raise failed("cancelled", "The run was cancelled; the agent was told so.")
