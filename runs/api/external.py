@@ -22,7 +22,8 @@ from runs.lifecycle import workers
 from runs.models import Run, Worker
 from runs.worker import external
 
-from .messages import RUN_JOINS, RunViewSet, asked_in, idempotency_key
+from .messages import RUN_JOINS, asked_in, idempotency_key
+from .runs import RunViewSet
 from .serializers import OptionsSerializer, RunSerializer
 
 

@@ -1,64 +1,42 @@
-"""Messages, runs, sessions, approvals over HTTP."""
+"""Messages over HTTP: wait for the reply, return the run at once, or stream its events."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import mixins, viewsets
-from rest_framework.decorators import action
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.response import Response
-from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.later import later
 from agents.http.openapi import stream_of
-from agents.http.pagination import Cursor
 from agents.http.standing import Standing, while_good
 from agents.http.viewsets import kept, read
 from agents.models import ApiKey
-from agents.models.key import DECIDE
 from devices.models import Device
-from runs.calls import approvals, routing
+from runs.calls import routing
 from runs.events import stream, waiting
 from runs.events.places import STREAMS, Places
 from runs.intake import messages as intake
 from runs.intake import options
 from runs.lifecycle import endings
-from runs.models import Approval, Artifact, RouteDecision, Run, RunEvent, Session, ToolCallRecord
+from runs.models import RouteDecision, Run, Session
 
-from .files import ArtifactSerializer
-from .filters import RunFilter, SessionFilter
 from .serializers import (
     AnswerSerializer,
-    ApprovalSerializer,
-    CancelSerializer,
-    DecisionSerializer,
-    EventPageSerializer,
-    MessageSerializer,
     RouteSerializer,
     RunSerializer,
     SendSerializer,
-    SessionSerializer,
-    ToolCallSerializer,
 )
 
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
-# What a list shows of each run and of those rows: whole versions are most of what would be read.
-RUN_SHOWN = (
-    "status", "waiting_for", "principal", "agent__name", "agent__owner__username", "version__number",
-    "chain_version__chain__name", "session_id", "parent_id", "root_id", "depth", "trigger", "created_at", "started_at",
-    "finished_at", "deadline", "input", "options", "output", "error", "turns", "input_tokens", "output_tokens", "cost",
-    "processed", "created", "updated", "metadata", "pool", "priority", "place", "queued_at",
-)  # fmt: skip
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
@@ -284,142 +262,3 @@ def find_session(user: Any, session_id: Any) -> Session:
     if session is None:
         raise NotFound("There is no such session that you can see.")
     return session
-
-
-class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
-    scope = "runs"
-    content_negotiation_class = StreamOrJson
-    serializer_class = RunSerializer
-    filterset_class = RunFilter
-    search_fields = ("session__title", "agent__name", "chain_version__chain__name")
-    orderings = ("created_at", "cost")
-    parameters = {"events": ("after", "limit"), "stream": ("after",)}
-    queryset = Run.objects.none()
-
-    def get_queryset(self) -> QuerySet[Run]:
-        runs = Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
-        return runs.only(*RUN_SHOWN) if self.action == "list" else runs
-
-    @extend_schema(
-        parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
-        responses=EventPageSerializer,
-    )
-    @action(detail=True, pagination_class=None)
-    def events(self, request: Any, pk: Any = None) -> Response:
-        """Stored events after a number; `next` is the address of the following page."""
-        run, after = self.get_object(), cursor_of(request)
-        size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
-        rows = list(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")[: size + 1])
-        url = replace_query_param(request.build_absolute_uri(), "after", rows[size - 1].seq) if rows[size:] else None
-        return Response(EventPageSerializer({"results": rows[:size], "next": url}).data)
-
-    @extend_schema(
-        parameters=[AFTER, LAST_EVENT],
-        responses={
-            (200, "text/event-stream"): SSE,
-            204: OpenApiResponse(description="You have every event; browsers do not reconnect after this."),
-        },
-    )
-    @action(detail=True, pagination_class=None)
-    def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
-        """Events as they happen, starting at a cursor, until run.finished."""
-        run, after = self.get_object(), cursor_of(request)
-        if run.finished_at and after >= run.last_event:
-            return Response(status=204)
-        with stream_for(request.user) as respond:
-            return respond(event_stream(run, after, request))
-
-    @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
-    def cancel(self, request: Any, pk: Any = None) -> Response:
-        """Stop the run and its children. 409 if it has ended."""
-        body = CancelSerializer(data=request.data or {})
-        body.is_valid(raise_exception=True)
-        run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
-        return Response(RunSerializer(run).data)
-
-    @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
-    def tool_calls(self, request: Any, pk: Any = None) -> Response:
-        """Tool calls, in the order in which they were made."""
-        return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
-
-    @extend_schema(responses=ArtifactSerializer(many=True), filters=False)
-    def artifacts(self, request: Any, pk: Any = None) -> Response:
-        """Files that this run made, and for the first run of a tree those of all runs below it, in order."""
-        return self.listed(Artifact.objects.shown(self.get_object(), request.user), ArtifactSerializer)
-
-    @extend_schema(responses=RunSerializer(many=True), filters=False)
-    def children(self, request: Any, pk: Any = None) -> Response:
-        """Runs started by this run, in order."""
-        return self.listed(self.get_object().children.select_related(*RUN_JOINS), RunSerializer)
-
-    def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
-        self.page_ordering = ("id",)
-        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
-
-
-class SessionViewSet(
-    mixins.RetrieveModelMixin,
-    mixins.ListModelMixin,
-    mixins.UpdateModelMixin,
-    mixins.DestroyModelMixin,
-    viewsets.GenericViewSet,
-):
-    """Conversations: list, read, rename, close, delete."""
-
-    scope = "sessions"
-    serializer_class = SessionSerializer
-    http_method_names = ["get", "patch", "delete", "head", "options"]
-    filterset_class = SessionFilter
-    search_fields = ("title", "agent__name")
-    orderings = ("created_at", "updated_at")
-    queryset = Session.objects.none()
-
-    def get_queryset(self) -> QuerySet[Session]:
-        return Session.objects.visible_to(self.request.user).select_related("agent")
-
-    def perform_destroy(self, session: Session) -> None:
-        """Delete the conversation; its runs are kept as history. A run in progress is stopped
-        first.
-        """
-        endings.clear(session, by=self.request.user, reason="its session was deleted")
-        session.delete()
-
-    def perform_update(self, serializer: Any) -> None:
-        own_device(self.request.user, serializer.validated_data.get("device"))
-        serializer.save()
-
-    @extend_schema(responses=MessageSerializer(many=True))
-    def messages(self, request: Any, pk: Any = None) -> Response:
-        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
-        return self.get_paginated_response(MessageSerializer(page, many=True).data)
-
-
-class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
-    """Questions waiting for a person; POST decides."""
-
-    scope = "approvals"
-    scopes = {"decide": DECIDE}
-    serializer_class = ApprovalSerializer
-    filterset_fields = {"status": ["exact"], "run": ["exact"], "tool": ["exact"]}
-    search_fields = ("tool", "reason")
-    orderings = ("created_at", "expires_at")
-    queryset = Approval.objects.none()
-
-    def get_queryset(self) -> QuerySet[Approval]:
-        approvals = Approval.objects.visible_to(self.request.user).select_related("decided_by", "run")
-        wants_all = self.action != "list" or "status" in self.request.query_params
-        return approvals if wants_all else approvals.open()
-
-    @extend_schema(operation_id="approvals_decide", request=DecisionSerializer, responses={200: ApprovalSerializer})
-    def decide(self, request: Any, pk: Any = None) -> Response:
-        body = DecisionSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        decided = approvals.decide(
-            self.get_object(),
-            body.validated_data["decision"],
-            by=request.user,
-            arguments=body.validated_data.get("arguments"),
-            note=body.validated_data.get("note", ""),
-            source=request.META.get("REMOTE_ADDR", ""),
-        )
-        return Response(ApprovalSerializer(decided).data)

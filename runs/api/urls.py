@@ -5,14 +5,29 @@ from django.urls import path
 
 from agents.http.viewsets import routed
 
-from . import budgets, chains, consumers, definitions, executor, external, figures, files, inputs, messages, schedules
+from . import (
+    approvals,
+    budgets,
+    chains,
+    consumers,
+    definitions,
+    executor,
+    external,
+    figures,
+    files,
+    inputs,
+    messages,
+    runs,
+    schedules,
+    sessions,
+)
 
-run = partial(routed, messages.RunViewSet)
+run = partial(routed, runs.RunViewSet)
 prepared = partial(routed, external.PreparedRunViewSet)
 outside = partial(routed, external.ExternalViewSet)
 claimed = partial(routed, executor.ExecutorViewSet)
-session = partial(routed, messages.SessionViewSet)
-approval = partial(routed, messages.ApprovalViewSet)
+session = partial(routed, sessions.SessionViewSet)
+approval = partial(routed, approvals.ApprovalViewSet)
 input_request = partial(routed, inputs.InputRequestViewSet)
 budget = partial(routed, budgets.BudgetViewSet)
 file = partial(routed, files.FileViewSet)

@@ -1,0 +1,55 @@
+"""Conversations over HTTP."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.response import Response
+
+from runs.lifecycle import endings
+from runs.models import Session
+
+from .filters import SessionFilter
+from .messages import own_device
+from .serializers import (
+    MessageSerializer,
+    SessionSerializer,
+)
+
+
+class SessionViewSet(
+    mixins.RetrieveModelMixin,
+    mixins.ListModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet,
+):
+    """Conversations: list, read, rename, close, delete."""
+
+    scope = "sessions"
+    serializer_class = SessionSerializer
+    http_method_names = ["get", "patch", "delete", "head", "options"]
+    filterset_class = SessionFilter
+    search_fields = ("title", "agent__name")
+    orderings = ("created_at", "updated_at")
+    queryset = Session.objects.none()
+
+    def get_queryset(self) -> QuerySet[Session]:
+        return Session.objects.visible_to(self.request.user).select_related("agent")
+
+    def perform_destroy(self, session: Session) -> None:
+        """Delete the conversation; its runs are kept as history. A run in progress is stopped
+        first.
+        """
+        endings.clear(session, by=self.request.user, reason="its session was deleted")
+        session.delete()
+
+    def perform_update(self, serializer: Any) -> None:
+        own_device(self.request.user, serializer.validated_data.get("device"))
+        serializer.save()
+
+    @extend_schema(responses=MessageSerializer(many=True))
+    def messages(self, request: Any, pk: Any = None) -> Response:
+        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
+        return self.get_paginated_response(MessageSerializer(page, many=True).data)
