@@ -102,6 +102,16 @@ class Connection(Owned):
         return self.provider not in ACCOUNTS
 
     @property
+    def is_read(self) -> bool:
+        """True for servers that list their tools themselves."""
+        return self.provider in (Connection.Provider.MCP, Connection.Provider.A2A)
+
+    @property
+    def is_imported(self) -> bool:
+        """True for services whose tools come from a document."""
+        return self.provider == Connection.Provider.OPENAPI
+
+    @property
     def is_linked(self) -> bool:
         """Whether it has what a call needs."""
         return bool(self.access_token or self.refresh_token) if self.uses_oauth else True

@@ -5,7 +5,7 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 """
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -173,6 +173,7 @@ class Conversation:
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
+        began = timezone.now()
         try:
             return self.live.reply(
                 self.messages,
@@ -185,7 +186,7 @@ class Conversation:
             check_alive(self.run, self.lease)
             raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed while the model answered")
         except ModelFailed as error:
-            self.write_failure(error, turn)
+            self.write_failure(error, turn, began)
             status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
             raise RunEnded(status, error.code, str(error))
         finally:
@@ -241,7 +242,7 @@ class Conversation:
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic
-    def write_failure(self, error: ModelFailed, turn: int) -> None:
+    def write_failure(self, error: ModelFailed, turn: int, began: datetime) -> None:
         told = {"turn": turn, "code": error.code, "message": str(error)}
         if events.record_with(self.run, [("model.failed", told)], where=self.lease.conditions()) is None:
             raise LeaseLost(str(self.run.pk))
@@ -250,7 +251,8 @@ class Conversation:
             turn=turn,
             provider=self.live.provider_name,
             model_name=self.spec.model_name,
-            started_at=timezone.now(),
+            started_at=began,
+            wall_ms=(timezone.now() - began).total_seconds() * 1000,
             attempts=error.attempts,
             error={"code": error.code, "message": str(error)},
         )

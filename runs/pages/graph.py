@@ -135,7 +135,7 @@ def draw(
     width = max((node.x for node in nodes.values()), default=0) + WIDTH + MARGIN
     height = max((node.y for node in nodes.values()), default=0) + HEIGHT + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chain" role="img" viewBox="0 0 {width} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chain" role="group" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" aria-labelledby="chain-title chain-text">',
         f'<title id="chain-title">Chain {escape(spec.name)}</title>',
         f'<desc id="chain-text">{escape(told(spec, states))}</desc>',
@@ -172,7 +172,7 @@ def box(node: Node, state: StepState | None, link: str) -> str:
         label += f", {state.done} of {state.total} items, {state.failed} failed"
     sign = SIGNS.get(status, "")
     group = (
-        f'<g class="node {step.target_kind} {status}" role="listitem" data-step="{escape(step.key)}" '
+        f'<g class="node {step.target_kind} {status}" role="img" data-step="{escape(step.key)}" '
         f'aria-label="{escape(label)}" transform="translate({node.x} {node.y})"><title>{escape(label)}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
         f'<text x="12" y="23">{escape(short(step.key))}</text>'

@@ -4,6 +4,7 @@ executions, replay.
 
 from django.http import Http404, HttpRequest, HttpResponse
 
+from agents.models import Tool
 from agents.models.team import SLUG
 from functions.models import StoredFunction
 
@@ -11,7 +12,8 @@ from .base import by_name, page, signed_in
 from .start import EXAMPLE
 
 SLIM = ("source", "input_schema", "output_schema", "published__source", "published__spec")
-LIMITS = ("timeout", "memory_limit", "effect", "safe_mode", "is_pure")
+# What else a draft is checked and tried with; the page has no field for them.
+OTHERS = ("safe_mode", "is_pure", "cache_ttl", "max_concurrency", "reuse", "min_isolation")
 
 
 @signed_in
@@ -24,7 +26,10 @@ def function_list(request: HttpRequest) -> HttpResponse:
 
 @signed_in
 def new_function(request: HttpRequest) -> HttpResponse:
-    return page(request, "workbench.html", "New function", function=None, source=EXAMPLE, may_edit=True)
+    return page(
+        request, "workbench.html", "New function", function=None, source=EXAMPLE, may_edit=True,
+        settings=StoredFunction(), effects=Tool.Effect.choices,
+    )  # fmt: skip
 
 
 @signed_in
@@ -34,5 +39,6 @@ def function_page(request: HttpRequest, name: str) -> HttpResponse:
     function = StoredFunction.objects.select_related("published", "owner").named(request.user, name)
     return page(
         request, "workbench.html", function.name, function=function, source=function.source,
-        may_edit=function.may_edit(request.user), tests=function.tests.count(),
+        may_edit=function.may_edit(request.user), tests=function.tests.count(), settings=function,
+        effects=Tool.Effect.choices, others={name: getattr(function, name) for name in OTHERS},
     )  # fmt: skip

@@ -1,7 +1,8 @@
 // Logins, servers and their tools: each button is one call of the API.
 import { api, tell } from "./page.js";
 
-for (const button of document.querySelectorAll("[data-server] button, [data-authorize] button")) button.disabled = false;
+const FORMS = "[data-server], [data-authorize], [data-change], [data-import]";
+for (const button of document.querySelectorAll(FORMS.split(", ").map((one) => `${one} button`).join(", "))) button.disabled = false;
 
 for (const form of document.querySelectorAll("[data-server]")) {
   form.addEventListener("submit", (event) => send(event, form, async (values) => {
@@ -17,6 +18,23 @@ for (const form of document.querySelectorAll("[data-authorize]")) {
   }));
 }
 
+for (const form of document.querySelectorAll("[data-change]")) {
+  const before = Object.fromEntries(new FormData(form));
+  form.addEventListener("submit", (event) => send(event, form, async (values) => {
+    const body = Object.fromEntries([...values].filter(([name, value]) => value !== before[name]));
+    await api(`connections/${form.dataset.change}`, { method: "PATCH", body });
+    location.reload();
+  }));
+}
+
+for (const form of document.querySelectorAll("[data-import]")) {
+  form.addEventListener("submit", (event) => send(event, form, async (values) => {
+    const body = Object.fromEntries([...values].filter(([, value]) => value));
+    await api(`connections/${form.dataset.import}/import`, { method: "POST", body });
+    location.reload();
+  }));
+}
+
 async function send(event, form, act) {
   event.preventDefault();
   const wrong = form.querySelector("[data-wrong]");
@@ -29,9 +47,10 @@ document.addEventListener("click", async (event) => {
   if (!button || (button.dataset.ask && !confirm(button.dataset.ask))) return;
   button.disabled = true;
   try {
-    const { call, method, sha256 } = button.dataset;
-    await api(call, { method, body: method === "GET" ? undefined : sha256 ? { sha256 } : {} });
-    location.reload();
+    const { call, method, sha256, then } = button.dataset;
+    await api(call, { method, body: method === "POST" ? (sha256 ? { sha256 } : {}) : undefined });
+    if (then) location.href = then;
+    else location.reload();
   } catch (error) { tell(error.message); }
   button.disabled = false;
 });

@@ -33,4 +33,13 @@ function follow() {
 
 addEventListener("hashchange", openTarget);
 openTarget();
-if (live.dataset.done === "no") follow();
+// The event stream is for the run's own person; an administrator's page looks again instead.
+function poll() {
+  const look = async () => {
+    await refresh().catch(() => {}); // the server is away for a moment
+    if (live.firstElementChild?.dataset.done !== "yes") setTimeout(look, 2000);
+  };
+  setTimeout(look, 2000);
+}
+
+if (live.dataset.done === "no") (live.dataset.mine === "yes" ? follow : poll)();

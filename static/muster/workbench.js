@@ -1,6 +1,8 @@
 // The function workbench: checks while typing, tries, saves, publishes; the other tabs load when they are first shown.
 import { api, localise, make, tell } from "./page.js";
+import { FunctionSettings } from "./functionsettings.js";
 import { SchemaForm } from "./schemaform.js";
+import { guard } from "./unsaved.js";
 
 const bench = document.getElementById("bench");
 const source = document.getElementById("source");
@@ -8,6 +10,9 @@ const form = new SchemaForm(document.getElementById("arguments"));
 const asJson = document.querySelector("[data-as-json]");
 const jsonArea = document.getElementById("arguments-json");
 const outcome = document.getElementById("outcome");
+const settings = new FunctionSettings(document.getElementById("source-form"));
+const edited = () => JSON.stringify([source.value, settings.read()]);
+let stored = edited();
 let draft = null;
 let checked = null;
 
@@ -28,20 +33,20 @@ function wrong(name, text) {
 // -- checking ---------------------------------------------------------------------------------------------------------
 
 async function check() {
-  if (source.value === checked) return;
-  checked = source.value;
-  const text = checked;
-  if (!text.trim()) return;
-  const answer = await api("functions/validate", { method: "POST", body: { source: text } }).catch((error) => ({ valid: false, refusals: error.details }));
-  if (text !== source.value) return;
+  const now = edited();
+  if (now === checked) return;
+  checked = now;
+  if (!source.value.trim()) return;
+  const answer = await api("functions/validate", { method: "POST", body: { ...settings.whole(), source: source.value } }).catch((error) => ({ valid: false, refusals: error.details }));
+  if (now !== edited()) return;
   showRefusals(answer.refusals ?? []);
   if (answer.input_schema) form.show(answer.input_schema);
-  const flags = [answer.is_async ? "async" : "", answer.requires_context ? "takes ctx" : "", answer.imports?.length ? `imports ${answer.imports.join(", ")}` : ""].filter(Boolean);
-  document.getElementById("derived").textContent = answer.entry ? [`Entry: ${answer.entry}.`, flags.join(", "), answer.description].filter(Boolean).join(" ") : "";
+  const flags = [answer.is_async ? "async" : "", answer.requires_context ? "takes ctx" : "", answer.imports?.length ? `imports ${answer.imports.join(", ")}` : ""].filter(Boolean).join(", ");
+  document.getElementById("derived").textContent = answer.entry ? [`Entry: ${answer.entry}${flags ? ` (${flags})` : ""}.`, answer.description].filter(Boolean).join(" ") : "";
 }
 
 function showRefusals(refusals) {
-  const items = refusals.map((one) => make("li", {}, make("strong", { textContent: one.line ? `Line ${one.line}. ` : "" }), one.message ?? "", make("span", { className: "soft", textContent: one.hint ? ` ${one.hint}` : "" })));
+  const items = refusals.map((one) => make("li", {}, make("strong", { textContent: one.line ? `Line ${one.line}. ` : "" }), one.message ?? "", make("span", { className: "soft", textContent: one.hint ? ` ${one.hint}` : "" }), settings.remedy(one, check)));
   document.getElementById("refusals").replaceChildren(...items);
   source.dispatchEvent(new CustomEvent("refusals", { detail: refusals.filter((one) => one.line) }));
 }
@@ -65,7 +70,7 @@ async function run() {
   outcome.hidden = false;
   outcome.replaceChildren(make("p", {}, make("span", { className: "pill running", textContent: "running" })));
   try {
-    showOutcome(await api("functions/try", { method: "POST", body: { source: source.value, arguments: given } }));
+    showOutcome(await api("functions/try", { method: "POST", body: { ...settings.whole(), source: source.value, arguments: given } }));
   } catch (error) {
     outcome.hidden = true;
     if (error.details.some((one) => one.line)) showRefusals(error.details);
@@ -86,12 +91,14 @@ function showOutcome(told) {
 
 async function save() {
   const isNew = !bench.dataset.name;
-  const body = { source: source.value };
+  const body = { ...settings.read(), source: source.value };
+  const sent = edited();
   if (isNew) body.name = document.getElementById("name").value.trim();
   wrong("name", "");
   try {
     const saved = await api(isNew ? "functions/" : path(), { method: isNew ? "POST" : "PATCH", body });
     draft = saved.draft_sha256;
+    stored = sent;
     showRefusals([]);
     tell("The draft is saved.", "success");
     if (isNew) { history.replaceState(null, "", `/functions/${saved.name}/`); bench.dataset.name = saved.name; document.getElementById("name").readOnly = true; }
@@ -114,6 +121,7 @@ async function publish() {
   } catch (error) { tell(`Not published. ${error.message}`); }
 }
 
+guard(() => bench.dataset.editable === "yes" && edited() !== stored);
 document.querySelector("[data-run]").disabled = false;
 document.getElementById("try-form").addEventListener("submit", (event) => { event.preventDefault(); run(); });
 document.querySelector("[data-try]").addEventListener("click", run);

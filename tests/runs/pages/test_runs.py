@@ -1,11 +1,14 @@
 """A run's page: what happened, who may act in it, its approvals, once more."""
 
+from dataclasses import replace
+
 from django.utils import timezone
 
 from agents.tools import ToolResult
 from devices.models import Device, DeviceCall
 from runs.models import Approval, Run
 from runs.pages.waterfall import waterfall
+from tests.fakes import fails, says
 
 
 def test_the_run_page_shows_what_happened(alice, signed_in, make_run):
@@ -102,3 +105,16 @@ def test_a_message_is_retried_from_its_page(alice, signed_in, make_agent, worker
     Run._base_manager.filter(pk=run.pk).update(status="failed")
     again = post(signed_in(alice), worker, f"/runs/{run.pk}/retry")
     assert (again.session_id, again.status) == (run.session_id, "succeeded")
+
+
+def test_model_calls_start_when_the_model_was_asked_also_if_they_fail(alice, worker, make_agent, stub_provider, stub):
+    """The waterfall's bars and “Took” come from these rows."""
+    stub.script(says("Fine.", silent_s=0.3), replace(fails(400), silent_s=0.3))
+    agent = make_agent("slow", provider=stub_provider)
+    for status in ("succeeded", "failed"):
+        run = worker.send_message(alice, "hello", agent)
+        fall = waterfall(run)
+        [bar] = [bar for bar in fall.bars if bar.kind == "model"]
+        assert run.status == status and bar.took_s >= 0.3, status
+        assert run.started_at <= bar.started_at and bar.finished_at <= run.finished_at, status
+        assert fall.total_s >= (fall.queue_s or 0) + bar.took_s, status

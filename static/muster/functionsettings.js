@@ -1,0 +1,49 @@
+// The settings of a function that its draft is checked, tried and saved with.
+import { make } from "./page.js";
+
+const LISTS = ["allowed_imports", "allowed_hosts", "secrets"];
+const NUMBERS = ["timeout", "memory_limit"];
+
+/** @param {string} text @returns {string[]} */
+const words = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+
+export class FunctionSettings {
+  /** @param {HTMLFormElement} form its fields are named as in the API */
+  constructor(form) {
+    this.form = form;
+    // what has no field here counts too when a draft is tried
+    this.others = JSON.parse(document.getElementById("draft-others")?.textContent ?? "{}");
+  }
+
+  /** The settings that this page edits. @returns {Record<string, any>} */
+  read() {
+    const found = /** @type {Record<string, any>} */ ({ effect: this.field("effect").value });
+    for (const name of LISTS) found[name] = words(this.field(name).value);
+    for (const name of NUMBERS) if (this.field(name).value) found[name] = Number(this.field(name).value);
+    return found;
+  }
+
+  /** All that a draft is checked and tried with. @returns {Record<string, any>} */
+  whole() { return { ...this.others, ...this.read() }; }
+
+  /** @param {string} module */
+  allow(module) {
+    const field = this.field("allowed_imports");
+    field.value = words(`${field.value} ${module}`).join(", ");
+    const fold = field.closest("details");
+    if (fold) fold.open = true;
+  }
+
+  /**
+   * A button that allows the import which was refused; null for another refusal.
+   * @param {{code?: string, message?: string}} refusal @param {() => void} then
+   */
+  remedy(refusal, then) {
+    const module = refusal.code === "import-not-allowed" && refusal.message?.split(" ")[0];
+    if (!module || this.field("allowed_imports").disabled) return null;
+    return make("button", { type: "button", className: "quiet", textContent: `Allow ${module}`, onclick: () => { this.allow(module); then(); } });
+  }
+
+  /** @param {string} name @returns {HTMLInputElement} */
+  field(name) { return /** @type {HTMLInputElement} */ (this.form.elements.namedItem(name)); }
+}
