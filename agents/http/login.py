@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from unfold.forms import AuthenticationForm as UnfoldAuthenticationForm
 
 from .throttles import address_of, count
@@ -22,16 +22,18 @@ class Limited:
     request: Any
 
     def clean(self) -> dict[str, Any]:
-        if self.is_tried_too_often():
-            raise forms.ValidationError("Too many attempts. Wait a minute, then try again.", code="throttled")
+        self.count_try(str(self.data.get("username", "")))  # type: ignore[attr-defined]
         return super().clean()  # type: ignore[misc]
 
-    def is_tried_too_often(self) -> bool:
+    def count_try(self, username: str) -> None:
+        if self.is_tried_too_often(username):
+            raise forms.ValidationError("Too many attempts. Wait a minute, then try again.", code="throttled")
+
+    def is_tried_too_often(self, username: str) -> bool:
         if not settings.LOGIN_TRIES:
             return False
         address = address_of(self.request)
-        typed = str(self.data.get("username", ""))[:200]  # type: ignore[attr-defined]
-        name = sha256(typed.encode()).hexdigest()[:16]
+        name = sha256(username[:200].encode()).hexdigest()[:16]
         limits = {f"login:{address}:{name}": 1, f"login:{address}": PER_ADDRESS, f"login::{name}": PER_NAME}
         seen = count(list(limits))
         return any(tries > times * settings.LOGIN_TRIES for tries, times in zip(seen, limits.values(), strict=True))
@@ -43,3 +45,21 @@ class LoginForm(Limited, AuthenticationForm):
 
 class AdminLoginForm(Limited, UnfoldAuthenticationForm):
     """For the admin."""
+
+
+class PasswordForm(Limited, PasswordChangeForm):
+    """A new password for the person who is signed in. The old one is asked for, and guessing it counts
+    as signing in does.
+    """
+
+    def __init__(self, request: Any, data: Any = None) -> None:
+        self.request = request
+        super().__init__(request.user, data)
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # it is one form of several on its page
+
+    def clean(self) -> dict[str, Any]:
+        return PasswordChangeForm.clean(self)
+
+    def clean_old_password(self) -> str:
+        self.count_try(self.user.get_username())
+        return super().clean_old_password()

@@ -6,6 +6,7 @@ from django.urls import path
 from agents.http.login import LoginForm
 
 from . import (
+    account,
     approvals,
     audit,
     chains,
@@ -73,5 +74,14 @@ urlpatterns = [
     path("teams/<str:name>/leave", teams.leave, name="team-leave"),
     path("invitations/<int:pk>/accept", teams.answer, {"verb": "accept"}, name="invitation-accept"),
     path("invitations/<int:pk>/decline", teams.answer, {"verb": "decline"}, name="invitation-decline"),
+    path("account/", account.account, name="account"),
+    path("account/password", account.password, name="account-password"),
+    path("account/email", account.email, name="account-email"),
+    path("account/secrets", account.save_secret, name="account-secrets"),
+    path("account/secrets/<int:pk>/delete", account.delete_secret, name="account-secret-delete"),
+    path("teams/<str:name>/", teams.team_page, name="team"),
+    path("teams/<str:name>/invite", teams.invite, name="team-invite"),
+    path("teams/<str:name>/withdraw/<int:pk>", teams.withdraw, name="team-withdraw"),
+    path("teams/<str:name>/members", teams.set_role, name="team-members"),
     path("audit/", audit.audit, name="audit"),
 ]

@@ -32,6 +32,7 @@ PAGES = {
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
     "records": "/records/", "record-new": "/records/new/task/",
     "devices": "/devices/", "connections": "/connections/", "clients": "/clients/",
+    "account": "/account/", "teams": "/teams/", "team": "/teams/readers/",
 }  # fmt: skip
 
 
@@ -52,6 +53,7 @@ def helpers(live):
         }
         post("/api/v1/agents/", json=agent).raise_for_status()
         post(f"/api/v1/agents/{name}/publish", json={}).raise_for_status()
+    post("/api/v1/teams/", json={"name": "readers"})
     answer = post("/api/v1/agents/money-helper/messages", json={"message": LOAN})
     return answer.json()["run"]["id"]
 

@@ -28,6 +28,8 @@ EMPTY = [
     "/chains/",
     "/records/",
     "/records/new/note/",
+    "/account/",
+    "/teams/",
 ]
 
 

@@ -1,0 +1,137 @@
+"""The page of one's own account: password, e-mail address, and secrets for functions and tools."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from agents.http.login import PasswordForm
+from agents.http.viewsets import refusals
+from agents.models import AuditEvent, Secret
+from agents.serializers import SecretSerializer
+from agents.sharing import let_go
+
+from .base import page, signed_in
+
+SECRETS = 200
+
+
+class EmailForm(forms.Form):
+    email = forms.EmailField(
+        label="E-mail address", required=False, max_length=254, help_text="Only administrators of the site see it."
+    )
+
+
+class SecretForm(forms.Form):
+    """The rules are the serializer's; this is how it looks."""
+
+    name = forms.CharField(max_length=64, help_text="An existing name replaces that secret's value.")
+    value = forms.CharField(
+        max_length=20_000,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="It is stored encrypted and never shown again.",
+    )
+    hosts = forms.CharField(required=False, help_text="Hosts it may be sent to, separated by spaces.")
+    header = forms.CharField(max_length=64, initial="Authorization", help_text="The request header that carries it.")
+    template = forms.CharField(
+        max_length=100, initial="Bearer {secret}", help_text="The header's value; {secret} is replaced."
+    )
+
+    def as_body(self) -> dict[str, Any]:
+        return {**self.cleaned_data, "hosts": self.cleaned_data["hosts"].replace(",", " ").split()}
+
+
+@signed_in
+def account(request: HttpRequest) -> HttpResponse:
+    return shown(request)
+
+
+@sensitive_post_parameters()
+@require_POST
+@signed_in(writes="")
+def password(request: HttpRequest) -> HttpResponse:
+    """Every other browser of this person is signed out; API keys and devices go on working."""
+    form = PasswordForm(request, request.POST)
+    if not form.is_valid():
+        return shown(request, password=form)
+    form.save()
+    update_session_auth_hash(request, form.user)
+    AuditEvent.record("user.password_changed", form.user, actor=form.user)
+    messages.success(request, "The password is changed. Your other browsers are signed out.")
+    return redirect("page:account")
+
+
+@require_POST
+@signed_in(writes="")
+def email(request: HttpRequest) -> HttpResponse:
+    form = EmailForm(request.POST)
+    if not form.is_valid():
+        return shown(request, email=form)
+    user: Any = request.user
+    user.email = form.cleaned_data["email"]
+    user.save(update_fields=["email"])
+    AuditEvent.record("user.email_changed", user, actor=user)
+    messages.success(request, "The e-mail address is saved.")
+    return redirect("page:account")
+
+
+@sensitive_post_parameters("value")
+@require_POST
+@signed_in(writes="secrets:write")
+def save_secret(request: HttpRequest) -> HttpResponse:
+    """Create a secret of one's own, or replace the one of that name."""
+    form = SecretForm(request.POST)
+    if not form.is_valid():
+        return shown(request, secret=form)
+    known = own_secrets(request).filter(name=form.cleaned_data["name"]).first()
+    serializer = SecretSerializer(known, data=form.as_body(), partial=True, context={"request": request})
+    if not serializer.is_valid():
+        return shown(request, secret=with_problems(form, serializer.errors))
+    with refusals("secret", request.user):
+        secret = serializer.save()
+        AuditEvent.record(f"secret.{'changed' if known else 'created'}", secret, actor=request.user)
+    messages.success(request, f"The secret “{secret}” is saved.")
+    return redirect("page:account")
+
+
+@require_POST
+@signed_in(writes="secrets:write")
+def delete_secret(request: HttpRequest, pk: int) -> HttpResponse:
+    secret = own_secrets(request).filter(pk=pk).first()
+    if secret is None:
+        raise Http404("There is no such secret of yours.")
+    with refusals("secret", request.user):
+        AuditEvent.record("secret.deleted", secret, actor=request.user)
+        let_go(secret)
+        secret.delete()
+    messages.success(request, f"The secret “{secret}” is deleted.")
+    return redirect("page:account")
+
+
+def own_secrets(request: HttpRequest) -> Any:
+    return Secret.objects.filter(owner_id=request.user.pk)
+
+
+def with_problems(form: forms.Form, problems: dict[str, Any]) -> forms.Form:
+    for name, said in problems.items():
+        form.add_error(name if name in form.fields else None, [str(one) for one in said])
+    return form
+
+
+def shown(request: HttpRequest, **forms: Any) -> HttpResponse:
+    """The page, with a refused form in place of an empty one."""
+    user: Any = request.user
+    context = {
+        "password": PasswordForm(request),
+        "email": EmailForm(initial={"email": user.email}),
+        "secret": SecretForm(),
+        **forms,
+    }
+    secrets = own_secrets(request).select_related("team").order_by("name")[:SECRETS]
+    return page(request, "account.html", "Account", secrets=secrets, **context)
