@@ -47,6 +47,7 @@ from functions.serializers import (
     executed,
     tried,
 )
+from functions.spec import FunctionSpec
 from plumbing.statements import Select
 
 NEW = OpenApiExample(
@@ -165,6 +166,9 @@ class FunctionViewSet(VersionedViewSet):
 
     def contents(self, version: FunctionVersion) -> dict[str, Any]:
         return version.whole()
+
+    def draft_contents(self, function: StoredFunction) -> dict[str, Any]:
+        return {**FunctionSpec.of(function).model_dump(mode="json"), "source": function.source}
 
     @extend_schema(responses=UsedBySerializer)
     @action(detail=True, **WITHOUT_LISTS)

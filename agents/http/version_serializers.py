@@ -66,7 +66,7 @@ class ChangeSerializer(serializers.Serializer):
 
 
 class DiffSerializer(serializers.Serializer):
-    vars()["from"] = serializers.IntegerField()
-    to = serializers.IntegerField()
+    vars()["from"] = serializers.IntegerField(allow_null=True, help_text="Null: the draft.")
+    to = serializers.IntegerField(allow_null=True, help_text="Null: the draft.")
     changes = ChangeSerializer(many=True)
     text = serializers.CharField(help_text="Unified diff of both as YAML.")

@@ -17,6 +17,7 @@ from .version_serializers import DiffSerializer, PublishedSerializer, PublishSer
 from .viewsets import NamedViewSet, read, refusals
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+NUMBER_OR_DRAFT = {"oneOf": [NUMBER, {"type": "string", "enum": ["draft"]}]}
 WITHOUT_FILTERS: dict[str, Any] = {"filterset_fields": None, "filterset_class": None}
 WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, **WITHOUT_FILTERS}
 
@@ -92,17 +93,30 @@ class VersionedViewSet(NamedViewSet):
 
     @extend_schema(
         responses=DiffSerializer,
-        parameters=[OpenApiParameter("from", NUMBER, required=True), OpenApiParameter("to", NUMBER, required=True)],
+        parameters=[OpenApiParameter(name, NUMBER_OR_DRAFT, required=True) for name in ("from", "to")],
     )
     @action(detail=True, **WITHOUT_LISTS)
     def diff(self, request: Any, name: str) -> Response:
-        """What changed between two versions."""
+        """What changed between two versions, or between a version and the draft (`draft`)."""
         row = self.get_object()
-        numbers = [number_in(request, "from"), number_in(request, "to")]
-        old, new = (self.contents(self.find_version(row, number)) for number in numbers)
-        text = diff.unified(diff.as_text(old), diff.as_text(new), f"v{numbers[0]}", f"v{numbers[1]}")
-        body = {"from": numbers[0], "to": numbers[1], "changes": diff.changes(old, new), "text": text}
+        (first, old), (second, new) = (self.side(row, request, name) for name in ("from", "to"))
+        text = diff.unified(diff.as_text(old), diff.as_text(new), labelled(first), labelled(second))
+        body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
+
+    def side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
+        """The number and the content of one side; None is the draft's number."""
+        if request.query_params.get(name) != "draft":
+            number = number_in(request, name)
+            return number, self.contents(self.find_version(row, number))
+        try:
+            return None, self.draft_contents(row)
+        except pydantic.ValidationError as error:
+            raise Invalid(f"The draft of “{row.name}” is not complete.", details=problems_of(error))
+
+    def draft_contents(self, row: Any) -> dict[str, Any]:
+        """The same text of the working row."""
+        return row.draft_spec().model_dump(mode="json")
 
     def contents(self, version: Any) -> dict[str, Any]:
         """The text that is compared."""
@@ -148,6 +162,10 @@ def problems_of(error: pydantic.ValidationError) -> list[dict[str, str]]:
         {"field": ".".join(str(part) for part in entry["loc"]), "code": entry["type"], "message": entry["msg"]}
         for entry in error.errors()
     ]
+
+
+def labelled(number: int | None) -> str:
+    return "draft" if number is None else f"v{number}"
 
 
 def number_in(request: Any, name: str) -> int:

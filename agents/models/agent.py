@@ -1,10 +1,11 @@
-"""Agent: the row that an author edits. AgentVersion: an immutable published version."""
+"""Agent: the row that an author edits. AgentVersion: its content at one time, published or tried; immutable."""
 
 from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models import F
+from django.db.models import F, Q
+from pydantic import ValidationError
 
 from agents import prompts
 from agents.exceptions import Invalid
@@ -133,17 +134,34 @@ class Agent(Owned):
             found.append(prompts.detail("model_name", "no_model", message))
         return found
 
+    def checked_spec(self) -> AgentSpec:
+        """The working row as a spec that can run. Raises Invalid with one detail per problem, and
+        pydantic.ValidationError.
+        """
+        if found := self.problems():
+            first = found[0]
+            raise Invalid(f"Agent “{self.name}” is not complete: {first['message']}", code=first["code"], details=found)
+        return self.draft_spec()
+
+    def frozen_draft(self, *, author: Any = None) -> "AgentVersion":
+        """The working row as a version without a number, for runs that try it; equal content gives the
+        same one again. Raises Invalid with one detail per problem.
+        """
+        try:
+            spec = self.checked_spec()
+        except ValidationError as error:
+            found = [prompts.detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
+            raise Invalid(f"Agent “{self.name}” is not complete: {found[0]['message']}", details=found)
+        content = {"spec": spec.model_dump(mode="json"), "author": author}
+        return AgentVersion.everything.get_or_create(agent=self, number=None, sha256=spec.sha256(), defaults=content)[0]
+
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "AgentVersion":
         """Store the working row as a version; equal content gives the same version again. Raises
         Invalid with one detail per problem.
         """
         locked = Agent.objects.select_for_update().get(pk=self.pk)
-        if found := locked.problems():
-            raise Invalid(
-                f"Agent “{self.name}” cannot be published: {found[0]['message']}", code=found[0]["code"], details=found
-            )
-        spec = locked.draft_spec()
+        spec = locked.checked_spec()
         version = locked.versions.filter(sha256=spec.sha256()).first() or AgentVersion.objects.create(
             agent=locked,
             number=next_number(locked.versions),
@@ -170,7 +188,7 @@ class Agent(Owned):
         kept.
         """
         Agent.objects.filter(pk=self.pk).update(published=None)
-        self.versions.all().delete()
+        AgentVersion.everything.filter(agent=self).delete()
         self.delete()
 
     def point_to(self, version: "AgentVersion") -> None:
@@ -191,18 +209,40 @@ class Agent(Owned):
         return self.live_hash != before
 
 
+class Published(models.Manager):
+    """Versions with a number: nothing else can be listed, compared, chosen or made live."""
+
+    def get_queryset(self) -> models.QuerySet:
+        return super().get_queryset().filter(number__isnull=False)
+
+
 class AgentVersion(Version):
+    """Published, with a number; or a draft that somebody tried, without one."""
+
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField(null=True, blank=True)
     spec = models.JSONField()
+
+    objects = Published()
+    everything = models.Manager()
 
     class Meta(Version.Meta):
         constraints = [
             models.UniqueConstraint(fields=["agent", "number"], name="agent_version_number"),
-            models.UniqueConstraint(fields=["agent", "sha256"], name="agent_version_content"),
+            models.UniqueConstraint(
+                fields=["agent", "sha256"], condition=Q(number__isnull=False), name="agent_version_content"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "sha256"], condition=Q(number__isnull=True), name="agent_draft_content"
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.agent.name} v{self.number}"
+        return f"{self.agent.name} (draft)" if self.is_draft else f"{self.agent.name} v{self.number}"
+
+    @property
+    def is_draft(self) -> bool:
+        return self.number is None
 
     def read_spec(self) -> AgentSpec:
         self.require_known_format()

@@ -9,6 +9,16 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from typing_extensions import NotRequired
 
 
+class AgentUser(TypedDict):
+    kind: str
+    name: str
+
+
+class AgentUsers(TypedDict):
+    results: list[AgentUser]
+    next: str | None
+
+
 class Artifact(TypedDict):
     id: str
     file: str
@@ -185,8 +195,8 @@ class DevicePollRequest(TypedDict):
 Diff = TypedDict(
     "Diff",
     {
-        "from": int,
-        "to": int,
+        "from": int | None,
+        "to": int | None,
         "changes": list[Change],
         "text": str,
     },
@@ -1882,7 +1892,9 @@ class Run(TypedDict):
     parent: str | None
     root: str | None
     depth: NotRequired[int]
-    trigger: NotRequired[Literal["message", "schedule", "event", "agent", "chain", "device", "manual", "external"]]
+    trigger: NotRequired[
+        Literal["message", "draft", "schedule", "event", "agent", "chain", "device", "manual", "external"]
+    ]
     created_at: NotRequired[str]
     started_at: NotRequired[str | None]
     finished_at: NotRequired[str | None]
@@ -1982,6 +1994,7 @@ class SendRequest(TypedDict):
     parent: NotRequired[str | None]
     tools: NotRequired[list[CallerToolRequest]]
     version: NotRequired[int | None]
+    draft: NotRequired[bool]
 
 
 class Session(TypedDict):

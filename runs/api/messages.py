@@ -105,6 +105,7 @@ class MessagesView(APIView):
             timeout=body.get("timeout"),
             tools=body.get("tools"),
             version=body.get("version") if name else None,
+            draft=body["draft"],
             device=own_device(request.user, body.get("device")),
             parent=str(body["parent"]) if body.get("parent") else None,
             is_watched=wants_stream(request),

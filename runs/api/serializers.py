@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from agents.http.strict import (
     Choice,
+    Flag,
     KnownFields,
     Number,
     ObjectField,
@@ -136,6 +137,14 @@ class SendSerializer(OptionsSerializer):
         max_value=2**31 - 1,
         help_text="The agent's version; null: the live one.",
     )
+    draft = Flag(
+        default=False, help_text="Try the agent's draft instead of a version: for people who may change the agent."
+    )
+
+    def validate(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["draft"] and body.get("version"):
+            raise serializers.ValidationError({"draft": ["Send a version or “draft”, not both."]}, code="both")
+        return body
 
 
 class UsageSerializer(serializers.Serializer):
@@ -186,7 +195,9 @@ class RunSerializer(serializers.ModelSerializer):
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
     agent_owner = serializers.SerializerMethodField(help_text="Whose agent it is; null: the site's.")
-    agent_version = serializers.IntegerField(source="version.number", default=None, allow_null=True)
+    agent_version = serializers.IntegerField(
+        source="version.number", default=None, allow_null=True, help_text="Null for a try of a draft (`trigger`)."
+    )
     chain = serializers.CharField(source="chain_version.chain.name", default=None, allow_null=True)
     priority = serializers.ChoiceField(
         choices=Run.Priority.labels, source="get_priority_display", help_text="Who waits for it, or `batch`: nobody."

@@ -6,6 +6,7 @@ from django.urls import path
 from agents.http.viewsets import routed
 
 from . import (
+    agents,
     approvals,
     budgets,
     chains,
@@ -57,6 +58,7 @@ urlpatterns = [
     path("executor/finish", claimed(post="finish"), name="executor-finish"),
     path("workers/", external.WorkerViewSet.as_view({"get": "list"}), name="worker-list"),
     path("agents/<slug:name>/figures", external.FiguresView.as_view(), name="agent-figures"),
+    path("agents/<slug:name>/used-by", agents.UsedByView.as_view(), name="agent-used-by"),
     path("runs/<uuid:pk>", run(get="retrieve"), name="run-detail"),
     path("runs/<uuid:pk>/events", run(get="events"), name="run-events"),
     path("runs/<uuid:pk>/stream", run(get="stream"), name="run-stream"),

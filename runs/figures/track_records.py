@@ -90,9 +90,10 @@ class Figure:
 
 
 def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
-    """The last week of these agents over all users; used to break ties in routing."""
+    """The last week of these agents over all users, without tries of drafts; used to break ties in routing."""
     found: dict[int, Figure] = {}
-    for row in counted(Run.objects.filter(agent_id__in=sorted(agent_ids)), "week", "agent_id"):
+    runs = Run.objects.filter(agent_id__in=sorted(agent_ids)).exclude(trigger=Run.Trigger.DRAFT)
+    for row in counted(runs, "week", "agent_id"):
         found.setdefault(row["agent_id"], Figure()).add(row)
     return found
 

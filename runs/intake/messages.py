@@ -122,6 +122,7 @@ def message_run(
     key: ApiKey | None = None,
     trigger: str = Run.Trigger.MESSAGE,
     version: AgentVersion | int | None = None,
+    draft: bool = False,
     policy: dict[str, Any] | None = None,
     timeout: float | None = None,
     tools: list[dict[str, Any]] | None = None,
@@ -130,10 +131,11 @@ def message_run(
 ) -> Run:
     """The run of a message, with its agent checked; not stored, and not in a session yet.
 
+    `draft`: the agent's working row instead of a version, for people who may change the agent.
     `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
     (`options.Asked`). `context`: sources of what it is told before (runs/intake/context.py).
     """
-    chosen, version, spec = checked_agent(user, agent, version)
+    chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
     if tools:
         taken = [grant.tool for grant in spec.grants] if spec else []
@@ -144,7 +146,7 @@ def message_run(
         principal=user,
         agent=chosen,
         version=version,
-        trigger=trigger,
+        trigger=Run.Trigger.DRAFT if version is not None and version.is_draft else trigger,
         key=key,
         input=input,
         policy={**(policy or {}), **about},
@@ -256,7 +258,7 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context", "priority")
+    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context", "priority", "draft")
     found = {name: asked[name] for name in names if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)
@@ -311,14 +313,19 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
 
 
 def checked_agent(
-    user: Any, agent: Any, version: AgentVersion | int | None
+    user: Any, agent: Any, version: AgentVersion | int | None, *, draft: bool = False
 ) -> tuple[Agent | None, AgentVersion | None, AgentSpec | None]:
     """The agent, the version that will run, and its spec; all None if the router chooses."""
+    if agent is None and draft:
+        raise Invalid("A draft is tried by the name of its agent.", code="draft_without_agent")
     if agent is None:
         return None, None, None
     if isinstance(agent, str):
         agent = NAMED.for_use(user, agent)
     agent.require_use(user)
+    if draft:
+        agent.require_edit(user)
+        version = agent.frozen_draft(author=user)
     version = checks.version_of_agent(agent, version)
     return agent, version, version.read_spec()
 

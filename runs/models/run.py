@@ -71,6 +71,7 @@ class Run(models.Model):
 
     class Trigger(models.TextChoices):
         MESSAGE = "message"
+        DRAFT = "draft", "a try of an agent's draft"
         SCHEDULE = "schedule"
         EVENT = "event"
         AGENT = "agent"

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents import storage
-from agents.models import AuditEvent, StoredFile
+from agents.models import AgentVersion, AuditEvent, StoredFile
 from functions.models import Execution
 from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally
 
@@ -28,6 +28,7 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "payloads", EventPayload.objects.filter(event__at__lt=before("events"), event__run__in=ended)
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
+    yield "drafts", AgentVersion.everything.filter(number=None, created_at__lt=before("runs"), runs=None)
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
     over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
@@ -74,6 +75,6 @@ def delete_in_batches(rows: QuerySet[Any]) -> int:
     total = 0
     while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
         with transaction.atomic():
-            rows.model._default_manager.filter(pk__in=keys).delete()
+            rows.model._base_manager.filter(pk__in=keys).delete()
         total += len(keys)
     return total

@@ -30,3 +30,15 @@ def test_nor_is_it_rolled_back(alice_api, offline, monkeypatch):
     monkeypatch.setattr(AuditEvent, "record", broken)
     assert alice_api.post(f"{V1}/agents/librarian/rollback", {"version": 1}).status_code == 503
     assert Agent.objects.get(name="librarian").published.number == 2
+
+
+def test_the_draft_is_compared_with_a_version(alice_api, bob_api, offline, team):
+    alice_api.post(f"{V1}/agents/", {**NEW, "team": team.name})
+    alice_api.post(f"{V1}/agents/librarian/publish")
+    alice_api.patch(f"{V1}/agents/librarian", {"system_prompt": "Be long."}, "application/json")
+    answer = alice_api.get(f"{V1}/agents/librarian/diff?from=1&to=draft")
+    assert answer.json()["changes"] == [{"path": "system_prompt", "from": "Be brief.", "to": "Be long."}]
+    assert (answer.json()["from"], answer.json()["to"]) == (1, None)
+    assert "+system_prompt: Be long." in answer.json()["text"] and "+++ draft" in answer.json()["text"]
+    assert bob_api.get(f"{V1}/agents/librarian/diff?from=draft&to=1").status_code == 200
+    assert alice_api.get(f"{V1}/agents/librarian/diff?from=1&to=drafts").status_code == 422

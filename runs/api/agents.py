@@ -1,0 +1,34 @@
+"""What only the runs know about an agent: what uses it."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, inline_serializer
+from rest_framework import serializers
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.models import Agent
+from runs.figures import agents
+
+
+class AgentUserSerializer(serializers.Serializer):
+    kind = serializers.CharField(help_text="agent, chain, step, schedule or trigger.")
+    name = serializers.CharField(help_text="Of a step: the chain and the key of the step.")
+
+
+AgentUsers = inline_serializer(
+    "AgentUsers",
+    {"results": serializers.ListField(child=AgentUserSerializer()), "next": serializers.URLField(allow_null=True)},
+)
+
+
+class UsedByView(APIView):
+    scope = "agents"
+
+    @extend_schema(operation_id="agents_used_by", responses=AgentUsers)
+    def get(self, request: Any, name: str) -> Response:
+        """Agents and chains with a grant for the agent, steps that name it, schedules and triggers that
+        start it: of the rows that you can see.
+        """
+        agent = Agent.objects.named(request.user, name)
+        return Response({"results": agents.used_by(agent, request.user), "next": None})

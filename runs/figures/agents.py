@@ -1,0 +1,73 @@
+"""What the list of agents and an agent's page show besides the rows: figures of a month, and what uses an agent."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Max, Q, Sum
+from django.utils import timezone
+
+from agents.models import Agent, Chain, ChainStep, Tool, ToolGrant
+from runs.models import Run, Schedule, Trigger
+
+from .earlier import first_id_at
+
+MONTH = timedelta(days=30)
+MOST = 200  # of each kind
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """One person's runs of one agent in the last 30 days. Cost in US dollars."""
+
+    runs: int = 0
+    failed: int = 0
+    cost: Decimal = Decimal(0)
+    last: datetime | None = None
+
+
+def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> dict[int, Month]:
+    """By the agent's id, in one query; agents without runs are left out."""
+    since = first_id_at((now or timezone.now()) - MONTH)
+    rows = (
+        Run.objects.visible_to(user)
+        .filter(agent__in=[agent.pk for agent in agents], pk__gte=since)
+        .order_by()
+        .values("agent")
+        .annotate(
+            runs=Count("pk"),
+            failed=Count("pk", filter=Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])),
+            spent=Sum("cost"),
+            last=Max("created_at"),
+        )
+    )
+    return {row["agent"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in rows}
+
+
+def used_by(agent: Agent, user: Any) -> list[dict[str, str]]:
+    """[{"kind", "name"}]: what calls or starts this agent, of the rows that this person can see."""
+    tools = Tool.objects.filter(**agent.listed_as())
+    grants = ToolGrant.objects.filter(tool__in=tools).select_related("agent", "chain")
+    agents, chains = Agent.objects.visible_to(user), Chain.objects.visible_to(user)
+    granted = grants.filter(Q(agent__in=agents) | Q(chain__in=chains)).order_by("agent__name", "chain__name", "pk")
+    found = [one("agent" if grant.agent else "chain", grant.agent or grant.chain) for grant in granted[:MOST]]
+    named = ChainStep.objects.filter(target_kind=ChainStep.Target.AGENT, target=agent.name, chain__in=chains)
+    steps = named.select_related("chain").order_by("chain__name", "pk")[:MOST]
+    found += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, agent)]
+    for model in (Schedule, Trigger):
+        rows = model.objects.visible_to(user).filter(agent=agent).order_by("name")[:MOST]
+        found += [one(str(model._meta.verbose_name), row) for row in rows]
+    return found
+
+
+def one(kind: str, row: Any) -> dict[str, str]:
+    return {"kind": kind, "name": row.name}
+
+
+def means(chain: Chain, agent: Agent) -> bool:
+    """Whether a step of this chain can name the agent: its owner's, the site's, or its team's."""
+    if agent.owner_id in (None, chain.owner_id):
+        return True
+    return agent.team_id is not None and agent.team_id == chain.team_id
