@@ -37,5 +37,6 @@ urlpatterns = [
     path(".well-known/agent-card.json", CardView.as_view(), name="a2a-card"),
     path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
     path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
+    path("", include("gateway.embed.urls")),
     path("", include("runs.pages.urls")),
 ]

@@ -9,11 +9,11 @@ from django.http import StreamingHttpResponse
 from agents.http.standing import Standing, while_good
 
 
-def streamed(request: Any, source: AsyncIterator[bytes]) -> StreamingHttpResponse:
+def streamed(request: Any, source: AsyncIterator[bytes], standing: Standing | None = None) -> StreamingHttpResponse:
     """Server-sent events, in a place that `stream_for` took before the run was started. The reader that
-    goes away does not stop the run.
+    goes away does not stop the run. It ends with `standing`, by default the caller's credential.
     """
-    content = while_good(source, Standing.of(request.auth, getattr(request, "session", None)))
+    content = while_good(source, standing or Standing.of(request.auth, getattr(request, "session", None)))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 

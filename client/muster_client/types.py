@@ -208,6 +208,43 @@ class Due(TypedDict):
     due_local: str
 
 
+class Embed(TypedDict):
+    id: str
+    agent: str
+    key: str
+    enabled: NotRequired[bool]
+    origins: NotRequired[list[str]]
+    title: NotRequired[str]
+    greeting: NotRequired[str]
+    suggestions: NotRequired[list[str]]
+    colour: NotRequired[str]
+    tools: NotRequired[list[str]]
+    per_visitor: NotRequired[int]
+    per_minute: NotRequired[int]
+    max_characters: NotRequired[int]
+    daily_cost: NotRequired[Decimal | None]
+    monthly_cost: NotRequired[Decimal | None]
+    page_url: str
+    created_at: str
+    updated_at: str
+
+
+class EmbedRequest(TypedDict):
+    agent: str
+    enabled: NotRequired[bool]
+    origins: NotRequired[list[str]]
+    title: NotRequired[str]
+    greeting: NotRequired[str]
+    suggestions: NotRequired[list[str]]
+    colour: NotRequired[str]
+    tools: NotRequired[list[str]]
+    per_visitor: NotRequired[int]
+    per_minute: NotRequired[int]
+    max_characters: NotRequired[int]
+    daily_cost: NotRequired[Decimal | None]
+    monthly_cost: NotRequired[Decimal | None]
+
+
 class ErrorBody(TypedDict):
     code: str
     message: str
@@ -481,6 +518,11 @@ class PaginatedDeviceList(TypedDict):
     next: str | None
 
 
+class PaginatedEmbedList(TypedDict):
+    results: list[Embed]
+    next: str | None
+
+
 class PaginatedFunctionSummaryList(TypedDict):
     results: list[FunctionSummary]
     next: str | None
@@ -532,6 +574,22 @@ class PatchedBudgetRequest(TypedDict):
 
 class PatchedDeviceRequest(TypedDict):
     name: NotRequired[str]
+
+
+class PatchedEmbedRequest(TypedDict):
+    agent: NotRequired[str]
+    enabled: NotRequired[bool]
+    origins: NotRequired[list[str]]
+    title: NotRequired[str]
+    greeting: NotRequired[str]
+    suggestions: NotRequired[list[str]]
+    colour: NotRequired[str]
+    tools: NotRequired[list[str]]
+    per_visitor: NotRequired[int]
+    per_minute: NotRequired[int]
+    max_characters: NotRequired[int]
+    daily_cost: NotRequired[Decimal | None]
+    monthly_cost: NotRequired[Decimal | None]
 
 
 class PatchedFunctionTestRequest(TypedDict):
@@ -1042,6 +1100,7 @@ class Budget(TypedDict):
     agent: NotRequired[str | None]
     team: NotRequired[str | None]
     user: str | None
+    embed: str | None
     period: NotRequired[Literal["run", "day", "month"]]
     max_tokens: NotRequired[int | None]
     max_cost: NotRequired[Decimal | None]

@@ -27,6 +27,9 @@ class BudgetSerializer(KnownFields, serializers.ModelSerializer):
     agent = serializers.CharField(source="agent.name", required=False, allow_null=True)
     team = serializers.CharField(source="team.name", required=False, allow_null=True)
     user = serializers.CharField(source="user.username", read_only=True, allow_null=True)
+    embed = serializers.UUIDField(
+        source="embed_id", read_only=True, allow_null=True, help_text="Whose visitors it limits; set on the embed."
+    )
 
     class Meta:
         model = Budget
@@ -35,6 +38,7 @@ class BudgetSerializer(KnownFields, serializers.ModelSerializer):
             "agent",
             "team",
             "user",
+            "embed",
             "period",
             "max_tokens",
             "max_cost",

@@ -231,9 +231,11 @@ def streamed(taken: intake.Accepted, request: Any) -> StreamingHttpResponse:
 
 
 @contextmanager
-def stream_for(user: Any) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
+def stream_for(
+    user: Any, most: int | None = None
+) -> Iterator[Callable[[StreamingHttpResponse], StreamingHttpResponse]]:
     """A user's stream counts from here until its response is closed. Raises RateLimited."""
-    STREAMS.enter(user.pk, settings.MAX_STREAMS)
+    STREAMS.enter(user.pk, most or settings.MAX_STREAMS)
     closers: list[Callable[[], None]] = [lambda: STREAMS.leave(user.pk)]
 
     def respond(response: StreamingHttpResponse) -> StreamingHttpResponse:

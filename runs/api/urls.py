@@ -12,6 +12,7 @@ from . import (
     chains,
     consumers,
     definitions,
+    embeds,
     executor,
     external,
     figures,
@@ -31,6 +32,7 @@ session = partial(routed, sessions.SessionViewSet)
 approval = partial(routed, approvals.ApprovalViewSet)
 input_request = partial(routed, inputs.InputRequestViewSet)
 budget = partial(routed, budgets.BudgetViewSet)
+embed = partial(routed, embeds.EmbedViewSet)
 file = partial(routed, files.FileViewSet)
 chain = partial(routed, chains.ChainViewSet)
 chain_run = partial(routed, chains.ChainRunViewSet)
@@ -122,6 +124,13 @@ urlpatterns = [
         budget(get="retrieve", patch="partial_update", delete="destroy"),
         name="budget-detail",
     ),
+    path("embeds/", embed(get="list", post="create"), name="embed-list"),
+    path(
+        "embeds/<uuid:pk>",
+        embed(get="retrieve", patch="partial_update", delete="destroy"),
+        name="embed-detail",
+    ),
+    path("embeds/<uuid:pk>/rotate", embed(post="rotate"), name="embed-rotate"),
     path("anomalies/", figures.AnomaliesView.as_view(), name="anomalies"),
     path("runs/live", figures.LiveRunsView.as_view(), name="runs-live"),
     path("usage/", budgets.UsageView.as_view(), name="usage"),

@@ -30,7 +30,8 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, told
+from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, told, visitors
+from .offers import COMPLETE
 from .rows import (
     approval_data,
     argument_problems,
@@ -50,23 +51,6 @@ log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="calls")
 
-COMPLETE = ToolSpec(
-    id=0,
-    name="complete",
-    kind="builtin",
-    description="End this step now and return its result.",
-    input_schema={
-        "type": "object",
-        "properties": {"result": {}},
-        "required": ["result"],
-        "additionalProperties": False,
-    },
-    output_schema=None,
-    effect="idempotent",
-    source={"builtin": "complete"},
-    definition_hash="complete-1",
-)
-
 
 class Desk:
     """Checks and makes a run's tool calls. One per run in progress; its grants are read again on
@@ -84,6 +68,7 @@ class Desk:
         self.hooks = hooked or hooks.Hooks(run)
         self.grants: dict[int, grants.Grant] = {}
         self.unshared: set[int] = set()  # tools that the run's person may use no longer
+        self.closed: frozenset[str] = frozenset()  # names of tools that the visitor it serves may not use
         self.called_back: set[UUID] = set()  # calls whose function has called tools
         self.wrote: set[UUID] = set()  # those among them that called one which must not be called twice
         self.deadlines: dict[UUID, datetime] = {}  # ids of the calls made here
@@ -96,6 +81,7 @@ class Desk:
             return
         self.grants = grants.read(self.run, self.tools.values())
         self.unshared = grants.unshared(self.grants, self.run.principal_id)
+        self.closed = visitors.closed(self.run, self.tools)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
@@ -117,6 +103,8 @@ class Desk:
             return policy.Decision(policy.DENY, f"there is no tool “{name}” here")
         if tool.id in self.unshared:
             return policy.Decision(policy.DENY, f"“{name}” is not shared with the person this run works for")
+        if name in self.closed:
+            return policy.Decision(policy.DENY, f"“{name}” is not open to visitors")
         grant = self.grants.get(tool.id)
         step = self.run.policy
         return policy.decide(

@@ -44,6 +44,23 @@ SEARCH = ToolSpec(
     definition_hash="search-tools-1",
 )
 
+COMPLETE = ToolSpec(
+    id=0,
+    name="complete",
+    kind="builtin",
+    description="End this step now and return its result.",
+    input_schema={
+        "type": "object",
+        "properties": {"result": {}},
+        "required": ["result"],
+        "additionalProperties": False,
+    },
+    output_schema=None,
+    effect="idempotent",
+    source={"builtin": "complete"},
+    definition_hash="complete-1",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

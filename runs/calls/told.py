@@ -20,6 +20,7 @@ from runs.rules.provenance import CLEAN, Call, Finding, Told
 
 WRITTEN_BY_MODELS = [Run.Trigger.AGENT, Run.Trigger.CHAIN]
 TASK = "the task that it was given"
+VISITOR = "a visitor"
 MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
 
 
@@ -55,7 +56,8 @@ def say(told: Told, line: list[Run]) -> None:
     """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
     root = line[-1]
     for message in messages_of(root):
-        told.say(text_of(message.content))
+        text = text_of(message.content)
+        told.mark(text, VISITOR) if message.untrusted else told.say(text)
     if root.input is not None:
         origin = root.metadata.get("untrusted_input")
         told.mark(root.input, str(origin)) if origin else told.say(root.input)
@@ -69,12 +71,12 @@ def say(told: Told, line: list[Run]) -> None:
 
 
 def messages_of(root: Run) -> Iterable[Message]:
-    """Written by the user: not the task that an agent or a chain wrote at the start of a child
-    session.
+    """Written by the user, or by a visitor (untrusted): not the task that an agent or a chain wrote at the start of a
+    child session.
     """
     if root.session_id is None:
         return ()
-    said = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER, untrusted=False)
+    said = Message.objects.filter(session_id=root.session_id, role=Message.Role.USER)
     return said.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
 
 
@@ -93,7 +95,7 @@ def instruct(told: Told, line: list[Run]) -> None:
 
 def tell_files(told: Told, root: Run) -> None:
     """Attached files, as far as they are shown to a model."""
-    messages = list(messages_of(root))
+    messages = [message for message in messages_of(root) if not message.untrusted]
     if any(part.get("type") == "image" for message in messages for part in message.content):
         told.mark("", "an attached picture")
     for row in parts.files_of(messages, root.principal_id).values():

@@ -62,6 +62,7 @@ def of_message(run: Run, *, user: Any, step: str | None, input: Any, live: bool,
         trigger=Run.Trigger.MANUAL,
         metadata=linked(run),
         asked=run.options.get("asked"),
+        embed=run.embed,
         untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
         **more,
     )

@@ -101,6 +101,7 @@ def create_child(
         parent_call=call,
         depth=parent.depth,
         has_untrusted=parent.has_untrusted,
+        embed=parent.embed,
         metadata=parent.metadata,
     )
     tell_parent(parent, {"run": str(child.pk), "chain": version.read_spec().name})
@@ -139,6 +140,7 @@ def retry(run: Run, *, user: Any, step: str | None = None, input: Any = None, **
         deadline=checks.deadline(spec),
         metadata={**run.metadata, "retry_of": str(run.pk), **replaced(run, redone)},
         has_untrusted=run.has_untrusted,
+        embed=run.embed,
         last_event=1,
         **fields,
     )

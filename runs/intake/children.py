@@ -125,6 +125,7 @@ def start_child(
     depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
     child = Run(
         principal_id=parent.principal_id,
+        embed=parent.embed,
         agent=agent,
         version=version,
         parent=parent,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
@@ -79,7 +80,7 @@ def accept_message(
             choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
-            session.add_message(Message.Role.USER, content, run=run)
+            session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None)
             mark_session(run)
             insert(first_event(run))
             if is_watched:
@@ -128,12 +129,13 @@ def message_run(
     tools: list[dict[str, Any]] | None = None,
     asked: dict[str, Any] | None = None,
     context: list[dict[str, Any]] | None = None,
+    embed: UUID | None = None,
 ) -> Run:
     """The run of a message, with its agent checked; not stored, and not in a session yet.
 
     `draft`: the agent's working row instead of a version, for people who may change the agent.
     `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
-    (`options.Asked`). `context`: sources of what it is told before (runs/intake/context.py).
+    (`options.Asked`). `context`: sources of what it is told before (context.py). `embed`: whose visitor sent it.
     """
     chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
@@ -142,6 +144,7 @@ def message_run(
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
     given = options.read(asked)
     about = told_before(user, context or [])
+    is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
     run = Run(
         principal=user,
         agent=chosen,
@@ -150,7 +153,8 @@ def message_run(
         key=key,
         input=input,
         policy={**(policy or {}), **about},
-        has_untrusted=bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or []),
+        embed=embed,
+        has_untrusted=is_foreign or embed is not None,
         options={"asked": given} if given else {},
         metadata=metadata or {},
         trace_parent=tracing.PARENT.get(),

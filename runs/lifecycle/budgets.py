@@ -228,19 +228,19 @@ def release(hold: Hold) -> bool:
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, its team, and of everyone; in a child run also what its root may use."""
-    found = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk)
+    found = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk, embed=run.embed)
     if run._state.adding:  # a dry run of the router
         return [budget for budget in found if budget.period != Budget.Period.RUN]
     if run.root_id is None:
         return found
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
-    of_root = COVERING.all(user=run.principal_id, agent=root_agent, root=run.root_pk)
+    of_root = COVERING.all(user=run.principal_id, agent=root_agent, root=run.root_pk, embed=run.embed)
     known = {budget.pk for budget in found}
     tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in known]
     return sorted(found + tree, key=lambda budget: budget.pk)
 
 
-def of_work(user: Any, agent: Any, root: Any, *, shared: Any) -> QuerySet:
+def of_work(user: Any, agent: Any, root: Any, embed: Any, *, shared: Any) -> QuerySet:
     """Enabled budgets of what this user does with this agent; `shared` is the agent as a query within it names it.
 
     A team's budget limits runs of the agents that are shared with this team, and nothing else of its members.
@@ -249,6 +249,7 @@ def of_work(user: Any, agent: Any, root: Any, *, shared: Any) -> QuerySet:
     """
     return Budget.objects.filter(
         Q(run=None) | Q(run_id=root),
+        Q(embed=None) | Q(embed_id=embed),
         Q(user=None) | Q(user_id=user),
         Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which never matches
         Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
@@ -257,8 +258,8 @@ def of_work(user: Any, agent: Any, root: Any, *, shared: Any) -> QuerySet:
 
 
 COVERING = Select(
-    lambda at: of_work(at.user, at.agent, at.root, shared=at.agent),
-    user=IntegerField(), agent=IntegerField(), root=UUIDField(),
+    lambda at: of_work(at.user, at.agent, at.root, at.embed, shared=at.agent),
+    user=IntegerField(), agent=IntegerField(), root=UUIDField(), embed=UUIDField(),
 )  # fmt: skip
 
 
@@ -320,6 +321,8 @@ def in_scope(budget: Budget) -> QuerySet[Run]:
         runs = runs.filter(agent_id=budget.agent_id)
     if budget.user_id:
         runs = runs.filter(principal_id=budget.user_id)
+    if budget.embed_id:
+        runs = runs.filter(embed=budget.embed_id)
     if budget.team_id:
         runs = runs.filter(agent__team_id=budget.team_id)
     return runs

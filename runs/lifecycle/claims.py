@@ -116,14 +116,14 @@ def seen(run: Any) -> Seen:
     )
 
 
-PRINCIPAL, AGENT = OuterRef("principal_id"), OuterRef("agent_id")
+PRINCIPAL, AGENT, EMBED = OuterRef("principal_id"), OuterRef("agent_id"), OuterRef("embed")
 ROOT = OuterRef("pk")  # the budgets of a child run are read anyway
 TAKEN = Select(
     lambda at: (
         Run.objects.select_related("agent", "session")
         .annotate(
             is_heard=outbox.listeners(PRINCIPAL),
-            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, shared=OuterRef(AGENT))),
+            is_budgeted=Exists(budgets.of_work(PRINCIPAL, AGENT, ROOT, EMBED, shared=OuterRef(AGENT))),
             is_hooked=Exists(Hook.objects.of_work(AGENT, shared=OuterRef(AGENT)).order_by()),
             is_followed=Exists(Run.objects.filter(after_id=OuterRef("pk"), status=Status.QUEUED).order_by()),
             more_runs=Exists(Run.objects.filter(place__isnull=False, pool=OuterRef("pool")).order_by()),

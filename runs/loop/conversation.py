@@ -22,7 +22,8 @@ from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
 from runs.calls import hooks, offers, routing, shown
-from runs.calls.desk import COMPLETE, Desk
+from runs.calls.desk import Desk
+from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.intake import caller_tools, checks, options

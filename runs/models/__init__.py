@@ -2,6 +2,7 @@ from .approval import Approval
 from .budget import Budget, Hold, Tally
 from .call import ModelCall, StepRun, ToolCallRecord
 from .duty import Duty
+from .embed import Embed
 from .event import EventPayload, RunEvent
 from .file import Artifact
 from .input import InputRequest
@@ -17,6 +18,7 @@ __all__ = [
     "Attachment",
     "Budget",
     "Duty",
+    "Embed",
     "EventPayload",
     "Hold",
     "InputRequest",

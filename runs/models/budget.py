@@ -2,6 +2,7 @@
 it.
 """
 
+from decimal import Decimal
 from typing import Any, Self
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.utils import timezone
 from agents.models import Agent, Team
 from agents.models.team import Membership
 
+from .embed import Embed
 from .run import Run
 
 
@@ -44,6 +46,10 @@ class Budget(models.Model):
     )
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets")
+    embed = models.ForeignKey(
+        Embed, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets", editable=False,
+        help_text="A limit of what its visitors spend.",
+    )  # fmt: skip
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="budgets", editable=False,
         help_text="A limit that a message asked for: of this run and its child runs.",
@@ -65,8 +71,17 @@ class Budget(models.Model):
     def __str__(self) -> str:
         if self.run_id:
             return "the budget of this run"
-        subject = self.agent or self.user or self.team or "everyone"
+        subject = f"visitors of {self.embed}" if self.embed else self.agent or self.user or self.team or "everyone"
         return f"{subject} per {self.period}"
+
+    @classmethod
+    def limit_embed(cls, embed: Embed, period: str, max_cost: Decimal | None) -> None:
+        """What its visitors may spend in each period; None: no such limit."""
+        rows = cls.objects.filter(embed=embed, period=period)
+        if max_cost is None:
+            rows.delete()
+        elif not rows.update(max_cost=max_cost, enabled=True):
+            cls.objects.create(owner_id=embed.owner_id, embed=embed, period=period, max_cost=max_cost)
 
 
 class Tally(models.Model):

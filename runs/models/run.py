@@ -118,6 +118,9 @@ class Run(models.Model):
     )
     wake_at = models.DateTimeField(null=True, blank=True)
     key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    embed = models.UUIDField(
+        null=True, editable=False, help_text="It serves a visitor of this embed; kept when the embed is deleted."
+    )
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)
     request_hash = models.CharField(max_length=64, blank=True)
     lease_owner = models.CharField(max_length=64, blank=True)

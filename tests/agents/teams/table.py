@@ -32,6 +32,7 @@ TABLE = {
     "team budget": {"see": MEMBERS, "use": None, "change": ADMINS, "share": None, "delete": ADMINS},
     "budget": {**PERSONAL, "use": None},
     "webhook": PERSONAL,
+    "embed": PERSONAL,  # use: another key
     "key": {**PERSONAL, "change": None},
     "session": {**PERSONAL},
     "run": {**PERSONAL, "delete": None},  # use: run it again; change: cancel it

@@ -17,7 +17,7 @@ from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
-from runs.models import Approval, Budget, Run, Schedule, Session, Trigger, Webhook
+from runs.models import Approval, Budget, Embed, Run, Schedule, Session, Trigger, Webhook
 from runs.schedules import tick as schedules
 from tests.agents.teams.table import MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
 from tests.files import stored
@@ -204,6 +204,12 @@ def webhook(world):
     return row(path, use=("post", f"{path}/renew-secret", None), change=("patch", path, {"enabled": False}))
 
 
+def embed(world):
+    made = Embed.objects.create(owner=world.owner, agent=Agent.objects.get(name="mine", owner=world.owner))
+    path = f"{V1}/embeds/{made.pk}"
+    return row(path, use=("post", f"{path}/rotate", None), change=("patch", path, {"title": "other"}))
+
+
 def key(world):
     made, secret = ApiKey.make(world.owner, ["*"])
     world.made["secret"] = secret
@@ -308,7 +314,7 @@ def answers(call: Callable[[], Any]) -> bool:
 KINDS = {one.__name__.replace("_", " "): one for one in (
     hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, key, session, run, approval, device, record, file, execution, audit_event, invitation,
+    team_budget, budget, webhook, embed, key, session, run, approval, device, record, file, execution, audit_event, invitation,
 )}  # fmt: skip
 
 

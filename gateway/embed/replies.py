@@ -1,0 +1,67 @@
+"""What a visitor sees of a run: the text as it is written, whether it works or waits, and how it ended. No calls, no
+results, no reasons.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gateway import turns
+from gateway.reading import APPROVAL, BEGIN, CALL, END, QUESTION, RESULT, TEXT, Reading, Step
+from gateway.sse import HEARTBEAT, sse
+from gateway.turns import Pause, Turn
+from runs.events.frames import Frame
+from runs.models import Embed, Message, Run
+
+HISTORY = 200  # messages that are shown again
+STATES = {CALL: "working", RESULT: "thinking", APPROVAL: "waiting", QUESTION: "waiting"}
+ENDS = {"succeeded": "done", "partial": "done", "cancelled": "stopped"}
+SPENT = "This chat has reached its limit. Please try again later."
+FAILED = "Something went wrong. Please try again."
+
+
+class Patient(Pause):
+    """A visitor decides nothing, so what the run asks for does not end the stream."""
+
+    def ends_with(self, frame: Frame) -> bool:
+        return frame.is_last
+
+
+async def following(turn: Turn) -> AsyncIterator[bytes]:
+    """The reply from its beginning, also when a page comes back to it."""
+    reading = Reading(for_approvals=False)
+    reading.pause = Patient()
+    yield sse({"type": "run", "run": str(turn.run.pk)})
+    async for frame in turns.follow(turn, reading.pause):
+        if frame.type == "heartbeat":
+            yield HEARTBEAT
+        for step in reading.take(frame):
+            if event := event_of(step):
+                yield sse(event)
+
+
+def event_of(step: Step) -> dict[str, Any] | None:
+    if step.kind == BEGIN:
+        return {"type": "begin"}
+    if step.kind == TEXT:
+        return {"type": "text", "text": step.data["text"]}
+    if step.kind == END:
+        return ending(step.data)
+    return {"type": "state", "state": STATES[step.kind]} if step.kind in STATES else None
+
+
+def ending(data: dict[str, Any]) -> dict[str, Any]:
+    status = ENDS.get(data["status"], "failed")
+    if status != "failed":
+        return {"type": "end", "status": status}
+    is_spent = (data.get("error") or {}).get("code") == "budget_exhausted"
+    return {"type": "end", "status": status, "message": SPENT if is_spent else FAILED}
+
+
+def conversation(embed: Embed, session: Any) -> dict[str, Any]:
+    """What was said in runs for visitors, and the run in progress. What the owner says there stays with the owner."""
+    rows = Message.objects.filter(session=session, session__owner=embed.owner_id, run__embed=embed.pk)
+    said = rows.filter(role__in=[Message.Role.USER, Message.Role.ASSISTANT]).order_by("-seq")[:HISTORY]
+    live = Run.objects.filter(session=session, embed=embed.pk, parent=None).live().order_by("-id").first()
+    of_live = live.pk if live else None  # its reply is streamed from the beginning
+    shown = [row for row in reversed(said) if row.words and (row.run_id != of_live or row.role == Message.Role.USER)]
+    return {"messages": [{"role": row.role, "text": row.words} for row in shown], "run": of_live}

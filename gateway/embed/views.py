@@ -1,0 +1,170 @@
+"""The endpoints of visitors, below /embed/v1/{key}. Each checks the origin; those of a conversation take its token as
+`Authorization: Bearer`. No cookie is read or set, and no other endpoint takes the key or the token.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.cache import patch_vary_headers
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, MusterError
+from agents.http.known import KnownParameters
+from agents.http.strict import StrictSerializer, Text
+from agents.http.throttles import address_of
+from agents.http.viewsets import read
+from gateway import turns
+from gateway.sse import streamed
+from gateway.turns import Turn
+from runs.api.messages import stream_for
+from runs.exceptions import RunFinished
+from runs.lifecycle import endings
+from runs.models import Embed
+from runs.models.embed import LONGEST
+
+from . import replies, visitors
+
+STREAMS = 20  # open replies of one address
+ALLOWED = {
+    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Headers": "authorization, content-type",
+    "Access-Control-Max-Age": "600",
+}
+REFUSALS = {
+    "session_busy": "The previous message is still being answered.",
+    "session_closed": "This conversation was closed. Please start a new one.",
+    "invalid": "This message cannot be sent.",
+    "idempotency_mismatch": "Another message was sent with this id.",
+}
+
+
+class MessageSerializer(StrictSerializer):
+    """`id`: chosen by the caller; a message that is sent again with it is not answered twice."""
+
+    message = Text(max_length=LONGEST)
+    id = serializers.UUIDField(required=False)
+
+
+@extend_schema(exclude=True)
+class VisitorView(APIView):
+    """Answers pages of the allowed origins, with the CORS headers they need."""
+
+    authentication_classes: list[Any] = []
+    permission_classes = [KnownParameters]
+    throttle_classes: list[Any] = []
+    embed: Embed | None = None
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        visitors.count_request(request)
+        embed = visitors.opened(kwargs["key"])
+        visitors.check_origin(request, embed)
+        self.embed = embed  # from here on the page may read the answer
+
+    def get_authenticate_header(self, request: Any) -> str:
+        return 'Bearer realm="visitor"'
+
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return Response(status=204, headers=ALLOWED)
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        patch_vary_headers(response, ["Origin"])
+        if self.embed is not None and (origin := request.headers.get("Origin")):
+            response["Access-Control-Allow-Origin"] = origin
+            response["Access-Control-Expose-Headers"] = "Retry-After"
+        return response
+
+
+class AboutView(VisitorView):
+    def get(self, request: Any, key: str) -> Response:
+        """What a page shows before the first message."""
+        embed: Any = self.embed
+        return Response({
+            "title": str(embed), "greeting": embed.greeting, "suggestions": embed.suggestions, "colour": embed.colour,
+            "max_characters": embed.max_characters,
+        })  # fmt: skip
+
+
+class SessionsView(VisitorView):
+    bodiless = ("post",)
+
+    def post(self, request: Any, key: str) -> Response:
+        """A token for a new conversation. Nothing is stored until its first message."""
+        embed: Any = self.embed
+        return Response({"token": visitors.new_token(embed), "expires_in": visitors.TOKEN_S}, status=201)
+
+
+class MessagesView(VisitorView):
+    def get(self, request: Any, key: str) -> Response:
+        """The conversation so far, and the id of the run in progress."""
+        embed: Any = self.embed
+        return Response(replies.conversation(embed, visitors.session_id(request, embed)))
+
+    def post(self, request: Any, key: str) -> Any:
+        """Send a message; the reply is a stream of server-sent events."""
+        embed: Any = self.embed
+        session = visitors.session_id(request, embed)
+        body = read(MessageSerializer, request)
+        if len(body["message"]) > embed.max_characters:
+            raise Invalid(f"A message has at most {embed.max_characters} characters.", code="message_too_long")
+        visitors.count_message(request, embed, session)
+        return reply(request, embed, lambda: begun(embed, session, body))
+
+
+class ReplyView(VisitorView):
+    def get(self, request: Any, key: str, run: UUID) -> Any:
+        """The reply from its beginning, and as it goes on."""
+        embed: Any = self.embed
+        found = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        return reply(request, embed, lambda: Turn(found))
+
+
+class StopView(VisitorView):
+    bodiless = ("post",)
+
+    def post(self, request: Any, key: str, run: UUID) -> Response:
+        """Stop the run, if it has not ended."""
+        embed: Any = self.embed
+        found = visitors.run_of(embed, visitors.session_id(request, embed), run)
+        try:
+            endings.cancel(found, by=None, reason="the visitor stopped it")
+        except RunFinished:
+            pass  # it ended by itself
+        return Response(status=204)
+
+
+def begun(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
+    """The run of a message, in the name of the owner and with the rights of a visitor."""
+    try:
+        with transaction.atomic():  # a refused message leaves no session behind
+            return turns.begin(
+                user=embed.owner,
+                key=None,
+                agent=embed.agent,
+                parts=[{"type": "text", "text": body["message"]}],
+                session=visitors.session_of(embed, session),
+                is_watched=True,
+                embed=embed.pk,
+                idempotency_key=f"embed:{session}:{body['id']}" if "id" in body else None,
+            )
+    except MusterError as error:
+        raise plain(error)
+
+
+def plain(error: MusterError) -> MusterError:
+    """The same refusal without what only the owner should read."""
+    return type(error)(REFUSALS.get(error.code, "This chat cannot answer at the moment."), code=error.code)
+
+
+def reply(request: Any, embed: Embed, turn: Any) -> Any:
+    """A stream in a place that is taken before a run is started."""
+    ours, theirs = SimpleNamespace(pk=f"embed:{embed.pk}"), SimpleNamespace(pk=f"visitor:{address_of(request)}")
+    with stream_for(ours) as respond, stream_for(theirs, STREAMS) as also:
+        standing = visitors.VisitorStanding(embed_key=embed.key)
+        return respond(also(streamed(request, replies.following(turn()), standing)))

@@ -1,0 +1,129 @@
+"""Who a visitor is: a stranger with a signed token for one conversation of one embed. Nothing here has an account."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+from django.core import signing
+from rest_framework.authentication import get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from uuid_utils.compat import uuid7
+
+from agents import roles
+from agents.exceptions import Forbidden, NotFound, RateLimited
+from agents.http.standing import Standing
+from agents.http.throttles import address_of, count, until_next
+from runs.models import Embed, Run, Session
+
+TOKEN_S = 30 * 24 * 3600  # how long a conversation can be continued
+REQUESTS = 600  # a minute from one address, of every kind
+NEIGHBOURS = 5  # one address may send as many messages as so many visitors
+
+
+def opened(key: str) -> Embed:
+    """The embed with this key, if visitors may use it now. Raises NotFound, without saying why."""
+    embed = Embed.objects.open().filter(key=key).first()
+    if embed is None or not roles.allows(embed.owner, roles.ACT):
+        raise NotFound("There is no such chat, or it is switched off.", code="no_embed")
+    return embed
+
+
+# -- origins --------------------------------------------------------------------------------------------------------
+
+
+def check_origin(request: Any, embed: Embed) -> None:
+    """Programs send no origin and need none: the key is public. A browser sends its page's. Raises Forbidden."""
+    origin = request.headers.get("Origin")
+    if origin is not None and not is_ours(request, origin) and origin not in embed.origins:
+        raise Forbidden(
+            f"Pages of {origin[:200]} may not show this chat.",
+            code="origin_refused",
+            hint="Its owner can add the origin to its list.",
+        )
+
+
+def is_ours(request: Any, origin: str) -> bool:
+    public = urlsplit(settings.PUBLIC_URL)
+    return origin in (f"{request.scheme}://{request.get_host()}", f"{public.scheme}://{public.netloc}")
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def salt_of(embed: Embed) -> str:
+    """With another key, or for another embed, no token is valid."""
+    return f"embed:{embed.pk}:{embed.key}"
+
+
+def new_token(embed: Embed) -> str:
+    """For a conversation that is stored with its first message."""
+    return signing.dumps(str(uuid7()), salt=salt_of(embed))
+
+
+def session_id(request: Any, embed: Embed) -> UUID:
+    """The conversation that the token in the header is for. Raises AuthenticationFailed."""
+    words = get_authorization_header(request).decode("latin-1").split()
+    try:
+        return UUID(signing.loads(words[1] if len(words) == 2 else "", salt=salt_of(embed), max_age=TOKEN_S))
+    except signing.BadSignature:
+        raise AuthenticationFailed("This conversation has expired: start another one.")
+
+
+def session_of(embed: Embed, id: UUID) -> Session:
+    """The row of the conversation, made if it is new. Two messages at once find the same one."""
+    fields = {
+        "owner": embed.owner, "agent": embed.agent, "title": "A visitor", "has_untrusted": True,
+        "metadata": {"embed": str(embed.pk)}, "variables": {"agent_depth": 0},
+    }  # fmt: skip
+    return Session.objects.get_or_create(pk=id, owner=embed.owner, defaults=fields)[0]
+
+
+def run_of(embed: Embed, session: UUID, id: UUID) -> Run:
+    """A run of this conversation. Raises NotFound."""
+    rows = Run.objects.select_related("agent", "session", "version").filter(
+        embed=embed.pk, session=session, parent=None
+    )
+    if run := rows.filter(pk=id, principal=embed.owner_id).first():
+        return run
+    raise NotFound("There is no such message in this conversation.")
+
+
+@dataclass(frozen=True, slots=True)
+class VisitorStanding(Standing):
+    """A stream of a visitor lasts while the embed is open under its key."""
+
+    embed_key: str = ""
+
+    def is_good(self) -> bool:
+        return Embed.objects.open().filter(key=self.embed_key).exists()
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+def count_request(request: Any) -> None:
+    """Raises RateLimited."""
+    refuse_beyond(f"visitor:{address_of(request)}", REQUESTS)
+
+
+def count_message(request: Any, embed: Embed, session: UUID) -> None:
+    """Of the visitor, then of the address, then of all: what is refused does not use up what others may send.
+
+    Raises RateLimited.
+    """
+    name, each = f"embed:{embed.pk}", embed.per_visitor
+    refuse_beyond(f"{name}:{session}", each)
+    refuse_beyond(f"{name}:{address_of(request)}", each * NEIGHBOURS)
+    refuse_beyond(name, embed.per_minute)
+
+
+def refuse_beyond(name: str, limit: int) -> None:
+    if count([name])[0] > limit:
+        seconds = int(until_next()) + 1
+        raise RateLimited(
+            "There are too many messages at the moment. Please try again in a minute.",
+            code="rate_limited",
+            headers={"Retry-After": str(seconds)},
+        )

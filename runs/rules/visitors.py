@@ -1,0 +1,16 @@
+"""Which tools a run may use that serves a visitor, a stranger who writes to an agent from a public page."""
+
+from collections.abc import Collection
+
+CLOSED_KINDS = frozenset({"device", "connector", "caller"})  # they act on the owner's machines and accounts
+CLOSED_BUILTINS = frozenset({"ask_user", "delegate"})  # they ask the owner, or choose among all agents of the owner
+
+
+def may_open(kind: str, source: dict[str, object]) -> bool:
+    """Whether an owner may open this tool to visitors at all."""
+    return kind not in CLOSED_KINDS and source.get("builtin") not in CLOSED_BUILTINS
+
+
+def is_open(name: str, kind: str, source: dict[str, object], opened: Collection[str]) -> bool:
+    """`opened`: the names that the owner opened. They hold for the whole tree of runs."""
+    return name in opened and may_open(kind, source)
