@@ -101,6 +101,10 @@ def mark(request: HttpRequest) -> str:
     return static("muster/icon.svg")
 
 
+def names(request: HttpRequest) -> str:
+    return static("admin/names.js")
+
+
 LOOK = {
     "SITE_TITLE": "Muster",
     "SITE_HEADER": "Muster",
@@ -109,6 +113,7 @@ LOOK = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": mark}],
     "SHOW_BACK_BUTTON": True,
     "COLORS": {"primary": TEAL},
+    "SCRIPTS": [names],
     "LOGIN": {"form": "agents.http.login.AdminLoginForm"},
     "SIDEBAR": {"show_search": True, "navigation": menu},
 }

@@ -12,6 +12,7 @@ from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
 
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
+MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
 
 class SessionQuerySet(models.QuerySet):
@@ -21,6 +22,10 @@ class SessionQuerySet(models.QuerySet):
     def named(self, kind: str, name: str) -> Self:
         """Those that their caller named so: `kind` is the key in metadata."""
         return self.filter(thread=name[:200], **{f"metadata__{kind}": name})
+
+    def family(self, trunk: UUID) -> Self:
+        """The branches of one conversation: the first session, and all that were forked from it or from one another."""
+        return self.filter(models.Q(pk=trunk) | models.Q(trunk=trunk))
 
     def active(self) -> Self:
         return self.filter(status=Session.Status.ACTIVE)
@@ -50,6 +55,11 @@ class Session(models.Model):
     thread = models.CharField(  # noqa: DJ001  (only rows with a name are in its index)
         max_length=200, null=True, editable=False, help_text="The caller's own name for it, as in metadata."
     )
+    forked_from = models.UUIDField(null=True, editable=False, help_text="The session whose first messages it has.")
+    forked_before = models.PositiveIntegerField(
+        null=True, editable=False, help_text="The first message that is its own, if it was forked."
+    )
+    trunk = models.UUIDField(null=True, editable=False, help_text="The first session of all its forks.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -60,6 +70,7 @@ class Session(models.Model):
         indexes = [
             models.Index(fields=["owner", "-id"]),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
+            models.Index(fields=["trunk"], condition=models.Q(trunk__isnull=False), name="session_trunk"),
         ]
         constraints = [
             models.CheckConstraint(condition=models.Q(status__in=["active", "closed"]), name="session_status_known")
@@ -103,9 +114,12 @@ class Session(models.Model):
             owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device,
             variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
             summary=self.summary if self.summarised_to < before else "", metadata={"forked_from": str(self.pk)},
+            forked_from=self.pk, forked_before=before, trunk=self.trunk or self.pk,
             summarised_to=self.summarised_to if self.summarised_to < before else 0,
         )  # fmt: skip
         for message in copied:
+            if message.run_id:
+                message.metadata = {**message.metadata, MADE_IN: str(message.run_id)}
             message.pk, message.session, message.run_id = uuid7(), fork, None
         Message.objects.bulk_create(copied)
         attach(copied)
@@ -144,6 +158,11 @@ class Message(models.Model):
     def text(self) -> str:
         """The text parts, joined."""
         return text_of(self.content)
+
+    @property
+    def made_in(self) -> UUID | None:
+        """The run that it belongs to, or belonged to before it was copied into a fork."""
+        return self.run_id or parsed_id(self.metadata.get(MADE_IN))
 
     @property
     def words(self) -> str:

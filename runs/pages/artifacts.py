@@ -13,7 +13,7 @@ LIMIT = 200  # files on one page
 
 def place(messages: Sequence[Message]) -> None:
     """Give the last message of each run the files that the run and those below it made. One query."""
-    last = {message.run_id: message for message in messages if message.run_id}
+    last = {message.made_in: message for message in messages if message.made_in}
     files: dict[Any, list[Artifact]] = defaultdict(list)
     for artifact in made_in(last):
         files[artifact.run.root_id if artifact.run_id not in last else artifact.run_id].append(artifact)

@@ -10,7 +10,7 @@ from agents.http import parsers
 from agents.models import Agent
 from runs.models import Session
 
-from . import artifacts
+from . import conversation
 from .base import page, signed_in, uuid_in
 
 OFFERED = 200  # names in the agent field's list; others can be typed
@@ -27,10 +27,10 @@ def playground(request: HttpRequest) -> HttpResponse:
     name = asked or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
-    said = list(session.messages.order_by("-seq")[:SHOWN])[::-1] if session else []
-    artifacts.place(said)
+    turns = conversation.turns_of(session, SHOWN) if session else []
     return page(
-        request, "playground.html", "Playground", agents=offered, agent=name, session=session, said=said,
+        request, "playground.html", "Playground", agents=offered, agent=name, session=session, turns=turns,
+        stored=conversation.stored_events(request.user, turns),
         compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
     )  # fmt: skip
 
@@ -56,14 +56,17 @@ def find(request: HttpRequest) -> Session | None:
 @require_POST
 @signed_in
 def fork(request: HttpRequest) -> HttpResponse:
-    """A new session with the messages before `run` was started: {"session", "run"} → {"session"}."""
+    """A new session with the messages before one: {"session", "seq"} → {"session"}, or instead of its number the
+    "run" that it started.
+    """
     try:
         body = parsers.read(request.body)
-        session_id, run_id = uuid_in(str(body["session"])), uuid_in(str(body["run"]))
-    except (ValueError, KeyError, TypeError):
-        return JsonResponse({"error": {"message": "Send a JSON object with “session” and “run”."}}, status=400)
+        session_id = uuid_in(str(body["session"]))
+        which = {"seq": min(int(body["seq"]), 2**31 - 1)} if "seq" in body else {"run": uuid_in(str(body["run"]))}
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return JsonResponse({"error": {"message": "Send a JSON object with “session” and “seq” or “run”."}}, status=400)
     session = Session.objects.visible_to(request.user).filter(pk=session_id).first()
-    first = session.messages.filter(run=run_id).order_by("seq").first() if session else None
+    first = session.messages.filter(**which).order_by("seq").first() if session else None
     if session is None or first is None:
         return JsonResponse({"error": {"message": "There is no such message in one of your sessions."}}, status=404)
     return JsonResponse({"session": str(session.fork(before=first.seq).pk)}, status=201)

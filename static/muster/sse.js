@@ -15,18 +15,20 @@ export async function watch(run, { on, signal }) {
 
 async function follow(response, run, { on, signal }) {
   let last = 0;
-  for (let tries = 0; response.status !== 204; tries += 1) {
+  for (let tries = 0; ; tries += 1) {
     try {
+      response ??= await open(`/api/v1/runs/${run}/stream`, { signal, last });
+      if (response.status === 204) return;
       for await (const event of events(response)) {
         if (event.seq) { last = event.seq; tries = 0; }
         on(event);
         if (event.type === "run.finished") return;
       }
     } catch (error) {
-      if (signal?.aborted || tries > 5) throw error;
+      if (signal?.aborted || error.status || tries > 8) throw error; // a refusal is final, a broken line is not
     }
+    response = null;
     await new Promise((done) => setTimeout(done, Math.min(250 * 2 ** tries, 4000)));
-    response = await open(`/api/v1/runs/${run}/stream`, { signal, last });
   }
 }
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from agents.models import Agent
-from runs.models import Run, Session
+from runs.models import Run, RunEvent, Session
+from runs.pages.conversation import stored_events, turns_of
 
 
 def test_a_fork_holds_what_was_said_before(alice, signed_in, make_run):
@@ -36,3 +37,66 @@ def test_the_examples_are_those_of_the_agent_that_the_name_means(alice, charlie,
 def test_an_agent_that_is_not_there_has_no_examples(name, alice, signed_in):
     answer = signed_in(alice).get(f"/playground/?agent={name}")
     assert answer.status_code == 200 and answer.context["examples"] == []
+
+
+def talk(alice, run, *texts):
+    """More messages in the session of this run, each with a run and a reply of its own."""
+    for text in texts:
+        made = Run.objects.create(
+            principal=alice, agent=run.agent, version=run.version, session=run.session, status="succeeded"
+        )
+        run.session.add_message("user", [{"type": "text", "text": text}], run=made)
+        run.session.add_message("assistant", [{"type": "text", "text": f"{text}!"}], run=made)
+
+
+def fork(browser, session, seq):
+    body = json.dumps({"session": str(session.pk), "seq": seq})
+    made = browser.post("/playground/fork", body, "application/json")
+    assert made.status_code == 201, made.content
+    return Session.objects.get(pk=made.json()["session"])
+
+
+def test_each_branch_of_a_message_leads_to_its_neighbours(alice, signed_in, make_run, django_assert_max_num_queries):
+    run = make_run()
+    browser, first = signed_in(alice), run.session
+    talk(alice, run, "Two", "Three")
+    second = fork(browser, first, 2)
+    second.add_message("user", [{"type": "text", "text": "Other two"}])
+    third = fork(browser, second, 1)
+    third.add_message("user", [{"type": "text", "text": "Other one"}])
+    fourth = fork(browser, second, 2)
+    fourth.add_message("user", [{"type": "text", "text": "Third two"}])
+    shown = {
+        session.pk: {
+            turn.user.words: (turn.branches.place, turn.branches.count, turn.branches.before, turn.branches.after)
+            for turn in turns_of(session, 100)
+            if turn.branches
+        }
+        for session in (first, second, third, fourth)
+    }
+    assert shown == {
+        first.pk: {"Find Moby-Dick": (1, 2, None, third.pk), "Two": (1, 3, None, second.pk)},
+        second.pk: {"Find Moby-Dick": (1, 2, None, third.pk), "Other two": (2, 3, first.pk, fourth.pk)},
+        third.pk: {"Other one": (2, 2, first.pk, None)},
+        fourth.pk: {"Find Moby-Dick": (1, 2, None, third.pk), "Third two": (3, 3, second.pk, None)},
+    }
+    with django_assert_max_num_queries(8):
+        assert len(turns_of(first, 100)) == 3
+
+
+def test_what_runs_did_is_shown_also_in_a_fork_and_only_to_their_person(alice, charlie, signed_in, make_run):
+    run = make_run()
+    talk(alice, run, "Two")
+    for number, (type, data) in enumerate([("tool.called", {"id": "1", "name": "lookup", "arguments": {}}),
+                                           ("run.finished", {"status": "succeeded", "output": "secret"})], 1):  # fmt: skip
+        RunEvent.objects.create(run=run, seq=number, type=type, data=data, at=run.started_at)
+    copy = fork(signed_in(alice), run.session, 2)
+    for session in (run.session, copy):
+        turns = turns_of(session, 100)
+        told = stored_events(alice, turns)
+        assert [entry["type"] for entry in told[str(run.pk)]] == ["tool.called", "run.finished"]
+        assert "output" not in told[str(run.pk)][1]["data"]
+        assert stored_events(charlie, turns) == {}
+    assert signed_in(charlie).get(f"/playground/?session={copy.pk}").status_code == 404
+    body = json.dumps({"session": str(run.session_id), "seq": 1})
+    assert signed_in(charlie).post("/playground/fork", body, "application/json").status_code == 404

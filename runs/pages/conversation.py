@@ -1,0 +1,110 @@
+"""A conversation for the playground: its turns, what their runs did, and the branches at each message."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from runs.events import record as events
+from runs.models import Message, Run, RunEvent, Session
+
+from . import artifacts
+
+REPLAYED = 40  # newest runs whose tool calls and approvals are shown
+ENTRIES = 2000  # events of them
+FAMILY = 200  # branches of one conversation
+SHOWN = (
+    "run.routed", "model.finished", "tool.called", "tool.denied", "tool.finished", "artifact.created",
+    "approval.requested", "approval.decided", "child.started", "run.finished",
+)  # fmt: skip
+
+
+@dataclass
+class Branches:
+    """A message is the `place`th of `count` that were sent at this point; the neighbours are sessions."""
+
+    place: int
+    count: int
+    before: UUID | None
+    after: UUID | None
+
+
+@dataclass
+class Turn:
+    """One message of a person, and what came of it."""
+
+    seq: int
+    run_id: Any
+    user: Message | None = None
+    said: list[Message] = field(default_factory=list)
+    is_live: bool = False
+    branches: Branches | None = None
+
+
+def turns_of(session: Session, limit: int) -> list[Turn]:
+    """The newest messages, by the message that caused them. A session in progress has live turns."""
+    said = list(session.messages.order_by("-seq")[:limit])[::-1]
+    artifacts.place(said)
+    turns: list[Turn] = []
+    for message in said:
+        if message.role == Message.Role.USER or not turns:
+            turns.append(Turn(message.seq, message.made_in))
+        if message.role == Message.Role.USER:
+            turns[-1].user = message
+        elif message.role == Message.Role.ASSISTANT:
+            turns[-1].said.append(message)
+    live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
+    around = branches_of(session)
+    for turn in turns:
+        turn.is_live = turn.run_id in live
+        turn.branches = around(turn.seq) if turn.user else None
+    return turns
+
+
+def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, Any]]]:
+    """What the ended runs of these turns did, by run, for the script that draws them."""
+    wanted = [turn.run_id for turn in turns if turn.run_id and not turn.is_live][-REPLAYED:]
+    own = Run.objects.visible_to(user).filter(pk__in=wanted, status__in=Run.DONE).values("pk")
+    rows = RunEvent.objects.filter(run__in=own, type__in=SHOWN).order_by("-run", "seq")
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run_id, type, data in rows.values_list("run_id", "type", "data")[:ENTRIES]:
+        found[str(run_id)].append({"type": type, "data": shortened(type, data)})
+    return {run: entries for run, entries in found.items() if entries[-1]["type"] == "run.finished"}
+
+
+def shortened(type: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Without what the page does not show; long values are cut, and the run's page has them whole."""
+    if type == "model.finished":
+        return {"turn": data.get("turn"), "text": data.get("text"), "is_cut": data.get("is_cut", False)}
+    if type == "run.finished":
+        return {name: data.get(name) for name in ("status", "error", "usage", "reply", "is_cut")}
+    return {name: events.cut(value) for name, value in data.items()}
+
+
+def branches_of(session: Session) -> Callable[[int], Branches | None]:
+    """A function of a message's number: its branches, or None where there is only one. One query."""
+    trunk = session.trunk or session.pk
+    rows = Session.objects.filter(owner_id=session.owner_id).family(trunk)[:FAMILY]
+    family = {session.pk: session} | {row.pk: row for row in rows}
+    if len(family) < 2:
+        return lambda seq: None
+
+    def origin(pk: UUID, seq: int) -> UUID:
+        """The session in which message `seq` of this one was sent."""
+        row = family[pk]
+        while row.forked_before is not None and seq < row.forked_before and row.forked_from in family:
+            row = family[row.forked_from]
+        return row.pk
+
+    def at(seq: int) -> Branches | None:
+        here = origin(session.pk, seq)
+        same = [pk for pk in family if seq == 1 or origin(pk, seq - 1) == origin(session.pk, seq - 1)]
+        sent = sorted({origin(pk, seq) for pk in same if seq <= family[pk].last_seq})
+        if len(sent) < 2 or here not in sent:
+            return None
+        place = sent.index(here)
+        neighbours = [None, *sent, None]
+        return Branches(place + 1, len(sent), neighbours[place], neighbours[place + 2])
+
+    return at

@@ -1,0 +1,164 @@
+// One run in a conversation, drawn from its events: the same for a stream, for a reload in the middle of one, and for
+// what is stored of an ended run.
+import { ApprovalCard, ToolCard, fileCard } from "./cards.js";
+import { renderMarkdown } from "./markdown.js";
+import { api, make, money } from "./page.js";
+import { TextSoFar } from "./textsofar.js";
+
+export class RunView {
+  /** @param {HTMLElement} element @param {{run?: string | null, isReplay?: boolean, reply?: string}} [about] `reply`: its stored text */
+  constructor(element, { run = null, isReplay = false, reply = "" } = {}) {
+    this.element = element;
+    this.run = run;
+    this.isReplay = isReplay;
+    this.reply = reply;
+    /** @type {Map<number, {element: HTMLElement, so: TextSoFar, isDrawn: boolean}>} */
+    this.turns = new Map();
+    /** @type {Map<string, ToolCard>} */
+    this.calls = new Map();
+    /** @type {Map<string, {card: ApprovalCard, call?: ToolCard}>} */
+    this.asks = new Map();
+    this.files = new Set();
+    this.hasChildren = false;
+    this.isOver = false;
+    if (!isReplay) this.think();
+  }
+
+  /** @param {{type: string, data: any}} event */
+  show({ type, data }) {
+    const handler = /** @type {any} */ (this)[type.replace(".", "_")];
+    if (!handler) return;
+    if (type !== "run_waiting") this.status?.remove();
+    handler.call(this, data);
+    if (!this.isOver && type.startsWith("tool.finished")) this.think();
+  }
+
+  think() { this.state("Thinking…", "thinking"); }
+
+  /** @param {string} words @param {string} [kind] */
+  state(words, kind = "") {
+    this.status?.remove();
+    this.status = make("p", { className: `small soft ${kind}`, textContent: words });
+    this.element.append(this.status);
+  }
+
+  /** @param {number} turn */
+  bubble(turn) {
+    let found = this.turns.get(turn);
+    if (!found) {
+      found = { element: make("div", { className: "say assistant live" }), so: new TextSoFar(), isDrawn: true };
+      this.element.append(found.element);
+      this.turns.set(turn, found);
+    }
+    return found;
+  }
+
+  /** Drawn at most once a frame. @param {number} turn */
+  draw(turn) {
+    const found = this.bubble(turn);
+    if (!found.isDrawn) return;
+    found.isDrawn = false;
+    requestAnimationFrame(() => {
+      found.isDrawn = true;
+      found.element.replaceChildren(renderMarkdown(found.so.text));
+    });
+  }
+
+  message_delta({ turn, offset, text: piece }) {
+    this.bubble(turn).so.write(offset, piece);
+    this.draw(turn);
+  }
+
+  model_finished({ turn, text: whole, is_cut: isCut }) {
+    if (whole && !(isCut && this.turns.has(turn))) {
+      this.bubble(turn).so.set(whole);
+      this.draw(turn);
+    }
+    this.turns.get(turn)?.element.classList.remove("live");
+  }
+
+  model_failed({ message }) {
+    if (!this.isReplay) this.state(`The model did not answer: ${message}`);
+  }
+
+  run_started() { if (!this.isReplay && !this.turns.size) this.think(); }
+
+  run_routed({ agent, reason }) {
+    this.element.append(make("p", { className: "small soft", textContent: `Routed to ${agent}${reason ? `: ${reason}` : ""}.` }));
+  }
+
+  run_waiting({ waiting_for: what }) {
+    if (what && what !== "approval") this.state(`Waiting for ${what === "child" ? "another agent" : `the ${what}`}.`);
+  }
+
+  run_resumed() { this.think(); }
+
+  tool_called(called) {
+    const card = new ToolCard(called, this.run);
+    this.calls.set(called.id, card);
+    this.element.append(card.element);
+  }
+
+  tool_finished(finished) { this.calls.get(finished.id)?.finish(finished); }
+
+  tool_denied({ id, name, reason }) {
+    const card = this.calls.get(id);
+    if (card) card.deny(reason);
+    else this.element.append(make("p", { className: "note warning", textContent: `${name} was refused: ${reason}` }));
+  }
+
+  artifact_created(about) {
+    if (this.files.has(about.file)) return;
+    this.files.add(about.file);
+    this.element.append(fileCard(about));
+  }
+
+  approval_requested(asked) {
+    const card = new ApprovalCard(asked);
+    const call = this.calls.get(asked.call);
+    call?.setState("waiting");
+    this.asks.set(asked.id, { card, call });
+    this.element.append(card.element);
+    if (!this.isReplay && !document.activeElement?.matches("textarea, input")) card.yes.focus({ preventScroll: true });
+  }
+
+  approval_decided(decided) {
+    const { card, call } = this.asks.get(decided.id) ?? {};
+    card?.close(decided);
+    if (call?.state === "waiting") call.setState("running");
+  }
+
+  child_started({ run, agent, chain }) {
+    this.hasChildren = true;
+    this.element.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} is working on it. `, make("a", { href: `/runs/${run}/`, textContent: "Open its run" })));
+  }
+
+  run_finished({ status, error, reply, usage, is_cut: isCut }) {
+    this.isOver = true;
+    if (this.hasChildren) this.showFilesBelow();
+    for (const { card } of this.asks.values()) if (!card.element.classList.contains("decided")) card.close({ status: "closed" });
+    for (const { element } of this.turns.values()) element.classList.remove("live");
+    this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
+    if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
+    if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
+    const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? money(usage.cost) : ""];
+    this.facts = make("p", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" }));
+    this.element.append(this.facts);
+  }
+
+  /** A hook may have replaced what the model wrote. @param {string} text */
+  showReply(text) {
+    const last = [...this.turns.entries()].at(-1);
+    if (!text || (last && last[1].so.text === text)) return;
+    if (last && text.startsWith(last[1].so.text.replace(/…$/, ""))) {
+      last[1].so.set(text);
+      this.draw(last[0]);
+    } else this.element.append(make("div", { className: "say assistant" }, renderMarkdown(text)));
+  }
+
+  /** Runs below this one have events of their own. */
+  async showFilesBelow() {
+    const made = await api(`runs/${this.run}/artifacts/?limit=200`).catch(() => null);
+    for (const artifact of made?.results ?? []) this.artifact_created(artifact);
+  }
+}

@@ -1,0 +1,176 @@
+"""A conversation on the page: slow answers, reloads in the middle, branches, long texts."""
+
+import secrets
+
+import pytest
+
+from tests.fakes import StubOpenAI, calls, says
+
+from .browser import DESKTOP, PHONE, picture, serious
+
+pytestmark = [pytest.mark.browser, pytest.mark.live]
+SOURCE = 'def weigh(thing: str) -> str:\n    """Weigh a thing."""\n    return f"{thing}: 3 kg"\n'
+LONG = " ".join(f"word{number}" for number in range(30))
+FORMATTED = """## Result
+
+| thing | weight |
+|:--|--:|
+| box | 3 kg |
+
+```python
+def weigh(thing: str) -> int:
+    return 3  # kilograms
+```
+
+The sum is $\\frac{1}{2} + x^2$, and <b>this</b> stays text. ![picture](https://example.com/steal?a=b)
+"""
+
+
+@pytest.fixture(scope="module")
+def model():
+    with StubOpenAI() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_to_say(model):
+    model.turns.clear()
+
+
+@pytest.fixture(scope="module")
+def agents(live, model):
+    """Two agents of a scripted model: one just weighs, one asks before it does."""
+    word = secrets.token_hex(3)
+    post = live.http.post
+    body = {"name": f"chat-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
+    post("/api/v1/providers/", json=body).raise_for_status()
+    post("/api/v1/functions/", json={"name": f"weigh-{word}", "source": SOURCE}).raise_for_status()
+    post(f"/api/v1/functions/weigh-{word}/publish", json={}).raise_for_status()
+    names = {}
+    for mode in ("allow", "ask"):
+        names[mode] = f"scales-{mode}-{word}"
+        agent = {"name": names[mode], "provider": f"chat-{word}", "model_name": "stub", "system_prompt": "Weigh.",
+                 "grants": [{"tool": f"weigh-{word}", "mode": mode}]}  # fmt: skip
+        post("/api/v1/agents/", json=agent).raise_for_status()
+        post(f"/api/v1/agents/{names[mode]}/publish", json={}).raise_for_status()
+    return {**names, "tool": f"weigh-{word}"}
+
+
+def send(page, text):
+    page.fill("#text", text)
+    page.keyboard.press("Enter")
+
+
+def test_a_reload_in_the_middle_of_an_answer_goes_on_where_it_was(open_page, agents, model):
+    weigh = calls((agents["tool"], {"thing": "box"}))
+    model.script(weigh, says(f"It weighs 👩‍👩‍👧 🎉 three kilograms. {LONG} The end.", pause_s=0.15))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    send(page, "How heavy is the box?")
+    page.locator(".say.assistant.live", has_text="👩‍👩‍👧 🎉 three kilograms. word0 word1").wait_for()
+    page.reload()
+    page.locator(".say.assistant.live", has_text="three kilograms. word0 word1").wait_for()
+    assert page.locator(".say.user").all_text_contents() == ["How heavy is the box?"]
+    page.locator("details.call", has_text="ok").wait_for()
+    picture(page, "chat-reloaded-in-the-middle")
+    page.locator(".facts-line", has_text="succeeded").wait_for()
+    assert page.locator(".say.assistant").all_text_contents() == [
+        f"It weighs 👩‍👩‍👧 🎉 three kilograms. {LONG} The end."
+    ]
+    page.reload()
+    page.locator("details.call", has_text="ok").locator("summary").click()
+    page.locator("details.call pre", has_text="box: 3 kg").wait_for()
+    assert page.locator(".say.assistant").count() == 1
+    assert serious(page) == []
+    page.get_by_role("link", name="Run page").click()
+    page.locator(".fall summary", has_text="stub").last.wait_for()
+    took = page.locator(".fall summary", has_text="stub").last.locator(".took").inner_text()
+    assert float(took.split()[0]) >= 4, took  # thirty pauses
+    left, width = (float(page.locator(".fall .bar.model").last.get_attribute(name)) for name in ("x", "width"))
+    assert width > 500 and left + width > 900, (left, width)
+    picture(page, "chat-waterfall")
+
+
+def test_an_approval_stays_after_a_reload_and_is_decided_there(open_page, agents, model):
+    model.script(calls((agents["tool"], {"thing": "crate"})), says("A crate weighs 3 kg."))
+    page = open_page(f"/playground/?agent={agents['ask']}")
+    send(page, "How heavy is the crate?")
+    page.locator(".ask").wait_for()
+    page.reload()
+    page.locator("details.call", has_text="waiting").wait_for()
+    assert "crate" in page.locator(".ask textarea").input_value()
+    assert serious(page) == []
+    picture(page, "chat-approval-after-reload")
+    page.get_by_label("Note").fill("Weighed before.")
+    page.get_by_role("button", name="Approve").click()
+    page.locator(".say.assistant", has_text="A crate weighs 3 kg.").wait_for()
+    page.locator(".ask.decided", has_text="approved by admin. Weighed before.").wait_for()
+    page.reload()
+    page.locator(".ask.decided", has_text="approved by admin. Weighed before.").wait_for()
+    page.locator("details.call", has_text="ok").wait_for()
+
+
+def test_an_edited_first_message_starts_a_branch_and_the_old_one_can_be_switched_to(open_page, agents, model):
+    model.script(says("One."), says("Two."), says("Other."))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    for text, answer in (("First", "One."), ("Second", "Two.")):
+        send(page, text)
+        page.locator(".say.assistant", has_text=answer).wait_for()
+        page.locator("[data-send]:enabled").wait_for()
+    page.get_by_role("button", name="Edit").first.click()
+    assert page.locator(".say.user").count() == 2, "nothing is hidden before it is sent"
+    send(page, "Changed")
+    page.locator(".say.assistant", has_text="Other.").wait_for()
+    page.locator(".facts-line").wait_for()
+    page.reload()
+    page.get_by_text("2 of 2").wait_for()
+    assert page.locator(".say.user").all_text_contents() == ["Changed"]
+    picture(page, "chat-branches")
+    page.get_by_role("link", name="Earlier branch").click()
+    page.get_by_text("1 of 2").wait_for()
+    assert page.locator(".say.user").all_text_contents() == ["First", "Second"]
+    assert page.locator(".say.assistant").all_text_contents() == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
+def test_the_last_line_is_in_view(device, open_page, agents, model, request):
+    """While an answer grows, after a reload of a long conversation, and above the composer."""
+    model.script(*[says("\n\n".join(f"Paragraph {number}." for number in range(40))) for _ in range(2)])
+    page = open_page(f"/playground/?agent={agents['allow']}", device)
+    for count in (1, 2):
+        send(page, "Much, please")
+        page.locator(".facts-line").nth(count - 1).wait_for()
+        assert is_seen(page), picture(page, "chat-last-line-missing")
+    page.reload()
+    page.locator(".facts-line").nth(1).wait_for()
+    page.wait_for_timeout(200)
+    assert is_seen(page)
+    assert serious(page) == []
+    picture(page, f"chat-long-{request.node.callspec.id}")
+
+
+def is_seen(page):
+    """Whether the last line is inside the window and not below the composer."""
+    return page.evaluate("""async () => {
+        await new Promise((done) => setTimeout(done, 150));
+        const line = [...document.querySelectorAll(".facts-line")].at(-1).getBoundingClientRect();
+        const composer = document.getElementById("composer").getBoundingClientRect();
+        return line.top >= 0 && line.bottom <= composer.top && composer.bottom <= innerHeight + 1;
+    }""")
+
+
+def test_a_reply_is_formatted_and_fetches_nothing(open_page, agents, model):
+    model.script(says(FORMATTED))
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    asked = []
+    page.on("request", lambda one: asked.append(one.url))
+    send(page, "A table, please")
+    page.locator(".say.assistant table td.align-right", has_text="3 kg").wait_for()
+    page.locator(".say.assistant .hljs-keyword", has_text="def").wait_for()
+    page.locator(".say.assistant math mfrac").wait_for()
+    assert page.locator(".say.assistant b, .say.assistant img").count() == 0
+    assert not [url for url in asked if "example.com" in url]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".code-block").get_by_role("button", name="Copy").click()
+    assert "return 3" in page.evaluate("navigator.clipboard.readText()")
+    assert serious(page) == []
+    picture(page, "chat-formatted")
