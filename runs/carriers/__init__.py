@@ -5,14 +5,17 @@ row by SQL (`runs/lifecycle/choice.py`). So a wake-up that is lost costs seconds
 also look by themselves, and one that comes twice costs a query.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+log = logging.getLogger(__name__)
 Bell = Callable[[str], None]  # receives the pool
 
 
@@ -57,6 +60,27 @@ def current() -> Carrier:
 @cache
 def carrier(name: str) -> Carrier:
     return import_string(CARRIERS[name])()
+
+
+def keep_hearing(
+    connected: Callable[[], AbstractContextManager[Any]],
+    hear: Callable[[Any], None],
+    away: tuple[type[Exception], ...],
+    stopping: threading.Event,
+) -> None:
+    """Call `hear` with a connection until `stopping` is set; with another one whenever an error of
+    `away` has broken it.
+    """
+    failures = 0
+    while not stopping.is_set():
+        try:
+            with connected() as line:
+                failures = 0
+                hear(line)
+        except away as error:
+            failures += 1
+            log.warning("Cannot listen for work: %s", error)
+            pause(failures, stopping)
 
 
 def pause(failures: int, stopping: threading.Event) -> None:

@@ -8,14 +8,15 @@ fifth of one.
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from celery import Celery, current_app
 from kombu import Connection, Consumer, Queue
 from kombu.exceptions import KombuError
 
-from . import Bell, pause
+from . import Bell, keep_hearing
 
 log = logging.getLogger(__name__)
 LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
@@ -54,17 +55,13 @@ class CeleryBroker:
         return True
 
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
-        failures = 0
-        while not stopping.is_set():
-            try:
-                with self.app.connection_for_read(heartbeat=HEARTBEAT_S) as line:
-                    line.ensure_connection(timeout=2, **QUICK)
-                    failures = 0
-                    hear(line, pools, bell, stopping)
-            except self.away as error:
-                failures += 1
-                log.warning("Cannot listen for work: %s", error)
-                pause(failures, stopping)
+        keep_hearing(self.connected, lambda line: hear(line, pools, bell, stopping), self.away, stopping)
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        with self.app.connection_for_read(heartbeat=HEARTBEAT_S) as line:
+            line.ensure_connection(timeout=2, **QUICK)
+            yield line
 
     def problem(self) -> str:
         try:

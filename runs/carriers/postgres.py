@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 
-from . import Bell, pause
+from . import Bell, keep_hearing
 
 log = logging.getLogger(__name__)
 CHANNEL = "muster_ready"  # the payload is the pool
@@ -33,17 +33,7 @@ class Notify:
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
         import psycopg  # not installed where only SQLite is used
 
-        failures = 0
-        while not stopping.is_set():
-            try:
-                with connect() as line:
-                    line.execute(f"LISTEN {CHANNEL}")
-                    failures = 0
-                    hear(line, pools, bell, stopping)
-            except psycopg.Error as error:
-                failures += 1
-                log.warning("Cannot listen for work: %s", error)
-                pause(failures, stopping)
+        keep_hearing(connect, lambda line: hear(line, pools, bell, stopping), (psycopg.Error,), stopping)
 
     def problem(self) -> str:
         try:
@@ -64,6 +54,7 @@ def connect() -> Any:
 
 def hear(line: Any, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
     """Until the worker stops, or the connection breaks."""
+    line.execute(f"LISTEN {CHANNEL}")
     while not stopping.is_set():
         for notice in line.notifies(timeout=LISTEN_S):
             if notice.payload in pools:
