@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from django.conf import settings
 
 from runs.events.frames import Frame
 
 from .turns import Pause
 
 JSON = Any
-BEGIN, TEXT, CLOSE, CALL, RESULT, APPROVAL, QUESTION, END = (
-    "begin", "text", "close", "call", "result", "approval", "question", "end",
+BEGIN, TEXT, CLOSE, CALL, FILE, RESULT, APPROVAL, QUESTION, END = (
+    "begin", "text", "close", "call", "file", "result", "approval", "question", "end",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """`kind`: BEGIN (a message of the assistant begins), TEXT (a piece of it), CLOSE (it is
-    complete), CALL, RESULT (of the agent's own call), APPROVAL, QUESTION (an input request), END.
+    complete), CALL, FILE (that a call made), RESULT (of the agent's own call), APPROVAL, QUESTION (an
+    input request), END.
 
     `data` is the event's data; of BEGIN, TEXT and CLOSE {"turn", "text"}.
     """
@@ -54,8 +56,12 @@ class Reading:
             case "tool.called" if not data["parent_call"]:
                 self.kinds[data["id"]] = data["kind"]
                 yield Step(CALL, data)
+            case "artifact.created":
+                yield Step(FILE, data)
             case "tool.finished" | "tool.denied" if self.kinds.get(data["id"], "caller") != "caller":
                 yield Step(RESULT, data)
+            case "approval.decided" if data.get("call"):
+                self.kinds.setdefault(data["call"], "")  # the turn may begin after its call
             case "approval.requested":
                 yield Step(APPROVAL, data)
             case "input.requested":
@@ -98,6 +104,11 @@ def result_text(data: dict[str, JSON]) -> str:
     if data.get("outcome") != "ok":
         return as_text({"error": data.get("error") or {"code": "denied", "message": data.get("reason", "")}})
     return data["text"] if data.get("text") is not None else as_text(data["result"])
+
+
+def file_url(id: Any) -> str:
+    """Readable with the same key, if it has the scope `runs:read`, and in a browser after login."""
+    return f"{settings.PUBLIC_URL}/api/v1/files/{id}/content"
 
 
 def bare(id: str) -> str:

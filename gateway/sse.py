@@ -1,21 +1,45 @@
 """Server-sent events of the gateway's protocols."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from django.http import StreamingHttpResponse
 
 from agents.http.standing import Standing, while_good
+from plumbing.threads import in_thread
+from runs.exceptions import RunFinished
+from runs.lifecycle import endings
+from runs.models import Run
+
+PERSON = ("input", "approval")
 
 
 def streamed(request: Any, source: AsyncIterator[bytes], standing: Standing | None = None) -> StreamingHttpResponse:
-    """Server-sent events, in a place that `stream_for` took before the run was started. The reader that
-    goes away does not stop the run. It ends with `standing`, by default the caller's credential.
+    """Server-sent events, in a place that `stream_for` took before the run was started. A reader that
+    goes away stops the run only if the source is `bound` to it. They end with `standing`, by default the
+    caller's credential.
     """
     content = while_good(source, standing or Standing.of(request.auth, getattr(request, "session", None)))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
+
+
+async def bound(run: Run, source: AsyncIterator[bytes], user: Any) -> AsyncIterator[bytes]:
+    """A reader that leaves stops the run, unless it has ended or waits for an answer."""
+    try:
+        async for piece in source:
+            yield piece
+    finally:
+        await in_thread(left, run, user)
+
+
+def left(run: Run, user: Any) -> None:
+    run.refresh_from_db(fields=["status", "waiting_for"])
+    if not run.is_done and run.waiting_for not in PERSON:
+        with suppress(RunFinished):
+            endings.cancel(run, by=user, reason="its reader left")
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:

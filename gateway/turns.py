@@ -20,10 +20,11 @@ from runs.events import record as events
 from runs.events import stream, waiting
 from runs.events.frames import Frame
 from runs.intake import messages as intake
-from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session
+from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session, ToolCallRecord
 
 JSON = Any
 RUN_JOINS = ("agent", "session", "version")
+LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
 ROUTER = "auto"  # the name under which the router chooses the agent
 
 
@@ -130,12 +131,19 @@ def answer(
     """Send the results of calls that a run of this user waits for, by the ids of the calls.
 
     `declined`: calls that get no answer. `decisions`: approvals, with the arguments of
-    `runs.calls.approvals.decide`. Raises Invalid, Forbidden, Conflict (already_answered, already_decided).
+    `runs.calls.approvals.decide`. Results of the agent's own calls, which some clients send along, are
+    left out; if such a call waits for an approval, the turn goes on until it is decided. Raises
+    Invalid, Forbidden, Conflict (already_answered, already_decided).
     """
     rows = InputRequest.objects.visible_to(user).select_related(*(f"run__{name}" for name in RUN_JOINS))
     asked = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
-    if lacking := [str(one) for one in (*results, *declined) if one not in asked]:
-        raise Invalid(f"There is no call “{lacking[0]}” that waits for you.", code="unknown_call")
+    lacking = {one for one in (*results, *declined) if one not in asked}
+    if lacking and not asked and not decisions and (turn := undecided(user, lacking)):
+        return turn
+    lacking -= own_calls(lacking, {request.run_id for request in asked.values()})
+    if lacking:
+        raise Invalid(f"There is no call “{min(map(str, lacking))}” that waits for you.", code="unknown_call")
+    results = {call: value for call, value in results.items() if call in asked}
     runs = {request.run_id for request in asked.values()} | {approval.run_id for approval, _ in decisions}
     if len(runs) != 1:
         raise Invalid("The answers belong to more than one run.", code="several_runs", hint="Send them one by one.")
@@ -149,6 +157,23 @@ def answer(
             approvals.decide(approval, by=user, source=source, **decision)
     events.expect_watcher(run.pk)
     return Turn(run, run.last_event)
+
+
+def own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
+    """Those of these calls that the agent made in one of the runs."""
+    return set(ToolCallRecord.objects.filter(run__in=runs, pk__in=ids).values_list("pk", flat=True)) if ids else set()
+
+
+def undecided(user: Any, ids: Collection[UUID]) -> Turn | None:
+    """What follows in a run after approvals of these calls were asked; None if there are none."""
+    runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
+    run = runs.filter(approvals__call__in=ids).first()
+    if run is None or len(own_calls(ids, [run.pk])) != len(ids):
+        return None
+    asked = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=[str(one) for one in ids])
+    last = asked.order_by("-seq").values_list("seq", flat=True).first()
+    events.expect_watcher(run.pk)
+    return Turn(run, last) if last else None
 
 
 # -- following ------------------------------------------------------------------------------------------------------

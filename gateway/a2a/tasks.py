@@ -10,13 +10,13 @@ from uuid import UUID
 
 import orjson
 from a2a.types import TaskState
-from django.conf import settings
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from agents import storage
 from agents.exceptions import Invalid
 from agents.models import StoredFile
+from gateway.reading import file_url
 from gateway.turns import ROUTER, RUN_JOINS
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
 from runs.rules import task_states
@@ -173,11 +173,6 @@ def file_artifact(file: StoredFile, *, is_inline: bool) -> dict[str, JSON]:
     part = {"url": file_url(file.pk)} if content is None else {"raw": raw(content)}
     part |= {"filename": file.name, "mediaType": file.media_type}
     return {"artifactId": str(file.pk), "name": file.name, "parts": [part]}
-
-
-def file_url(id: JSON) -> str:
-    """Readable with the same key, if it has the scope `runs:read`."""
-    return f"{settings.PUBLIC_URL}/api/v1/files/{id}/content"
 
 
 def said_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:

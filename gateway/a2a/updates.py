@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway import turns
-from gateway.reading import APPROVAL, BEGIN, END, QUESTION, TEXT, Reading, Step
+from gateway.reading import APPROVAL, BEGIN, END, QUESTION, TEXT, Reading, Step, file_url
 from gateway.turns import Turn
 from runs.events.frames import Frame
 from runs.models import Run
 from runs.rules import task_states
 from runs.rules.task_states import state_of
 
-from .tasks import REPLY, asked_in, asking, error_message, file_url, ids_of, output_artifact
+from .tasks import REPLY, asked_in, asking, error_message, ids_of, output_artifact
 
 JSON = Any
 

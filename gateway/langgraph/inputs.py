@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.openai.requests import image_in
+from gateway.parts import image_in
 from gateway.turns import Said
 from runs.intake.messages import checked_parts
 from runs.models import Session

@@ -13,9 +13,8 @@ from rest_framework.response import Response
 from agents.exceptions import Invalid, NotFound, Unavailable
 from agents.http.later import later
 from gateway import turns
-from gateway.openai.views import LONGEST_WAIT_S
-from gateway.sse import streamed
-from gateway.turns import Turn
+from gateway.sse import PERSON, bound, streamed
+from gateway.turns import LONGEST_WAIT_S, Turn
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS, End
 from runs.models import Run, RunEvent, Session
@@ -23,8 +22,8 @@ from runs.models import Run, RunEvent, Session
 from . import interrupts
 from .assistants import assistant_id
 from .starts import STRATEGY, modes_in, started, stopped
-from .state import PERSON, messages_of
-from .streams import INTERRUPT, Pause, bound, error_of, stream_of
+from .state import messages_of
+from .streams import INTERRUPT, Pause, error_of, stream_of
 from .threads import thread_named
 from .views import LangGraphView, chosen, fields_in, id_in, page_in, refused, selected, typed
 
@@ -190,7 +189,7 @@ def stream_response(
     request: Any, turn: Turn, modes: set[str], is_bound: bool = False, seen: int = 0, since: int | None = None
 ) -> Any:
     source = stream_of(turn, modes, seen=seen, since=turn.after if since is None else since)
-    response = streamed(request, bound(turn, source, request.user) if is_bound else source)
+    response = streamed(request, bound(turn.run, source, request.user) if is_bound else source)
     for name, value in headers_of(turn.run).items():
         response[name] = value
     query = urlencode([("stream_mode", mode) for mode in sorted(modes)])

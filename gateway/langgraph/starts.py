@@ -8,6 +8,7 @@ from django.db import transaction
 from agents.exceptions import Conflict
 from agents.models import Agent, ApiKey
 from gateway import turns
+from gateway.sse import PERSON
 from gateway.turns import Turn
 from runs.exceptions import RunFinished
 from runs.intake.messages import checked_parts
@@ -17,7 +18,7 @@ from runs.models.session import text_of
 
 from . import inputs, interrupts
 from .assistants import agent_named
-from .state import PERSON, messages_of
+from .state import messages_of
 from .streams import MODES
 from .threads import STATELESS, id_given, opened, require_latest, thread_named
 from .views import chosen, fields_in, refused, typed

@@ -15,7 +15,6 @@ from runs.calls.rows import denied_data, finished_data
 from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 
 JSON = Any
-PERSON = ("approval", "input")  # a run that waits for these is interrupted
 
 
 def human(id: str, content: JSON) -> dict[str, JSON]:

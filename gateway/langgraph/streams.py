@@ -1,7 +1,6 @@
 """A turn's events in LangGraph's stream modes. The nodes are those of `/graph`: model and tools."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -12,12 +11,10 @@ from gateway.sse import HEARTBEAT
 from gateway.turns import Turn
 from plumbing.threads import in_thread
 from runs.events.frames import Frame
-from runs.exceptions import RunFinished
-from runs.lifecycle import endings
 from runs.models import Run
 
 from . import interrupts
-from .state import PERSON, ai, ai_id, messages_of, tool, tool_call
+from .state import ai, ai_id, messages_of, tool, tool_call
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -175,22 +172,6 @@ def sse(event: str, data: JSON) -> bytes:
 def numbered(made: list[bytes], id: int) -> bytes:
     """The last one has the number: a reader without it gets all of them again."""
     return b"".join([*made[:-1], b"id: %d\n" % id, made[-1]])
-
-
-async def bound(turn: Turn, source: AsyncIterator[bytes], user: Any) -> AsyncIterator[bytes]:
-    """A reader that leaves stops the run, unless it has ended or waits for an answer."""
-    try:
-        async for piece in source:
-            yield piece
-    finally:
-        await in_thread(left, turn.run, user)
-
-
-def left(run: Run, user: Any) -> None:
-    run.refresh_from_db(fields=["status", "waiting_for"])
-    if not run.is_done and run.waiting_for not in PERSON:
-        with suppress(RunFinished):
-            endings.cancel(run, by=user, reason="its reader left")
 
 
 async def stream_of(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:

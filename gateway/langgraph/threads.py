@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
+from gateway.sse import PERSON
 from runs.exceptions import SessionBusy
 from runs.lifecycle import endings
 from runs.models import Run, Session
@@ -16,7 +17,7 @@ from runs.models import Run, Session
 from . import interrupts
 from .assistants import assistant_id, number_in
 from .inputs import added
-from .state import PERSON, Said, last_run, said_in, values_of
+from .state import Said, last_run, said_in, values_of
 from .views import (
     LangGraphView,
     chosen,

@@ -14,9 +14,10 @@ from rest_framework.response import Response
 from agents.http.later import later
 from agents.models import ApiKey
 from gateway import turns
+from gateway.parts import refused
 from gateway.reading import QUESTION, TEXT, Reading, as_text, bare
-from gateway.sse import DONE, HEARTBEAT, sse, streamed
-from gateway.turns import Said, Turn
+from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
+from gateway.turns import LONGEST_WAIT_S, Said, Turn
 from runs.api.messages import WAITS, stream_for
 from runs.events.frames import Frame
 from runs.events.waiting import ENDS
@@ -31,13 +32,12 @@ from .requests import (
     metadata_in,
     params_in,
     parts_in,
-    refused,
     schema_in,
     split,
     text_in,
     tools_in,
 )
-from .views import LONGEST_WAIT_S, OpenAIView, error_json
+from .views import OpenAIView, error_json
 
 JSON = Any
 FIELDS = ("model", "messages", "stream", "tools", "tool_choice", "response_format", "metadata", "store")
@@ -56,7 +56,8 @@ class ChatView(OpenAIView):
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
             with stream_for(request.user) as respond:
                 turn = started(request, asked, metadata, is_watched=True)
-                return respond(streamed(request, chunks(turn, asked.model, with_usage)))
+                source = chunks(turn, asked.model, with_usage)
+                return respond(streamed(request, bound(turn.run, source, request.user)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
             turn = started(request, asked, metadata, is_watched=False)

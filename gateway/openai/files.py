@@ -11,9 +11,9 @@ from agents import storage
 from agents.exceptions import NotFound
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
+from gateway.parts import refused
 from runs.api.files import answer
 
-from .requests import refused
 from .views import OpenAIView
 
 PREFIX = "file-"

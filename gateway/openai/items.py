@@ -11,17 +11,20 @@ from gateway.reading import (
     APPROVAL,
     BEGIN,
     CLOSE,
+    FILE,
     RESULT,
     TEXT,
     Reading,
     Step,
     as_text,
     bare,
+    file_url,
     result_text,
 )
 from gateway.reading import CALL as CALLED
 from runs.events.frames import Frame
 
+from .files import PREFIX as FILE_ID
 from .requests import CALL
 
 JSON = Any
@@ -39,10 +42,12 @@ class Items:
         self.prefix = prefix  # ids of messages
         self.reading = Reading()
         self.output: list[dict[str, JSON]] = []
+        self.files: dict[str, list[dict[str, JSON]]] = {}  # by the call that made them
+        self.unnamed: list[dict[str, JSON]] = []  # files that the next message refers to
 
     def take(self, frame: Frame) -> Iterator[Event]:
         makers = {BEGIN: self.begin, TEXT: self.write, CLOSE: self.close, CALLED: self.called, RESULT: self.finished,
-                  APPROVAL: self.asked}  # fmt: skip
+                  FILE: self.made, APPROVAL: self.asked}  # fmt: skip
         for step in self.reading.take(frame):
             if maker := makers.get(step.kind):
                 yield from maker(step)
@@ -66,9 +71,23 @@ class Items:
     def close(self, step: Step) -> Iterator[Event]:
         item = self.output[-1]
         item["status"] = "completed"
+        yield from self.refer(len(step.data["text"]))
         yield self.of_part("response.output_text.done", text=step.data["text"], logprobs=[])
         yield self.of_part("response.content_part.done", part=item["content"][0])
         yield {"type": "response.output_item.done", "output_index": len(self.output) - 1, "item": item}
+
+    def refer(self, end: int) -> Iterator[Event]:
+        """The message ends with references to the files that were made before it."""
+        annotations = self.output[-1]["content"][0]["annotations"]
+        for file in self.unnamed:
+            annotation = {
+                "type": "url_citation", "url": file_url(file["file"]), "title": file["name"],
+                "start_index": end, "end_index": end,
+            }  # fmt: skip
+            annotations.append(annotation)
+            place = {"annotation_index": len(annotations) - 1, "annotation": annotation}
+            yield self.of_part("response.output_text.annotation.added", **place)
+        self.unnamed = []
 
     def of_part(self, type: str, **more: JSON) -> Event:
         """An event about the message that is being written: nothing else is added meanwhile."""
@@ -92,13 +111,22 @@ class Items:
         self.output.append(item)
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
+    def made(self, step: Step) -> Iterator[Event]:
+        self.files.setdefault(step.data["call"], []).append(step.data)
+        self.unnamed.append(step.data)
+        return iter(())
+
     def finished(self, step: Step) -> Iterator[Event]:
-        """Results of the agent's own calls; the caller has sent those of its tools."""
+        """Results of the agent's own calls; the caller has sent those of its tools. A list of parts:
+        Open WebUI cannot show a conversation in which a result is text alone.
+        """
         id = bare(step.data["id"])
+        parts = [{"type": "input_text", "text": result_text(step.data)}]
+        parts += [file_part(file) for file in self.files.pop(step.data["id"], ())]
         yield from self.whole(
             {
                 "id": f"fco_{id}", "type": "function_call_output", "call_id": CALL + id,
-                "output": result_text(step.data), "status": "completed",
+                "output": parts, "status": "completed",
             }
         )  # fmt: skip
 
@@ -118,6 +146,10 @@ class Items:
         if self.reading.end is not None:
             return STATUS[self.reading.end["status"]]
         return "completed" if self.reading.is_paused and of_run != "cancelled" else STATUS[of_run]
+
+
+def file_part(file: dict[str, JSON]) -> dict[str, JSON]:
+    return {"type": "input_file", "file_id": FILE_ID + file["file"], "filename": file["name"]}
 
 
 def approval_item(data: dict[str, JSON]) -> dict[str, JSON]:

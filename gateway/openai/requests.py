@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agents.exceptions import Invalid
+from gateway.parts import image_in, refused
 from gateway.turns import Said
 
 JSON = Any
@@ -52,10 +52,6 @@ class Asked:
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
         return {"asked": options or None, "tools": self.tools or None}
-
-
-def refused(param: str, message: str, code: str = "invalid_value") -> Invalid:
-    return Invalid(message, code=code, details=[{"field": param, "code": code, "message": message}])
 
 
 def check_fields(body: Mapping[str, JSON], known: Iterable[str]) -> None:
@@ -157,18 +153,6 @@ def part_in(part: JSON, param: str) -> dict[str, JSON]:
             return {"type": "file", "file": file["file_id"].removeprefix("file-")}
         raise refused(param, "Upload the file first and send its “file_id”.", "unsupported_parameter")
     raise refused(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
-
-
-def image_in(url: JSON, param: str) -> dict[str, JSON]:
-    if not isinstance(url, str):
-        raise refused(param, "An image needs its URL, or a data URL.")
-    if not url.startswith("data:"):
-        return {"type": "image", "url": url}
-    head, _, data = url.partition(",")
-    media_type, _, encoding = head.removeprefix("data:").partition(";")
-    if encoding != "base64":
-        raise refused(param, "A data URL must be base64.")
-    return {"type": "image", "data": data, "media_type": media_type or "image/png"}
 
 
 def call_id(value: JSON, param: str) -> UUID:

@@ -16,9 +16,10 @@ from agents.http.later import later
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
+from gateway.parts import refused
 from gateway.reading import Reading
-from gateway.sse import DONE, HEARTBEAT, sse, streamed
-from gateway.turns import Said, Turn
+from gateway.sse import DONE, HEARTBEAT, bound, sse, streamed
+from gateway.turns import LONGEST_WAIT_S, Said, Turn
 from plumbing.threads import in_thread
 from runs.api.messages import WAITS, stream_for
 from runs.events.waiting import ENDS
@@ -37,13 +38,12 @@ from .requests import (
     metadata_in,
     params_in,
     parts_in,
-    refused,
     schema_in,
     split,
     text_in,
     tools_in,
 )
-from .views import LONGEST_WAIT_S, OpenAIView
+from .views import OpenAIView
 
 JSON = Any
 FIELDS = (
@@ -66,7 +66,9 @@ class ResponsesView(OpenAIView):
         is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
         if is_streamed:
             with stream_for(request.user) as respond:
-                return respond(streamed(request, stream_of(self.started(request, body, asked, is_watched=True))))
+                turn = self.started(request, body, asked, is_watched=True)
+                source = stream_of(turn)
+                return respond(streamed(request, source if in_background else bound(turn.run, source, request.user)))
         if in_background:
             return Response(response_json(self.started(request, body, asked, is_watched=False)))
         with WAITS.take(request.user.pk) as place:

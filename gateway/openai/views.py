@@ -11,7 +11,6 @@ from agents.exceptions import NotFound
 from agents.models import Agent
 from gateway.turns import ROUTER
 
-LONGEST_WAIT_S = 600.0
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -28,12 +27,19 @@ class OpenAIView(APIView):
             found = response.data["error"]
             details = found.get("details") or [{}]
             param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
-            message = " ".join(filter(None, [found["message"], found.get("hint")]))
+            words = [found["message"], problem_in(details[0], found["message"]), found.get("hint")]
+            message = " ".join(filter(None, words))
             response.status_code = 400 if response.status_code == 422 else response.status_code
             response.data = {"error": error_json(message, found["code"], response.status_code, param)}
             return response
 
         return in_their_form
+
+
+def problem_in(detail: dict[str, Any], message: str) -> str:
+    """The first problem in words, unless the message says it."""
+    problem = str(detail.get("message", ""))
+    return "" if not problem or problem in message else f"{detail.get('field')}: {problem}."
 
 
 def error_json(message: str, code: str, status: int = 500, param: str | None = None) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def decide(
             f"This approval is already {why_closed(approval, now)}.", hint="GET it to see who decided, and when."
         )
     approval.refresh_from_db()
-    told = {"id": str(approval.pk), "status": status, "by": by.get_username(), "note": note}
+    call = str(approval.call_id) if approval.call_id else None
+    told = {"id": str(approval.pk), "call": call, "status": status, "by": by.get_username(), "note": note}
     events.record(approval.run, "approval.decided", told)
     AuditEvent.record(f"approval.{decision}", approval, actor=by, source=source, run=str(approval.run_id), note=note)
     endings.wake(approval.run_id)  # also if it waits for something else as well: what is approved starts now

@@ -58,7 +58,8 @@ def expire(approval: Approval, now: datetime) -> bool:
         status = Approval.Status.APPROVED
     if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note="by its deadline"):
         return False
-    told = {"id": str(approval.pk), "status": status, "by": "deadline", "note": ""}
+    call = str(approval.call_id) if approval.call_id else None
+    told = {"id": str(approval.pk), "call": call, "status": status, "by": "deadline", "note": ""}
     events.record(approval.run, "approval.decided", told)
     endings.wake(approval.run_id)
     return True

@@ -185,7 +185,7 @@ def test_the_agents_own_calls_are_items_and_the_stream_is_in_order(client, model
     assert names[:2] == ["response.created", "response.in_progress"] and names[-1] == "response.completed"
     assert "response.function_call_arguments.done" in names and "response.output_text.delta" in names
     assert [item.type for item in final.output] == ["function_call", "function_call_output", "message"]
-    assert final.output[0].call_id == final.output[1].call_id and "42" in final.output[1].output
+    assert final.output[0].call_id == final.output[1].call_id and final.output[1].output[0].text == "42"
     again = client.responses.retrieve(final.id)
     assert [item.id for item in again.output] == [item.id for item in final.output]
     assert again.output_text == final.output_text == "It is 42."

@@ -1,0 +1,168 @@
+"""What Open WebUI 0.12 sends in its Responses mode, and what its page needs of the answers.
+
+Open WebUI calls no SDK: it keeps the items of each answer, sends all of them again with the next
+message, executes every `function_call` without an output, and stops by closing the connection.
+"""
+
+import json
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.fakes import calls, says
+from tests.live import wait_for
+
+pytestmark = pytest.mark.live
+CLOCK = {
+    "type": "function", "name": "get_current_timestamp", "description": "Get the current Unix timestamp in seconds.",
+    "parameters": {"properties": {}, "type": "object"}, "strict": False,
+}  # fmt: skip
+REPORT = """
+def report_for_openwebui(ctx, title: str) -> dict:
+    "Write a report."
+    ctx.save_file(title + ".txt", "the report", "text/plain")
+    return {"written": title}
+"""
+
+
+@pytest.fixture
+def webui(agents, model):
+    live, key = agents
+    model.turns.clear()
+    model.requests.clear()
+    with httpx.Client(base_url=f"{live.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60) as http:
+        yield http
+
+
+def said(text):
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def stored(items):
+    """An answer's items as Open WebUI sends them again."""
+    for item in items:
+        if item["type"] == "message":
+            yield {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": part["text"]} for part in item["content"]]}  # fmt: skip
+        elif item["type"] in ("function_call", "function_call_output"):
+            yield {name: item[name] for name in ("type", "call_id", "name", "arguments", "output") if name in item}
+
+
+def unanswered(items):
+    done = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+    return [item for item in items if item["type"] == "function_call" and item["call_id"] not in done]
+
+
+def ask(webui, agent, input):
+    """(the events, the items at the end)"""
+    body = {"stream": True, "model": agent, "tools": [CLOCK], "input": input}
+    with webui.stream("POST", "/responses", json=body) as answer:
+        assert answer.status_code == 200, answer.read()
+        lines = [line[6:] for line in answer.iter_lines() if line.startswith("data: {")]
+    events = list(map(json.loads, lines))
+    assert events[-1]["type"] == "response.completed"
+    return events, events[-1]["response"]["output"]
+
+
+def test_a_tool_card_has_its_result_as_parts(webui, model):
+    """The page reads a result as a list, and fails on text for good."""
+    model.script(calls(("calculate", {"expression": "6 * 7"})), says("42."), says("Still 42."))
+    events, items = ask(webui, "clerk", [said("6 * 7?")])
+    outputs = [one["item"]["output"] for one in events if one.get("item", {}).get("type") == "function_call_output"]
+    assert outputs and all(output == [{"type": "input_text", "text": "42"}] for output in outputs)
+    assert unanswered(items) == []
+    _, items = ask(webui, "clerk", [said("6 * 7?"), *stored(items), said("Sure?")])
+    assert items[-1]["content"][0]["text"] == "Still 42."
+    assert "42" in json.dumps(model.requests[-1]["messages"])
+
+
+def test_a_file_is_part_of_the_result_and_a_source_of_the_message(agents, webui, model):
+    live, _ = agents
+    assert live.http.post("/api/v1/functions/", json={"name": "report_for_openwebui", "source": REPORT}).is_success
+    assert live.http.post("/api/v1/functions/report_for_openwebui/publish").is_success
+    grants = [{"tool": "report_for_openwebui", "mode": "allow"}]
+    agent = {"name": "webui-reporter", "description": "Writes", "provider": "scripted", "model_name": "scripted"}
+    assert live.http.post("/api/v1/agents/", json={**agent, "grants": grants}).is_success
+    assert live.http.post("/api/v1/agents/webui-reporter/publish", json={}).is_success
+    model.script(calls(("report_for_openwebui", {"title": "figures"})), says("Done."))
+    events, items = ask(webui, "webui-reporter", [said("Write it.")])
+    part = items[1]["output"][1]
+    assert part["type"] == "input_file" and part["filename"] == "figures.txt"
+    assert webui.get(f"/files/{part['file_id']}/content").content == b"the report"
+    (source,) = items[-1]["content"][0]["annotations"]
+    assert (source["type"], source["title"]) == ("url_citation", "figures.txt")
+    assert source in [one.get("annotation") for one in events]
+    path = source["url"].partition("/api/")[2]
+    assert live.http.get(f"/api/{path}").content == b"the report"
+
+
+def test_a_call_of_its_own_tool_beside_one_of_the_agent(webui, model):
+    """The agent's result is sent along with the one that is needed."""
+    model.script(
+        calls(("calculate", {"expression": "6 * 7"}), ("get_current_timestamp", {})), says("42, at five past eight.")
+    )
+    _, items = ask(webui, "clerk", [said("6 * 7, and the time?")])
+    (call,) = unanswered(items)
+    assert call["name"] == "get_current_timestamp"
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": '{"current_timestamp": 1}'}
+    made = [item for item in stored(items) if item["type"] == "function_call"]
+    others = [item for item in stored(items) if item["type"] == "function_call_output"]
+    _, items = ask(webui, "clerk", [said("6 * 7, and the time?"), *made, *others, result])
+    assert items[-1]["content"][0]["text"] == "42, at five past eight."
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_an_approval_is_decided_in_muster_and_the_answer_goes_on(agents, webui, model, is_early):
+    """Open WebUI knows no approvals: it sends an error as the result of the call that waits."""
+    live, _ = agents
+    model.script(calls(("calculate", {"expression": "6 * 7"})), says("Approved: 42."))
+    events, items = ask(webui, "careful", [said("6 * 7?")])
+    (call,) = unanswered(items)
+    failed = {"type": "function_call_output", "call_id": call["call_id"], "output": "Error: no such tool"}
+    approval = UUID(items[-1]["id"].removeprefix("mcpr_"))
+    body = {"stream": True, "model": "careful", "input": [said("6 * 7?"), *stored(items), failed]}
+    if is_early:
+        assert webui.post(f"{live.url}/api/v1/approvals/{approval}", json={"decision": "approve"}).is_success
+    with webui.stream("POST", "/responses", json=body) as answer:
+        lines = answer.iter_lines()
+        assert "response.created" in next(lines)
+        if not is_early:
+            assert webui.post(f"{live.url}/api/v1/approvals/{approval}", json={"decision": "approve"}).is_success
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    items = events[-1]["response"]["output"]
+    assert [item["type"] for item in items] == ["function_call_output", "message"]
+    assert items[0]["call_id"] == call["call_id"] and items[0]["output"][0]["text"] == "42"
+    assert items[1]["content"][0]["text"] == "Approved: 42."
+    assert "no such tool" not in json.dumps(model.requests[-1])
+
+
+def test_another_persons_call_cannot_be_followed(agents, webui, model):
+    from tests.gateway.live_agents import new_key
+
+    model.script(calls(("calculate", {"expression": "6 * 7"})))
+    _, items = ask(webui, "careful", [said("mine")])
+    failed = {"type": "function_call_output", "call_id": items[0]["call_id"], "output": "Error"}
+    stranger = {"Authorization": f"Bearer {new_key(agents[0], 'webui-stranger', '*')}"}
+    answer = webui.post("/responses", json={"model": "auto", "input": [failed]}, headers=stranger)
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "unknown_call"
+
+
+@pytest.mark.parametrize("path", ["responses", "chat/completions"])
+def test_stop_closes_the_connection_and_cancels_the_run(agents, webui, model, path):
+    live, _ = agents
+    model.script(says("word " * 400, pause_s=0.05))
+    given = {"input": [said("A long story")]} if path == "responses" else {
+        "messages": [{"role": "user", "content": "A long story"}]}  # fmt: skip
+    with webui.stream("POST", f"/{path}", json={"stream": True, "model": "plain", **given}) as answer:
+        for line in answer.iter_lines():
+            if "word" in line:
+                break
+    newest = {"agent": "plain", "limit": 1}
+    wait_for(lambda: live.http.get("/api/v1/runs/", params=newest).json()["results"][0]["status"] == "cancelled", 20)
+
+
+def test_a_tool_with_the_name_of_an_agents_tool_is_named_in_the_error(webui):
+    tool = {**CLOCK, "name": "ask_user"}
+    answer = webui.post("/responses", json={"model": "curious", "tools": [tool], "input": [said("Ask me")]})
+    assert answer.status_code == 400 and "“ask_user” is already used" in answer.json()["error"]["message"]
