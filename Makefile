@@ -19,9 +19,10 @@ SIDE_BY_SIDE := --dist each $(foreach lane,$(LANES),--tx popen//id=$(lane)//env:
 
 SEEDS ?= 1000000
 PROCESSES ?= $(shell nproc)
+ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate soak ci
+.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +80,9 @@ emulators: $(DEV)  ## install Google's client and an emulator of Gmail for tests
 
 simulate: $(DEV)  ## a million seeds of the simulated run engine: SEEDS=1000 PROCESSES=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --processes $(PROCESSES)
+
+hosts: $(DEV)  ## Muster on three hosts that lose each other, are killed, have wrong clocks: SEED=42 ROUNDS=3
+	$(BIN)/python -m tests.hosts --long --seeds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 soak: $(DEV)  ## 100,000 sandbox calls; nothing may leak
 	$(BIN)/python -m benchmarks.soak

@@ -21,10 +21,10 @@ JSON = Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """An HTTP server on a free port of loopback, with a thread for each connection. A client may leave at any time."""
+    """An HTTP server on a free port of loopback (or of another address), with a thread for each connection. A client may leave at any time."""
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
@@ -93,7 +93,8 @@ class StubOpenAI:
     `only_response_format` refuses `tools` as many small local servers do. Embeddings are hashed bags of words.
     """
 
-    def __init__(self, *, port: int = 0, only_response_format: bool = False) -> None:
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, only_response_format: bool = False) -> None:
+        self.host = host
         self.port = port
         self.only_response_format = only_response_format
         self.requests: list[dict[str, JSON]] = []
@@ -108,7 +109,7 @@ class StubOpenAI:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http://{self.host}:{self.port}/v1"
 
     def script(self, *turns: Turn) -> "StubOpenAI":
         self.turns.extend(turns)
@@ -126,7 +127,7 @@ class StubOpenAI:
 
     async def serve(self) -> None:
         self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, backlog=1024)
+        server = await asyncio.start_server(self._connection, self.host, self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()

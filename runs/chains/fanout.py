@@ -146,7 +146,7 @@ def is_answered(call: ToolCallRecord) -> bool:
 def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> None:
     """The next items, up to the limit of parallel ones, in order."""
     room = limit_of(spec, step) - items(row).filter(status=Status.WAITING).count()
-    due = Q(wake_at=None) | Q(wake_at__lte=timezone.now())
+    due = Q(wake_at=None) | Q(wake_at__lte=clock.Now())
     ready = list(items(row).filter(due, status=Status.READY).order_by("item")[: max(room, 0)])
     if not ready:
         return

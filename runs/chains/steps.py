@@ -187,7 +187,7 @@ def settle(
             events.record_many(run, told)
             return next_round(run, step, row, output)
     if error and may_retry(step.retry, row.attempt, error):
-        wake_at = timezone.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
+        wake_at = clock.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
         events.record_many(run, told)
         return put_back(run, row, wake_at=wake_at, error=error)
     kept = row.output if error and output is None else output

@@ -61,16 +61,17 @@ class Answer(Exception):
 class Loopback:
     """`routes` is a list of (method, pattern, handler(asked, *groups)). Use as a context."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.routes: list[tuple[str, re.Pattern[str], Callable[..., Any]]] = []
         self.faults: list[Fault] = []
         self.asked: list[Asked] = []
         self.lock = threading.RLock()
-        self._server = LoopbackServer(self._handler())
+        self._server = LoopbackServer(self._handler(), host)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://{self.host}:{self._server.server_port}"
 
     def __enter__(self) -> Any:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from agents.tools import ToolFailed, ToolResult
+from plumbing import clock
 from runs.intake import messages as intake
 from runs.lifecycle import endings, leases
 from runs.models import Run, RunEvent, StepRun, ToolCallRecord
@@ -183,6 +184,17 @@ def test_a_failed_attempt_waits_and_is_tried_again(make_chain, run_chain, functi
     assert abs((run.wake_at - row.wake_at).total_seconds()) < 1
     run = ring(worker, run)
     assert (run.status, run.output) == ("succeeded", "at last")
+
+
+@pytest.mark.parametrize("ahead_s", [-100, 100])
+def test_a_wait_before_a_repetition_goes_by_the_clock_of_the_database(
+    make_chain, run_chain, functions, monkeypatch, ahead_s
+):
+    functions.answers += [ToolFailed("busy", code="busy")]
+    theirs = clock.now() - timedelta(seconds=ahead_s)
+    monkeypatch.setattr(clock, "now", lambda: theirs)
+    run = run_chain(make_chain({"key": "a", "tool": "one", "retry": {"attempts": 2, "backoff_s": 30, "jitter": 0}}))
+    assert StepRun.objects.get(run=run).wake_at == theirs + timedelta(seconds=30)
 
 
 def ring(worker, run):
