@@ -50,7 +50,7 @@ class Installation:
 
     def program(self, name: str) -> psutil.Process:
         """Its “web” or “worker” process."""
-        word = {"web": "muster web", "worker": "[celeryd"}[name]
+        word = {"web": "muster web", "worker": "muster worker"}[name]
         found = [one for one in psutil.Process(self.pid).children(recursive=True) if word in " ".join(one.cmdline())]
         return found[0]
 
@@ -363,8 +363,7 @@ def in_database(ours: Installation, call: str) -> None:
 PROGRAMS = {
     "manage.py serve": "supervisor",
     "muster web": "web",
-    "celeryd:": "worker",
-    "celery beat": "beat",
+    "muster worker": "worker",
     "valkey": "valkey",
     "postgres": "postgres",
 }

@@ -1,7 +1,1 @@
-"""The composition root. Importing it makes the Celery application known to every process that
-enqueues tasks.
-"""
-
-from config.celery import app as celery
-
-__all__ = ["celery"]
+"""The composition root: settings, URLs, and the ASGI and Celery applications."""

@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable
 
-from celery import current_app
 from django.conf import settings
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from kombu.exceptions import OperationalError
 
 from agents.models import ApiKey
 from functions import sandbox
+from runs import carriers
 from runs.figures import metrics
 
 SELF_TEST = "def main(a, b):\n    return a + b\n"
@@ -57,12 +56,9 @@ def database() -> str:
 
 
 def broker() -> str:
-    try:
-        with current_app.connection_for_write(connect_timeout=2) as line:
-            line.ensure_connection(max_retries=1, timeout=2)
-    except (OperationalError, OSError) as error:
-        return f"not reachable: {first_line(error)}"
-    return "ok"
+    """That of the carrier."""
+    problem = carriers.current().problem()
+    return f"not reachable: {first_line(problem)}" if problem else "ok"
 
 
 def tested_sandbox() -> str:
@@ -92,5 +88,5 @@ def may_read_metrics(request: HttpRequest) -> bool:
     return key is not None and key.allows("runs:read") and key.user.is_superuser
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: object) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

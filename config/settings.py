@@ -153,6 +153,7 @@ LOGGING = logs.configuration(
 
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
+WORKER_APPLICATION = "runs.worker.process.Worker"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -261,9 +262,8 @@ KEEP_DAYS = {
 }
 # Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
 WORKER_RUNS = env.int("MUSTER_WORKER_RUNS", default=12_000)
-# Threads for Celery's tasks and for what can only block, such as stored functions; they are created when needed.
+# Threads for what can only block, such as stored functions; they are created when needed.
 WORKER_THREADS = env.int("MUSTER_WORKER_THREADS", default=256)
-WORKER_QUEUES = ["runs", "default"]
 # pools of runs that the workers started here take; agents and chains may name one
 WORKER_POOLS = env.list("MUSTER_WORKER_POOLS", default=["default"])
 

@@ -1,13 +1,10 @@
 """Our own programs, web server and worker, each as a function that runs in a forked child."""
 
 import gc
-import os
+import signal
 import socket
-import warnings
+from queue import SimpleQueue
 
-from celery import current_app
-from celery.platforms import SecurityWarning
-from celery.signals import worker_ready
 from django.conf import settings
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
@@ -69,21 +66,14 @@ def serve_web(line: socket.socket, notify: Notify) -> None:
 
 
 def work(notify: Notify) -> None:
-    """The Celery worker with threads, since a run mostly waits; threads are created when needed."""
+    """The worker, until SIGTERM; it then finishes what it has begun. The main thread only waits for the signal."""
     spare_memory()
-    os.environ.setdefault("C_FORCE_ROOT", "1")  # root is usual in a container; stored functions never run as this user
-    warnings.filterwarnings("ignore", category=SecurityWarning)
-    worker_ready.connect(lambda **_: notify(), weak=False)
-    worker = current_app.Worker(
-        pool="threads",
-        concurrency=settings.WORKER_THREADS,
-        queues=settings.WORKER_QUEUES,
-        loglevel="WARNING",
-        quiet=True,
-        without_gossip=True,
-        without_mingle=True,
-        without_heartbeat=True,
-    )
+    asked: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may interrupt it
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.put(None))
+    worker = import_string(settings.WORKER_APPLICATION)()
     alive.keep_alive()
     worker.start()
-    raise SystemExit(worker.exitcode)
+    notify()
+    asked.get()
+    worker.stop()

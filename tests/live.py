@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
 TITLES = {
     "web": "daphne",
-    "worker": "celeryd",
+    "worker": "muster worker",
     "valkey": "valkey-server",
     "postgres": "bin/postgres -D",
 }

@@ -1,5 +1,5 @@
-"""Any broker that Celery knows, such as RabbitMQ: `BROKER_URL` and the connections of the Celery
-application.
+"""Any broker that Celery knows, such as RabbitMQ, at `BROKER_URL`, through Celery's pools of
+connections.
 
 A wake-up is a small message in a queue of its own for each pool; it needs no task, and costs a
 fifth of one.
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from celery import Celery, current_app
+from celery import Celery
 from kombu import Connection, Consumer, Queue
 from kombu.exceptions import KombuError
 
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
 HEARTBEAT_S = 30
 OLD_S = 60.0  # older wake-ups say nothing: workers have looked since
+POOL = 32  # connections of a process
 MOST = 1000  # wake-ups that wait, where the broker can limit them
 QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.1}
 AWAY = (KombuError, OSError)  # the broker's own errors are added to these
@@ -31,7 +32,7 @@ class CeleryBroker:
     wakes_one = True
 
     def __init__(self, app: Celery | None = None) -> None:
-        self.app: Any = app or current_app
+        self.app: Any = app or application()
         with self.app.connection_for_write() as line:  # connects to nothing yet
             self.away = (*AWAY, *line.connection_errors, *line.channel_errors)
 
@@ -70,6 +71,14 @@ class CeleryBroker:
         except self.away as error:
             return str(error) or type(error).__name__
         return ""
+
+
+def application() -> Celery:
+    """For its connections only, so without the fixups that load Celery's worker."""
+    app = Celery("muster", set_as_current=False, fixups=())
+    app.config_from_object("django.conf:settings", namespace="CELERY")
+    app.conf.update(broker_pool_limit=POOL)
+    return app
 
 
 def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:

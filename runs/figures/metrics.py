@@ -6,12 +6,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from celery import current_app
-from django.conf import settings
 from django.db.models import Count, Min, QuerySet
 from django.utils import timezone
-from kombu import Connection
-from kombu.exceptions import OperationalError
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -41,7 +37,7 @@ def exposition() -> bytes:
 
 
 class Rows(Collector):
-    """Runs, approvals and queues, read on request: every process returns the same figures."""
+    """Runs and approvals, read on request: every process returns the same figures."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []
@@ -59,7 +55,6 @@ class Rows(Collector):
         yield GaugeMetricFamily(
             "muster_approvals_open", "Approvals that are not decided yet.", Approval.objects.open().count()
         )
-        yield queues()
 
 
 def by_status(name: str, text: str, runs: QuerySet[Run]) -> GaugeMetricFamily:
@@ -77,25 +72,6 @@ def first_id_at(moment: datetime) -> uuid.UUID:
 def age_of_oldest_queued(now: datetime) -> float:
     oldest = Run.objects.live().filter(status=Run.Status.QUEUED).aggregate(at=Min("created_at"))["at"]
     return (now - oldest).total_seconds() if oldest else 0.0
-
-
-def queues() -> GaugeMetricFamily:
-    """Messages that no worker has taken; empty if the broker is unavailable."""
-    family = GaugeMetricFamily("muster_queue_messages", "Messages waiting in a queue.", labels=["queue"])
-    try:
-        with current_app.connection_for_read(connect_timeout=2) as line:
-            for name in settings.WORKER_QUEUES:
-                family.add_metric([name], waiting_in(line, name))
-    except (OperationalError, OSError):
-        pass
-    return family
-
-
-def waiting_in(line: Connection, name: str) -> int:
-    try:
-        return line.default_channel.queue_declare(name, passive=True).message_count
-    except line.channel_errors:
-        return 0  # nothing was ever sent to it
 
 
 REGISTRY.register(Rows())

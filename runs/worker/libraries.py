@@ -5,7 +5,6 @@ pandas is loaded.
 import logging
 import threading
 from collections import Counter
-from collections.abc import Collection
 
 from django.conf import settings
 from django.db import DatabaseError, connections
@@ -16,9 +15,9 @@ from functions.models import StoredFunction
 log = logging.getLogger(__name__)
 
 
-def warm_in_background(queues: Collection[str]) -> None:
-    """For a worker that consumes the queue “runs”, if the operator allows any library."""
-    if settings.LIBRARIES and "runs" in queues:
+def warm_in_background() -> None:
+    """If the operator allows any library."""
+    if settings.LIBRARIES:
         threading.Thread(target=warm, name="libraries", daemon=True).start()
 
 

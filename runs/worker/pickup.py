@@ -10,9 +10,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
 from runs import carriers
@@ -21,7 +19,7 @@ from runs.lifecycle import choice, claims
 from runs.lifecycle.leases import KEEPER
 
 from . import runner
-from .crew import Crew, most_runs
+from .crew import Crew
 
 log = logging.getLogger(__name__)
 LOOK_S = 4.0  # seconds between looks without a wake-up, on average
@@ -155,10 +153,3 @@ class Pickup:
             log.warning("Cannot look for work: %s", error)
         finally:
             close_old_connections()
-
-
-def for_worker(queues: Any) -> Pickup | None:
-    """The pick-up of a worker that consumes the queue “runs”; other workers have none."""
-    if "runs" not in queues:
-        return None
-    return Pickup(Work().do, list(settings.WORKER_POOLS), Crew(most_runs()))

@@ -6,7 +6,6 @@ second and forty megabytes.
 
 import logging
 import threading
-from collections.abc import Collection
 
 from django.db import DatabaseError, connections
 
@@ -19,12 +18,10 @@ log = logging.getLogger(__name__)
 MOST = 20  # providers
 
 
-def warm_up(queues: Collection[str]) -> None:
-    """For a worker that consumes the queue “runs”. What fails here fails where it is used. The
-    sandbox starts beside it: a first call that comes too early waits for the rest of that.
+def warm_up() -> None:
+    """What fails here fails where it is used. The sandbox starts beside it: a first call that comes
+    too early waits for the rest of that.
     """
-    if "runs" not in queues:
-        return
     threading.Thread(target=sandbox.start, name="sandbox", daemon=True).start()
     try:
         for agent in one_for_each_provider():

@@ -10,13 +10,19 @@ import django
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
-from kombu import Connection
-from kombu.exceptions import KombuError
 
 from functions.sandbox import selftest
+from runs import carriers
 from runs.figures import site
 from runs.lifecycle import duties
 from runs.worker.ticker import TICKS
+
+HINTS = {
+    "list": "`manage.py serve` starts an embedded Valkey; otherwise correct QUEUE_URL or BROKER_URL.",
+    "postgres": "Start PostgreSQL, or correct DATABASE_URL.",
+    "celery": "Start the broker, or correct BROKER_URL.",
+    "temporal": "Start Temporal, or correct TEMPORAL_URL.",
+}
 
 
 class Command(BaseCommand):
@@ -30,8 +36,7 @@ class Command(BaseCommand):
         report = {
             "sandbox": selftest.run(fresh=True).as_dict(),
             "database": database(),
-            "broker": broker(),
-            "carrier": {"ok": True, "kind": settings.CARRIER},
+            "carrier": carrier(),
             **servers(),
             "ticker": ticker(),
             "versions": versions(),
@@ -57,16 +62,13 @@ def database() -> dict[str, Any]:
     return {"ok": True, "vendor": connection.vendor, "version": version, "ms": milliseconds_since(began)}
 
 
-def broker() -> dict[str, Any]:
-    """Whether the broker accepts a connection within two seconds."""
+def carrier() -> dict[str, Any]:
+    """What wakes workers, and whether its broker answers within two seconds."""
     began = time.perf_counter()
-    try:
-        with Connection(settings.BROKER_URL, connect_timeout=2) as link:
-            link.ensure_connection(max_retries=1, timeout=2)
-    except (OSError, KombuError) as error:
-        hint = "`manage.py serve` starts an embedded one; otherwise correct BROKER_URL."
-        return {"ok": False, "problem": str(error) or type(error).__name__, "hint": hint}
-    return {"ok": True, "kind": settings.BROKER_URL.partition(":")[0], "ms": milliseconds_since(began)}
+    if problem := carriers.current().problem():
+        hint = f"Workers look by themselves meanwhile. {HINTS[settings.CARRIER]}"
+        return {"ok": False, "kind": settings.CARRIER, "problem": problem, "hint": hint}
+    return {"ok": True, "kind": settings.CARRIER, "ms": milliseconds_since(began)}
 
 
 def ticker() -> dict[str, Any]:

@@ -5,7 +5,7 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from celery import Celery, current_app
+from celery import Celery
 from django.db import connection
 
 from runs import carriers
@@ -60,7 +60,7 @@ def celery_on(url):
 
 
 def drop_wake_ups():
-    with current_app.connection_for_write() as line:
+    with CeleryBroker().app.connection_for_write() as line:
         for pool in ("default", "gpu", "other"):
             queue_of(pool)(line.default_channel).declare()
             queue_of(pool)(line.default_channel).purge()
@@ -200,7 +200,7 @@ def test_an_old_wake_up_says_nothing():
     """Those that piled up while no worker listened ring no bell."""
     carrier = CeleryBroker()
     drop_wake_ups()
-    with current_app.connection_for_write() as line:
+    with carrier.app.connection_for_write() as line:
         queue = queue_of("default")
         line.Producer().publish(["default", time.time() - 3600], routing_key=queue.name, declare=[queue])
         line.Producer().publish(["default", time.time()], routing_key=queue.name, declare=[queue])

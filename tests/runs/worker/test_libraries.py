@@ -39,7 +39,7 @@ def test_a_worker_that_starts_loads_the_libraries_of_published_functions(alice, 
     make(alice, DRAFT, "draft")
     assert libraries.published_sets() == [("greeter",)]
     sandbox.close()
-    libraries.warm_in_background(["runs"])
+    libraries.warm_in_background()
     wait_for(lambda: sandbox._pool and profile_of(["greeter"]) in sandbox._pool._servers.by_profile)
     assert profile_of(["other"]) not in sandbox._pool._servers.by_profile
 
@@ -48,16 +48,15 @@ def test_a_worker_is_ready_before_its_libraries_are(settings, monkeypatch):
     settings.LIBRARIES = ["greeter"]
     go_on, done = threading.Event(), threading.Event()
     monkeypatch.setattr(libraries, "warm", lambda: go_on.wait(60) and done.set())
-    libraries.warm_in_background(["runs"])
+    libraries.warm_in_background()
     assert not done.is_set()
     go_on.set()
     assert done.wait(60)
 
 
-@pytest.mark.parametrize(("allowed", "queues"), [([], ["runs", "default"]), (["pandas"], ["default"])])
-def test_nothing_is_asked_where_no_library_can_be_used(settings, monkeypatch, allowed, queues):
-    settings.LIBRARIES = allowed
+def test_nothing_is_asked_where_no_library_can_be_used(settings, monkeypatch):
+    settings.LIBRARIES = []
     monkeypatch.setattr(libraries, "warm", None)
     before = threading.active_count()
-    libraries.warm_in_background(queues)
+    libraries.warm_in_background()
     assert threading.active_count() == before

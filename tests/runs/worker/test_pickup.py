@@ -193,8 +193,3 @@ def test_a_stop_takes_nothing_more_and_ends_what_is_at_work(start, bells, rows):
     rows.may_end.set()
     stopper.join(60)
     assert rows.done == ["at work"] and list(rows.waiting["default"]) == ["left"]
-
-
-def test_only_a_worker_of_that_queue_takes_runs():
-    assert pickup.for_worker({"default"}) is None
-    assert pickup.for_worker({"runs", "default"}) is not None

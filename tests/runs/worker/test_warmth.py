@@ -34,26 +34,19 @@ def test_one_agent_of_each_provider_is_loaded(make_agent, stub_provider, warmed)
     make_agent("first", provider=stub_provider, model_name="one")
     make_agent("second", provider=stub_provider, model_name="two")
     make_agent("third", provider=other, model_name="three")
-    warmth.warm_up(["runs"])
+    warmth.warm_up()
     assert sorted(warmed) == ["three", "two"]
 
 
 def test_an_installation_that_asks_no_model_loads_none(make_agent, warmed):
     make_agent("helper")
-    warmth.warm_up(["runs"])
+    warmth.warm_up()
     assert warmed == []
 
 
 def test_the_sandbox_is_started(db, started):
-    warmth.warm_up(["runs"])
+    warmth.warm_up()
     assert started.acquire(timeout=60)
-
-
-def test_a_worker_of_other_queues_loads_none(make_agent, stub_provider, warmed, started, django_assert_num_queries):
-    make_agent("helper", provider=stub_provider)
-    with django_assert_num_queries(0):
-        warmth.warm_up(["default"])
-    assert warmed == [] and not started.acquire(blocking=False)
 
 
 def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, monkeypatch, caplog):
@@ -62,7 +55,7 @@ def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, 
 
     make_agent("helper", provider=stub_provider)
     monkeypatch.setattr(LangChainModel, "warm", fail)
-    warmth.warm_up(["runs"])
+    warmth.warm_up()
     assert "could not be loaded" in caplog.text
 
 
