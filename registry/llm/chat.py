@@ -48,8 +48,8 @@ class ChatModel(Protocol):
 
     def ask(self, question: Question) -> Answer: ...
 
-    def warm(self, model_name: str) -> None:
-        """Load what the first question would load. Nothing is sent."""
+    def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
+        """Load what the first question with these tools would load. Nothing is sent."""
 
 
 def text_of(content: Any) -> str:

@@ -55,6 +55,26 @@ class ChunkStream:
         self._chunks.close()  # type: ignore[attr-defined]
 
 
+class Rehearsal:
+    """Answers like a server that says hello and asks for a call, without one."""
+
+    def __init__(self) -> None:
+        self.with_raw_response = RawRehearsal()
+
+    def create(self, **_: JSON) -> ChunkStream:
+        return ChunkStream(chunk for chunk in ({**HELLO, "choices": [{"index": 0, "delta": SAID}]},))
+
+
+class RawRehearsal:
+    def create(self, **_: JSON) -> Parsed:
+        return Parsed({**HELLO, "choices": [{"index": 0, "message": SAID, "finish_reason": "tool_calls"}]})
+
+
+CALL = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "hello", "arguments": "{}"}}
+SAID = {"role": "assistant", "content": "Hello", "tool_calls": [CALL]}
+HELLO = {"id": "0", "model": "", "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+
+
 def body_of(payload: dict[str, JSON]) -> dict[str, JSON]:
     """The request body: `extra_body` is merged in as the SDK does; `stream` is sent only when
     requested.

@@ -27,19 +27,35 @@ JSON = Any
 BLOCKING = ThreadPoolExecutor(256, thread_name_prefix="models")  # a slow server must not take a function's thread
 
 
+CALL = {"id": "call_0", "name": "hello", "arguments": {}}
+REHEARSED: tuple[dict[str, JSON], ...] = (
+    {"role": "system", "content": "Answer."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "content": "Hello", "tool_call_id": "call_0"},
+)
+
+
 class LangChainModel:
     """`make(model_name)` returns the LangChain chat model, which is cached, as is each binding to a
-    set of tools. `blocks`: its package has connections of its own, which hold a thread.
+    set of tools. `blocks`: its package has connections of its own, which hold a thread. `rehearsal`:
+    a client that answers without a server.
     """
 
-    def __init__(self, make: Any, *, takes_response_format: bool, blocks: bool = False) -> None:
+    def __init__(self, make: Any, *, takes_response_format: bool, blocks: bool = False, rehearsal: Any = None) -> None:
         self._make = lru_cache(maxsize=32)(make)
         self._takes_response_format = takes_response_format
         self._blocks = blocks
+        self._rehearsal = rehearsal
 
-    def warm(self, model_name: str) -> None:
-        self._make(model_name)
-        as_langchain({"role": "user", "content": "Hello"})
+    def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
+        model = self._make(model_name)
+        more = bound(model, tuple(tools)) if tools else {}
+        messages = [as_langchain(message) for message in REHEARSED]
+        if self._rehearsal is not None:
+            rehearsing = model.model_copy(update={"client": self._rehearsal})
+            answer_from(rehearsing._generate(messages, **more).generations[0].message, "")
+            list(rehearsing._stream(messages, **more))
 
     def ask(self, question: Question) -> Answer:
         return waits.on(BLOCKING, self._ask, question) if self._blocks else self._ask(question)

@@ -76,7 +76,7 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
             f"The provider “{provider.name}” needs a base URL.",
             "For example http://127.0.0.1:11434/v1.",
         )
-    from .completions import Completions  # imports httpcore2, 0.1 s
+    from .completions import Completions, Rehearsal  # imports httpcore2, 0.1 s
     from .langchain_models import LangChainModel
     from .wire import Endpoint
 
@@ -91,7 +91,7 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
         "async_client": client,
     }
     shared |= {"use_responses_api": False, "stream_usage": True, **given(params)}
-    return LangChainModel(from_langchain(shared), takes_response_format=True)
+    return LangChainModel(from_langchain(shared), takes_response_format=True, rehearsal=Rehearsal())
 
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:

@@ -32,7 +32,7 @@ class OfflineModel:
     def __init__(self, script: str = "") -> None:
         self.script = script
 
-    def warm(self, model_name: str) -> None:
+    def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
         pass
 
     def ask(self, question: Question) -> Answer:

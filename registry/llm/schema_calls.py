@@ -29,7 +29,7 @@ class SchemaModel:
     def __init__(self, inner: ChatModel) -> None:
         self._inner = inner
 
-    def warm(self, model_name: str) -> None:
+    def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
         self._inner.warm(model_name)
 
     def ask(self, question: Question) -> Answer:

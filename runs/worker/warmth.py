@@ -16,13 +16,13 @@ from registry.factory import live_agent
 
 log = logging.getLogger(__name__)
 MOST = 20  # providers
+SANDBOX_S = 20.0  # a sandbox that is not ready by then is waited for by the first call
 
 
 def warm_up() -> None:
-    """What fails here fails where it is used. The sandbox starts beside it: a first call that comes
-    too early waits for the rest of that.
-    """
-    threading.Thread(target=sandbox.start, name="sandbox", daemon=True).start()
+    """What fails here fails where it is used. The sandbox starts beside the models."""
+    starting = threading.Thread(target=warm_sandbox, name="sandbox", daemon=True)
+    starting.start()
     try:
         for agent in one_for_each_provider():
             warm(agent)
@@ -30,6 +30,13 @@ def warm_up() -> None:
         log.warning("Models are loaded at the first message, since the database cannot be read: %s", error)
     finally:
         connections.close_all()
+    starting.join(SANDBOX_S)
+
+
+def warm_sandbox() -> None:
+    """With one call, since the first one also loads what checks a function."""
+    sandbox.start()
+    sandbox.execute("def main():\n    return 1\n", {})
 
 
 def one_for_each_provider() -> list[Agent]:
@@ -42,7 +49,7 @@ def one_for_each_provider() -> list[Agent]:
 def warm(agent: Agent) -> None:
     try:
         live = live_agent(agent)
-        live.model.warm(live.spec.model_name)
+        live.model.warm(live.spec.model_name, [*live.tools.values()])
     except CannotBuild as error:
         log.info("The agent “%s” cannot be built: %s", agent.name, error)
     except Exception:

@@ -54,5 +54,12 @@ def loaded_by(module):
     return set(done.stdout.split())
 
 
-def test_a_worker_loads_nothing_of_celery_s_consumer():
-    assert not {"celery.worker", "celery.concurrency", "kombu.transport.redis"} & loaded_by("runs.worker.process")
+HEAVY = {
+    "celery.worker", "celery.concurrency", "kombu.transport.redis",
+    "langchain_core", "langchain_openai", "openai", "anthropic", "tiktoken", "langsmith", "numpy", "pandas",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["runs.worker.process", "config.asgi, config.urls"])
+def test_neither_program_loads_what_only_some_runs_need(module):
+    assert not HEAVY & loaded_by(module)

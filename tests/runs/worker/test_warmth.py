@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from agents.models import Provider
+from registry.llm import completions
 from registry.llm.langchain_models import LangChainModel
 from runs.worker import warmth
 
@@ -19,13 +20,14 @@ def started(monkeypatch):
     """How often the sandbox was started."""
     started = threading.Semaphore(0)
     monkeypatch.setattr(warmth.sandbox, "start", started.release)
+    monkeypatch.setattr(warmth.sandbox, "execute", lambda source, arguments: None)
     return started
 
 
 @pytest.fixture
 def warmed(monkeypatch):
     names = []
-    monkeypatch.setattr(LangChainModel, "warm", lambda self, model_name: names.append(model_name))
+    monkeypatch.setattr(LangChainModel, "warm", lambda self, model_name, tools: names.append(model_name))
     return names
 
 
@@ -50,7 +52,7 @@ def test_the_sandbox_is_started(db, started):
 
 
 def test_a_model_that_cannot_be_loaded_stops_nothing(make_agent, stub_provider, monkeypatch, caplog):
-    def fail(self, model_name):
+    def fail(self, model_name, tools):
         raise RuntimeError("broken package")
 
     make_agent("helper", provider=stub_provider)
@@ -63,6 +65,23 @@ def test_warming_loads_the_package_and_sends_nothing(make_agent, stub_provider, 
     agent = make_agent("helper", provider=stub_provider)
     warmth.warm(agent)
     assert "langchain_openai" in sys.modules and stub.requests == []
+
+
+def test_a_model_is_rehearsed_with_the_tools_of_its_agent(make_agent, make_tool, stub_provider, monkeypatch, stub):
+    sent = []
+    for client in (completions.RawRehearsal, completions.Rehearsal):
+        monkeypatch.setattr(client, "create", observed(client.create, sent))
+    warmth.warm(make_agent("helper", provider=stub_provider, tools=[make_tool("add")]))
+    assert [[tool["function"]["name"] for tool in payload["tools"]] for payload in sent] == [["add"]] * 2
+    assert stub.requests == []
+
+
+def observed(create, sent):
+    def observe(self, **payload):
+        sent.append(payload)
+        return create(self, **payload)
+
+    return observe
 
 
 def test_nothing_of_langchain_is_loaded_without_need():
