@@ -1,0 +1,7 @@
+// The one script that a page includes. It loads the modules of the chat from the server that it came from.
+(() => {
+  const script = document.currentScript;
+  const begin = () => import(new URL("embed/widget.js", script.src).href).then(({ mount }) => mount({ ...script.dataset, server: new URL(script.src).origin }));
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin, { once: true });
+  else begin();
+})();
