@@ -29,6 +29,7 @@ NAVIGATION = [
         ("Records", "records", "records"),
     ],
     [
+        ("Agents", "agents", "agents"),
         ("Functions", "functions", "functions"),
         ("Chains", "chains", "chains"),
         ("Devices", "devices", "devices"),

@@ -7,6 +7,7 @@ from agents.http.login import LoginForm
 
 from . import (
     account,
+    agents,
     approvals,
     audit,
     chains,
@@ -34,6 +35,9 @@ urlpatterns = [
     path("start/", start.start, name="start"),
     path("playground/", playground.playground, name="playground"),
     path("playground/fork", playground.fork, name="fork"),
+    path("agents/", agents.agent_list, name="agents"),
+    path("agents/new/", agents.new_agent, name="agent-new"),
+    path("agents/<str:name>/", agents.agent_page, name="agent"),
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", runs.run_page, name="run"),
     path("runs/<uuid:pk>/cancel", runs.cancel, name="run-cancel"),

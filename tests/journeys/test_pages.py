@@ -29,6 +29,7 @@ PAGES = {
     "runs": "/runs/", "sessions": "/sessions/", "approvals": "/approvals/", "schedules": "/schedules/",
     "functions": "/functions/", "function-new": "/functions/new/",
     "function": "/functions/add_to_date/",
+    "agents": "/agents/", "agent-new": "/agents/new/", "agent": "/agents/careful-helper/",
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
     "admin-tools": "/admin/agents/tool/", "admin-hook": "/admin/agents/hook/add/", "admin-user": "/admin/auth/user/add/",
     "records": "/records/", "record-new": "/records/new/task/",

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Agent, AgentVersion
-from runs.figures import track_records
+from runs.figures import anomalies, track_records
 from runs.models import Run
 from runs.worker import pruning
 from tests.fakes import calls, says
@@ -139,6 +139,18 @@ def test_tries_do_not_count_when_the_router_compares_agents(send, agent, stub):
     assert track_records.lately([agent.pk]) == {}
     send({"message": "Hi"})
     assert track_records.lately([agent.pk])[agent.pk].runs == 1
+
+
+def test_tries_are_no_anomaly(agent, alice):
+    def fail(trigger):
+        now = timezone.now()
+        for _ in range(anomalies.FEWEST_RUNS):
+            Run.objects.create(principal=alice, agent=agent, status="failed", trigger=trigger, finished_at=now)
+
+    fail("draft")
+    assert not anomalies.by_day(Run.objects.all())
+    fail("message")
+    assert anomalies.by_day(Run.objects.all())
 
 
 def test_tried_drafts_are_pruned_after_their_runs(send, agent, stub):

@@ -23,6 +23,8 @@ EMPTY = [
     "/sessions/",
     "/approvals/",
     "/audit/",
+    "/agents/",
+    "/agents/new/",
     "/functions/",
     "/functions/new/",
     "/chains/",
