@@ -245,6 +245,7 @@ class AgentAdmin(VersionedAdmin):
         ("Memory", {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]}),
         ("Queue", {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
+        ("A2A", {"fields": ["public_card", "a2a_reply"], "classes": ["collapse"]}),
         SHARING,
     ]  # fmt: skip
 
@@ -296,7 +297,7 @@ def copy_agent(agent: Agent, user: Any) -> Agent:
     copy = Agent.objects.get(pk=agent.pk)
     copy.pk, copy._state.adding = None, True
     copy.owner, copy.team, copy.published, copy.live_hash = user, None, None, ""
-    copy.name = free_name(agent.name, user)
+    copy.name, copy.public_card = free_name(agent.name, user), False
     copy.save()
     for grant in grants:
         grant.pk, grant._state.adding, grant.agent = None, True, copy

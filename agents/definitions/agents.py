@@ -136,7 +136,8 @@ VERSIONED = (
     "variables", "capabilities", "examples", "delegates_to", "max_steps", "timeout", "max_chain_depth",
     "max_agent_depth", "session_context", "context_messages", "context_tokens",
 )  # fmt: skip
-OPERATIONAL = ("pool", "max_running", "enabled")  # of the row and of no version: `live` does not have them
+# of the row and of no version: `live` does not have them
+OPERATIONAL = ("pool", "max_running", "public_card", "a2a_reply", "enabled")
 AGENT_COLUMNS = (*VERSIONED, *OPERATIONAL)
 GRANT_DEFAULTS = {
     "mode": "allow",

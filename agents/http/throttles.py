@@ -50,7 +50,7 @@ def is_within(user: Any, key: Any, address: str) -> bool:
 def seen_of(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
     """Count one request; for each limit that applies (requests in this window, limit)."""
     caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
-    limits = [(caller, settings.RATE_PER_KEY), (f"a{address}", settings.RATE_PER_ADDRESS)]
+    limits = [(caller, settings.RATE_PER_KEY if user.pk else 0), (f"a{address}", settings.RATE_PER_ADDRESS)]
     limits = [(name, limit) for name, limit in limits if limit > 0]
     counts = count([name for name, _ in limits]) if limits else []
     return [(seen, limit) for seen, (_, limit) in zip(counts, limits, strict=True)]

@@ -38,6 +38,10 @@ class Agent(Owned):
         LAST_N = "last_n", "The last messages"
         SUMMARY = "summary", "A running summary and the last messages"
 
+    class A2aReply(models.TextChoices):
+        TASK = "task", "The task, with the text as an artifact"
+        MESSAGE = "message", "The text as a message"
+
     name = models.CharField(max_length=64, validators=[check_name])
     description = models.TextField(blank=True, help_text="What it does, in one sentence; used by the router.")
     system_prompt = models.TextField(blank=True, help_text="Its instructions.")
@@ -78,6 +82,14 @@ class Agent(Owned):
     context_tokens = models.PositiveIntegerField(default=8000, validators=[MinValueValidator(100)])
     pool = pool_label()
     max_running = cap_of("this agent")
+    public_card = models.BooleanField(
+        default=False,
+        help_text="Anybody may read its A2A card, without a key: name, description, capabilities, examples.",
+    )
+    a2a_reply = models.CharField(
+        max_length=7, choices=A2aReply, default=A2aReply.TASK,
+        help_text="What an A2A client gets for a message whose answer is a text.",
+    )  # fmt: skip
     enabled = models.BooleanField(default=True)
     published = models.ForeignKey(
         "AgentVersion", on_delete=models.PROTECT, null=True, blank=True, related_name="+", editable=False
@@ -88,7 +100,13 @@ class Agent(Owned):
 
     class Meta:
         ordering = ["name"]
-        constraints = one_name_per_owner("agent")
+        constraints = [
+            *one_name_per_owner("agent"),
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(public_card=True), name="agent_public_card_per_name",
+                violation_error_message="Another agent with this name has a public card.",
+            ),
+        ]  # fmt: skip
         # a name is looked up over owner, team and site
         indexes = [models.Index(fields=["name"], name="agent_name"), is_capped("agent_capped")]
 

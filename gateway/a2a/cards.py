@@ -1,6 +1,7 @@
 """Agent cards: what an agent does, where it is, and how a client authenticates."""
 
 import hashlib
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -25,20 +26,39 @@ MOST_SKILLS = 100  # agents in the card of the router
 KEY = "muster_key"  # name of the security scheme
 
 
-def described(user: Any, name: str) -> dict[str, JSON]:
+Described = tuple[dict[str, JSON], datetime | None]  # a card, and when it last changed
+
+
+def described(user: Any, name: str) -> Described:
     """The card as this user sees it. Raises NotFound, NotPublished."""
     usable = Agent.objects.usable_by(user).published()
     if name == ROUTER and not usable.filter(name=ROUTER).exists():
-        return router_card(nearest(usable, user))
+        agents = nearest(usable, user)
+        return router_card(agents), last_change(agents)
     agent = Agent.objects.select_related("published").for_use(user, name)
     checks.version_of(agent, None)
-    return card_of(agent)
+    return card_of(agent), last_change([agent])
+
+
+def public(name: str) -> Described | None:
+    """The card that anybody may read, if the agent's owner has made it public. The router's names these
+    agents.
+    """
+    rows = Agent.objects.published().filter(public_card=True).select_related("published")
+    if agent := rows.filter(name=name).first():
+        return card_of(agent), last_change([agent])
+    agents = list(rows.order_by("name")[:MOST_SKILLS]) if name == ROUTER else []
+    return (router_card(agents), last_change(agents)) if agents else None
+
+
+def last_change(agents: list[Agent]) -> datetime | None:
+    return max((agent.published.created_at for agent in agents if agent.published), default=None)
 
 
 def nearest(usable: Any, user: Any) -> list[Agent]:
     """The agents that the names mean to this user."""
     found: dict[str, Agent] = {}
-    for agent in usable.select_related("owner").order_by("name").nearest_first(user):
+    for agent in usable.select_related("owner", "published").order_by("name").nearest_first(user):
         found.setdefault(agent.name, agent)
     return sorted(found.values(), key=lambda one: one.name)[:MOST_SKILLS]
 
@@ -46,31 +66,29 @@ def nearest(usable: Any, user: Any) -> list[Agent]:
 def card_of(agent: Agent) -> dict[str, JSON]:
     """The card of an agent that has a published version."""
     published: Any = agent.published
-    spec = published.read_spec()
-    skill = {
-        "id": spec.name,
-        "name": spec.name,
-        "description": spec.description or spec.name,
-        "tags": spec.capabilities or ["agent"],
-        **({"examples": spec.examples} if spec.examples else {}),
-    }
-    return card(spec.name, spec.description or spec.name, str(published.number), [skill])
+    skill = skill_of(agent)
+    if examples := published.spec.get("examples"):
+        skill["examples"] = examples
+    return card(agent.name, skill["description"], str(published.number), [skill])
 
 
 def router_card(agents: list[Agent]) -> dict[str, JSON]:
     """The card of this server: the router chooses one of the agents, which are its skills."""
-    skills = [
-        {
-            "id": agent.name,
-            "name": agent.name,
-            "description": f"{agent.description or agent.name} Its own card: {card_url(agent.name)}",
-            "tags": agent.capabilities or ["agent"],
-        }
-        for agent in agents
-    ]
+    skills = [skill_of(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
     told = "Chooses the agent that fits a message."
     nothing = {"id": ROUTER, "name": ROUTER, "description": told, "tags": ["router"]}
     return card(ROUTER, told, "1", skills or [nothing])
+
+
+def skill_of(agent: Agent, more: str = "") -> dict[str, JSON]:
+    """From the published version, since a draft is nobody else's business."""
+    published: Any = agent.published
+    return {
+        "id": agent.name,
+        "name": agent.name,
+        "description": (published.spec["description"] or agent.name) + more,
+        "tags": published.spec.get("capabilities") or ["agent"],
+    }
 
 
 def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[str, JSON]:

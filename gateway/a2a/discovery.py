@@ -4,9 +4,12 @@ from typing import Any
 
 from django.conf import settings
 from django.utils.cache import get_conditional_response
+from django.utils.http import http_date
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
+from agents.exceptions import Forbidden, NotFound
+from agents.http.authentication import HasScope
 from gateway.turns import ROUTER
 
 from . import cards, legacy
@@ -15,24 +18,46 @@ from .views import A2AView
 MAX_AGE_S = 300
 
 
+class OptionalKey(HasScope):
+    """Without a key the view decides; a key that is given needs the scope."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return not request.user.is_authenticated or super().has_permission(request, view)
+
+
 @extend_schema(exclude=True)
 class CardView(A2AView):
-    """GET an agent's card; without a name that of the router."""
+    """GET an agent's card; without a name that of the router. Without a key only public cards."""
 
     scope = "messages"
+    permission_classes = (OptionalKey,)
     is_older = False  # at the address of version 0.3's predecessors
 
     def get(self, request: Any, agent: str = ROUTER) -> Any:
-        card = cards.described(request.user, agent)
+        card, changed_at = self.card(request, agent)
+        reach = "private" if request.user.is_authenticated else "public"
         headers = {
             "ETag": cards.etag_of(card),
-            "Cache-Control": f"private, max-age={MAX_AGE_S}",
-            "Vary": "Authorization, A2A-Version",
+            "Cache-Control": f"{reach}, max-age={MAX_AGE_S}",
+            "Vary": "Authorization, Cookie, A2A-Version",
         }
+        if changed_at:
+            headers["Last-Modified"] = http_date(changed_at.timestamp())
         is_older = self.is_older or request.headers.get("A2A-Version", "").startswith(legacy.VERSION)
         shown = cards.signed(card)
         response = Response(cards.with_older_fields(shown) if is_older else shown, headers=headers)
         return get_conditional_response(request._request, etag=headers["ETag"], response=response)
+
+    def card(self, request: Any, agent: str) -> cards.Described:
+        """Raises NotAuthenticated, and what `cards.described` raises."""
+        if not request.user.is_authenticated:
+            return cards.public(agent) or self.permission_denied(request)
+        try:
+            return cards.described(request.user, agent)
+        except (NotFound, Forbidden):
+            if found := cards.public(agent):
+                return found
+            raise
 
 
 @extend_schema(exclude=True)

@@ -36,7 +36,7 @@ from runs.models import Approval, InputRequest, Run
 
 from . import cards, pushes, requests
 from .errors import A2AError
-from .tasks import MESSAGE_ID, listed, task_json, task_named
+from .tasks import MESSAGE_ID, listed, reply_message, task_json, task_named
 
 JSON = Any
 Awaited = tuple[waiting.End, Callable[[], Any]]  # the answer, once it has come
@@ -65,13 +65,13 @@ def send(call: Call, params: JSON, place: Place) -> Awaited:
     """SendMessage: the task once it has ended or asks for something."""
     asked = read_message(params)
     turn = started(call, asked)
-    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda: {"task": answered(call, asked, turn)}
+    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda: answered(asked, turn)
 
 
 def send_now(call: Call, params: JSON) -> JSON:
     """The same for a client that does not wait."""
     asked = read_message(params)
-    return {"task": answered(call, asked, started(call, asked))}
+    return {"task": task_json(task_of(started(call, asked).run), history=history_in(asked.configuration))}
 
 
 def is_immediate(params: JSON) -> bool:
@@ -111,9 +111,11 @@ def history_in(asked: Any) -> int | None:
     return number
 
 
-def answered(call: Call, asked: SendMessageRequest, turn: Turn) -> JSON:
+def answered(asked: SendMessageRequest, turn: Turn) -> JSON:
     run = task_of(turn.run)
-    return task_json(run, history=history_in(asked.configuration))
+    task = task_json(run, history=history_in(asked.configuration))
+    message = reply_message(run, task) if turn.after == 0 else None
+    return {"message": message} if message else {"task": task}
 
 
 def task_of(run: Run) -> Run:
@@ -128,8 +130,9 @@ def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) 
     digest = schema.sha256_of([call.agent, requests.as_json(asked.message)])
     key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
     if earlier := intake.earlier_run(call.user, key, digest):
-        if not earlier.is_done:
-            return Turn(earlier)  # the client did not get the answer and sends the message again
+        if not earlier.is_done:  # the client did not get the answer and sends the message again
+            pushes.keep_asked(earlier, asked)
+            return Turn(earlier)
         Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
     return begun(call, asked, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
@@ -230,7 +233,7 @@ def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:
 
 
 def extended_card(call: Call, params: JSON) -> JSON:
-    return cards.signed(cards.described(call.user, call.agent))
+    return cards.signed(cards.described(call.user, call.agent)[0])
 
 
 # -- push notifications ----------------------------------------------------------------------------------------------

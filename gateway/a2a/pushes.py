@@ -4,13 +4,13 @@ webhooks, and are delivered like those.
 
 import json
 from typing import Any
-from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent
+from agents.schema import sha256_of
 from plumbing.addresses import url_refusal
 from runs.models import Run, Webhook
 
@@ -30,14 +30,17 @@ def keep_asked(run: Run, asked: Any) -> None:
 
 @transaction.atomic
 def keep(run: Run, asked: Any) -> JSON:
-    """Create a configuration, or replace the one with its id. Raises Invalid, Conflict."""
+    """Create a configuration, or replace the one with its id. Without an id, the same configuration
+    is the same row. Raises Invalid, Conflict.
+    """
     if refusal := url_refusal(asked.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
         raise refused("url", refusal)
-    label = identifier(asked.id, "id") if asked.id else uuid4().hex
+    credentials = credentials_in(asked)
+    label = identifier(asked.id, "id") if asked.id else sha256_of([asked.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
         raise Conflict(f"A task has at most {MOST} push notification configs.", code="too_many_webhooks")
-    fields = {"url": asked.url, "credentials": json.dumps(credentials_in(asked)), "enabled": not run.is_done}
+    fields = {"url": asked.url, "credentials": json.dumps(credentials), "enabled": not run.is_done}
     row, _ = Webhook.objects.update_or_create(run=run, label=label, owner_id=run.principal_id, defaults=fields)
     AuditEvent.record("webhook.created", row, actor=run.principal, source="a2a", run=str(run.pk))
     return as_json(row)

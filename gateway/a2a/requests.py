@@ -23,11 +23,7 @@ from .errors import A2AError
 
 JSON = Any
 T = TypeVar("T")
-INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream")
-TEXTS = (
-    "application/json", "application/xml", "application/yaml", "application/x-ndjson", "application/toml",
-    "application/sql", "image/svg+xml",
-)  # fmt: skip
+INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream", "*/*")
 CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
 LONGEST_ID = 200
 
@@ -65,20 +61,20 @@ def identifier(text: str, field: str) -> str:
 
 
 def check_types(message: Message) -> None:
-    """Raises A2AError for a part that no agent can read, before anything is stored."""
+    """Raises A2AError for a part that no agent can read, before anything is stored. Bytes of any type
+    become a file, as over REST.
+    """
     for part in message.parts:
         kind = part.WhichOneof("content")
         type = part.media_type.partition(";")[0].strip().lower()
         if kind is None:
             raise Invalid("A part has no content: text, raw, url or data.", code="invalid_params")
         if kind == "url" and type not in IMAGES:
-            raise unsupported("Files are not fetched from addresses, except pictures.", "Send the bytes as “raw”.")
-        if kind == "raw" and type and type not in (*INPUT_MODES, *TEXTS) and not type.startswith("text/"):
-            raise unsupported(f"Files of the type {type[:80]} cannot be read.", f"Send {', '.join(INPUT_MODES)}.")
-
-
-def unsupported(message: str, hint: str) -> A2AError:
-    return A2AError(message, code="unsupported_content", hint=hint)
+            raise A2AError(
+                "Files are not fetched from addresses, except pictures.",
+                code="unsupported_content",
+                hint="Send the bytes as “raw”.",
+            )
 
 
 def parts_of(user: Any, message: Message) -> list[dict[str, JSON]]:

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 
 from agents import storage
 from agents.exceptions import Invalid
-from agents.models import StoredFile
+from agents.models import Agent, StoredFile
 from gateway.reading import file_url
 from gateway.turns import ROUTER, RUN_JOINS
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
@@ -29,6 +29,7 @@ JSON = Any
 MESSAGE_ID = "a2a_message"  # where a run's metadata keeps the client's id of the message
 REPLY, OUTPUT = "reply", "output"  # ids of artifacts; a file's is its own id
 INLINE = 256 * 1024  # bytes of a file that are sent with the task; a larger one has an address
+OPEN, ANSWERED = InputRequest.Status.OPEN, InputRequest.Status.ANSWERED
 HISTORY = 100  # messages, unless the client asks for fewer
 PAGE, LONGEST_PAGE = 50, 100
 
@@ -67,7 +68,11 @@ class Shown:
         self.history = HISTORY if history is None else min(history, HISTORY)
         self.with_artifacts, self.is_inline = with_artifacts, is_inline
         waiting = [run for run in runs if run.status == Run.Status.WAITING]
-        self.inputs = by_run(InputRequest.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
+        known = (OPEN, ANSWERED) if self.history else (OPEN,)
+        asked = InputRequest.objects.filter(run__in=runs if self.history else waiting, status__in=known).order_by("id")
+        requests = list(asked) if self.history or waiting else []
+        self.inputs = by_run(request for request in requests if request.status == OPEN)
+        self.answers = by_run(request for request in requests if request.status == ANSWERED)
         self.approvals = by_run(Approval.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
         self.messages: dict[UUID, list[Message]] = {}
         self.files: dict[UUID, list[StoredFile]] = {}
@@ -82,16 +87,24 @@ class Shown:
         found["id"] = found.pop("taskId")
         if self.with_artifacts:
             found["artifacts"] = list(self.artifacts(run))
-        said = [message for message in self.messages.get(run.pk, ()) if message.words.strip()]
-        if self.history and said:
-            found["history"] = [message_json(run, message, said[0]) for message in said[-self.history :]]
+        if self.history and (said := self.said(run)):
+            found["history"] = said[-self.history :]
         return found
+
+    def said(self, run: Run) -> list[dict[str, JSON]]:
+        """The messages, the questions and the answers, in the order of time."""
+        messages = [message for message in self.messages.get(run.pk, ()) if message.words.strip()]
+        found = [(message.created_at, message_json(run, message, messages[0])) for message in messages]
+        for request in self.answers.get(run.pk, ()):
+            found.append((request.created_at, asking(run, [asked_json(request)])))
+            found.append((request.answered_at or request.created_at, answer_json(run, request)))
+        return [message for _, message in sorted(found, key=lambda one: one[0])]
 
     def status(self, run: Run) -> dict[str, JSON]:
         state = state_of(run.status, run.waiting_for, run.error)
         found: dict[str, JSON] = {"state": state, "timestamp": stamp(updated_at(run))}
         asked = [*self.inputs.get(run.pk, ()), *self.approvals.get(run.pk, ())]
-        if asked:
+        if asked and run.status == Run.Status.WAITING:
             found["message"] = asking(run, [asked_json(one) for one in asked])
         elif run.error:
             found["message"] = error_message(run, run.error)
@@ -151,6 +164,11 @@ def message_json(run: Run, message: Message, first: Message) -> dict[str, JSON]:
     return {"messageId": id or str(message.pk), **ids_of(run), "role": role, "parts": parts}
 
 
+def answer_json(run: Run, request: InputRequest) -> dict[str, JSON]:
+    part = {"text": request.value} if isinstance(request.value, str) else {"data": request.value}
+    return {**said_by_agent(run, f"{request.pk}-answer", [part]), "role": "ROLE_USER"}
+
+
 def part_json(part: dict[str, JSON]) -> dict[str, JSON]:
     if part["type"] == "text":
         return {"text": part["text"]}
@@ -173,6 +191,16 @@ def file_artifact(file: StoredFile, *, is_inline: bool) -> dict[str, JSON]:
     part = {"url": file_url(file.pk)} if content is None else {"raw": raw(content)}
     part |= {"filename": file.name, "mediaType": file.media_type}
     return {"artifactId": str(file.pk), "name": file.name, "parts": [part]}
+
+
+def reply_message(run: Run, task: dict[str, JSON]) -> dict[str, JSON] | None:
+    """The answer of an agent that replies with messages, if the task has ended with nothing but a text."""
+    is_text = [artifact["artifactId"] for artifact in task["artifacts"]] == [REPLY]
+    is_completed = task["status"]["state"] == task_states.COMPLETED
+    if run.agent is None or run.agent.a2a_reply != Agent.A2aReply.MESSAGE or not (is_text and is_completed):
+        return None
+    message = said_by_agent(run, REPLY, task["artifacts"][0]["parts"])
+    return {name: value for name, value in message.items() if name != "taskId"}
 
 
 def said_by_agent(run: Run, id: str, parts: list[dict[str, JSON]]) -> dict[str, JSON]:

@@ -3,7 +3,7 @@ from typing import Any
 from django.urls import path
 
 from .discovery import CardView, KeysView
-from .views import HttpView, RpcView
+from .views import HttpView, OlderHttpView, RpcView
 
 
 def http(**operations: str) -> Any:
@@ -36,5 +36,6 @@ urlpatterns = [
         http(get="GetTaskPushNotificationConfig", delete="DeleteTaskPushNotificationConfig"),
         name="a2a-push",
     ),
+    path("<slug:agent>/v1/<path:operation>", OlderHttpView.as_view(), name="a2a-older-http"),
     path("<slug:agent>/tasks/<str:id>", http(get="GetTask"), name="a2a-task"),
 ]

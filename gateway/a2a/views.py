@@ -161,6 +161,14 @@ class HttpView(A2AView):
         return performed(self, method, call, params, lambda value: value)
 
 
+@extend_schema(exclude=True)
+class OlderHttpView(HttpView):
+    """The addresses of HTTP+JSON in version 0.3, which is spoken over JSON-RPC only."""
+
+    def operate(self, request: Any, agent: str, params: dict[str, JSON]) -> Any:
+        raise version_refused(legacy.VERSION)
+
+
 def query_of(request: Any) -> dict[str, JSON]:
     """Query parameters as fields of a request: those of ListTasks and GetTask are numbers, words and one yes or no."""
     found: dict[str, JSON] = dict(request.query_params.items())

@@ -1,44 +1,21 @@
-"""A2A without a worker: what is refused, cards, lists, and what strangers and team-mates may."""
+"""A2A without a worker: what is refused, tasks, lists, push notifications, and version 0.3."""
 
 import json
+from uuid import UUID
 
-import jwt
 import pytest
 from a2a.compat.v0_3.types import AgentCard as OlderCard
-from a2a.types import AgentCard, ListTasksResponse, StreamResponse, Task, TaskState
-from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from a2a.types import ListTasksResponse, StreamResponse, Task, TaskState
+from django.utils.timezone import now
 from google.protobuf.json_format import ParseDict
 
-from agents.models import Agent, ApiKey
-from runs.models import Run, Session, Webhook, WebhookDelivery
+from agents.models import ApiKey
+from runs.models import InputRequest, Message, Run, Session, ToolCallRecord, Webhook, WebhookDelivery
 from runs.rules import task_states
 from runs.schedules import webhooks
+from tests.gateway.a2a_calls import HELLO, NOW, V1, ended, rpc, send
 
-V1 = {"HTTP_A2A_VERSION": "1.0"}
-HELLO = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
-NOW = {"returnImmediately": True}
-
-
-@pytest.fixture
-def agent(make_agent):
-    return make_agent()
-
-
-def rpc(api, agent, method, params=None, **headers):
-    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params or {}}
-    return api.post(f"/a2a/{agent}", body, **{**V1, **headers})
-
-
-def send(api, agent, **message):
-    answer = rpc(api, agent, "SendMessage", {"message": {**HELLO, **message}, "configuration": NOW}).json()
-    return answer["result"]["task"] if "result" in answer else answer["error"]
-
-
-def ended(id, status="succeeded", **values):
-    run = Run.objects.get(pk=id)
-    run.change(status, finished_at=run.created_at, **values)
+TEXT_PART = {"type": "text", "text": "Done."}
 
 
 # -- requests that are refused ----------------------------------------------------------------------------------------
@@ -84,17 +61,17 @@ def test_the_version_may_be_a_parameter_and_a_patch_does_not_count(alice_api, ag
     assert alice_api.get(f"/a2a/{agent}/tasks?A2A-Version=1.0.3").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"raw": "eA==", "mediaType": "application/x-unknown"},
-        {"url": "https://example.com/report.pdf", "mediaType": "application/pdf"},
-    ],
-)
-def test_content_that_no_agent_reads_is_refused_before_anything_is_stored(alice_api, agent, part):
-    answer = rpc(alice_api, agent, "SendMessage", {"message": {**HELLO, "parts": [{"text": "x"}, part]}}).json()
-    assert answer["error"]["code"] == -32005
+def test_a_file_at_an_address_is_refused_before_anything_is_stored(alice_api, agent):
+    part = {"url": "https://example.com/report.pdf", "mediaType": "application/pdf"}
+    assert send(alice_api, agent, parts=[{"text": "x"}, part])["code"] == -32005
     assert not Run.objects.exists()
+
+
+def test_bytes_of_any_type_become_a_file(alice_api, agent):
+    part = {"raw": "eA==", "mediaType": "application/x-unknown", "filename": "x.bin"}
+    task = send(alice_api, agent, parts=[{"text": "read it"}, part])
+    file = Run.objects.get(pk=task["id"]).messages.get().content[1]["file"]
+    assert alice_api.get(f"/api/v1/files/{file}/content").getvalue() == b"x"
 
 
 def test_without_a_key_nothing_is_answered(client, agent):
@@ -159,6 +136,37 @@ def test_the_same_message_again_is_the_same_task_and_another_content_is_not(alic
     assert first["id"] == again["id"] != other["id"]
     ended(first["id"])
     assert send(alice_api, agent)["id"] not in (first["id"], other["id"])
+
+
+def test_a_message_that_is_sent_again_may_name_its_push_config(alice_api, agent):
+    """The client did not get the first answer, and wants to be told of the end in another way."""
+    config = {"url": "https://example.com/hook", "token": "t"}
+    for _ in range(2):
+        configuration = {**NOW, "taskPushNotificationConfig": config}
+        answer = rpc(alice_api, agent, "SendMessage", {"message": HELLO, "configuration": configuration}).json()
+    assert Webhook.objects.get().run_id == UUID(answer["result"]["task"]["id"])
+
+
+def test_questions_and_answers_are_part_of_the_history(alice_api, agent, alice):
+    task = send(alice_api, agent)
+    run = Run.objects.get(pk=task["id"])
+    for number, value in enumerate(("first", {"day": 2})):
+        record = ToolCallRecord.objects.create(run=run, name="ask_user", arguments={})
+        InputRequest.objects.create(
+            run=run, call=record, kind="form", name="ask_user", prompt=f"Question {number}?", status="answered",
+            value=value, expires_at=now(),
+        )  # fmt: skip
+        run.inputs.filter(answered_at=None).update(answered_at=now())
+    Message.objects.create(session=run.session, seq=9, run=run, role="assistant", content=[TEXT_PART])
+    history = rpc(alice_api, agent, "GetTask", {"id": task["id"]}).json()["result"]["history"]
+    ParseDict({"id": "t", "status": {}, "history": history}, Task())
+    said = [(one["role"][5:], one["parts"][0].get("text", one["parts"][0].get("data"))) for one in history]
+    assert said == [
+        ("USER", "hello"), ("AGENT", "Question 0?"), ("USER", "first"), ("AGENT", "Question 1?"), ("USER", {"day": 2}),
+        ("AGENT", "Done."),
+    ]  # fmt: skip
+    last = rpc(alice_api, agent, "GetTask", {"id": task["id"], "historyLength": 1}).json()["result"]["history"]
+    assert last == history[-1:]
 
 
 def test_a_body_of_another_media_type_is_refused_in_their_form(alice_api, agent):
@@ -340,6 +348,14 @@ def test_an_older_client_sends_a_message_and_reads_its_task(alice_api, agent):
     assert older(alice_api, agent, "tasks/list", {})["error"]["code"] == -32601
 
 
+def test_an_older_client_over_http_is_refused_in_its_form(client, alice_api, agent):
+    for path in ("v1/message:send", "v1/tasks/x:cancel"):
+        answer = alice_api.post(f"/a2a/{agent}/{path}", {"message": {}})
+        assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (400, "VERSION_NOT_SUPPORTED")
+        assert client.post(f"/a2a/{agent}/{path}", {}, "application/json").status_code == 401
+    assert alice_api.get(f"/a2a/{agent}/v1/card").status_code == 400
+
+
 def test_an_older_client_reads_the_card(alice_api, agent):
     card = OlderCard.model_validate(alice_api.get(f"/a2a/{agent}/.well-known/agent.json").json())
     assert (card.url.rsplit("/", 1)[-1], card.preferred_transport, card.protocol_version) == (
@@ -351,75 +367,3 @@ def test_an_older_client_reads_the_card(alice_api, agent):
     assert again["url"] == card.url
     newer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json()
     assert "url" not in newer
-
-
-# -- people -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_stranger_finds_neither_agent_nor_task(alice_api, charlie_api, agent):
-    task = send(alice_api, agent)
-    assert charlie_api.get(f"/a2a/{agent}/.well-known/agent-card.json").status_code == 404
-    assert send(charlie_api, agent)["code"] == -32602
-    for name in (agent, "auto"):
-        for method in ("GetTask", "CancelTask", "SubscribeToTask"):
-            assert rpc(charlie_api, name, method, {"id": task["id"]}).json()["error"]["code"] == -32001
-        assert rpc(charlie_api, name, "ListTasks").json()["result"]["tasks"] == []
-        assert rpc(charlie_api, name, "ListTasks", {"contextId": task["contextId"]}).json()["result"]["tasks"] == []
-    assert send(charlie_api, "auto", taskId=task["id"])["code"] == -32001
-    assert Run.objects.get().status == "queued"
-
-
-def test_a_context_of_another_user_is_not_continued(alice_api, bob_api, agent, make_agent, bob):
-    task = send(alice_api, agent, contextId="shared")
-    mine = make_agent("bobs")
-    Agent.objects.filter(pk=mine.pk).update(owner=bob)
-    first = send(bob_api, mine, contextId="shared")
-    assert first["contextId"] == "shared" and first["id"] != task["id"]
-    other = send(bob_api, mine, contextId=str(Run.objects.get(pk=task["id"]).session_id), messageId="m2")
-    sessions = Session.objects.values_list("owner__username", flat=True)
-    assert sorted(sessions) == ["alice", "bob", "bob"] and "id" in other
-
-
-# -- cards ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def signing(settings):
-    key = ec.generate_private_key(ec.SECP256R1())
-    settings.A2A_SIGNING_KEY = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    return settings
-
-
-def test_a_card_is_valid_and_cached(alice_api, agent):
-    answer = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json")
-    card = ParseDict(answer.json(), AgentCard(), ignore_unknown_fields=True)
-    assert {one.protocol_binding for one in card.supported_interfaces} >= {"JSONRPC", "HTTP+JSON"}
-    assert "max-age" in answer["Cache-Control"] and "private" in answer["Cache-Control"]
-    again = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json", HTTP_IF_NONE_MATCH=answer["ETag"])
-    assert again.status_code == 304
-
-
-def test_a_signature_is_verified_with_the_published_key(client, alice_api, agent, signing):
-    agent.description = "Räumt auf – schön & gut"
-    agent.save()
-    agent.publish()
-    [key] = client.get("/a2a/jwks.json").json()["keys"]
-    assert "d" not in key
-    verify = create_signature_verifier(lambda kid, jku: jwt.PyJWK(key) if kid == key["kid"] else None, ["ES256"])
-    body = alice_api.get(f"/a2a/{agent}/.well-known/agent-card.json").json()
-    verify(ParseDict(body, AgentCard(), ignore_unknown_fields=True))
-    body["description"] = "something else"
-    with pytest.raises(InvalidSignaturesError):
-        verify(ParseDict(body, AgentCard(), ignore_unknown_fields=True))
-
-
-def test_without_a_signing_key_there_is_no_signature(client, alice_api, agent):
-    assert client.get("/a2a/jwks.json").json() == {"keys": []}
-    assert "signatures" not in alice_api.get("/.well-known/agent-card.json").json()
-
-
-def test_the_card_of_the_server_names_the_agents_of_its_reader(alice_api, charlie_api, agent):
-    skills = alice_api.get("/.well-known/agent-card.json").json()["skills"]
-    assert str(agent) in [skill["id"] for skill in skills]
-    skills = charlie_api.get("/.well-known/agent-card.json").json()["skills"]
-    assert str(agent) not in [skill["id"] for skill in skills]

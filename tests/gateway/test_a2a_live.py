@@ -104,6 +104,22 @@ async def test_a_message_and_its_task(remote, model):
         assert reply_of(again) == "Hello there."
 
 
+async def test_an_agent_that_replies_with_messages(remote, agents, model):
+    """What is more than a text, such as a question, is a task."""
+    live, _ = agents
+    body = {"name": "a2a-chatty", "provider": "scripted", "model_name": "scripted", "grants": [{"tool": "ask_user"}]}
+    live.http.post("/api/v1/agents/", json={**body, "a2a_reply": "message"})
+    assert live.http.post("/api/v1/agents/a2a-chatty/publish", json={}).status_code == 200
+    model.script(says("Hello there."), calls(("ask_user", {"question": "Which colour?"})))
+    async with remote("a2a-chatty", is_streaming=False) as client:
+        [event] = await client.say("Say hello.", context_id=(context := uuid4().hex))
+        reply = event.message
+        assert (reply.role, reply.parts[0].text, reply.context_id) == (Role.ROLE_AGENT, "Hello there.", context)
+        assert not reply.task_id and reply.message_id
+        [event] = await client.say("Paint it.")
+        assert event.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+
+
 async def test_a_stream_begins_with_the_task_and_ends_with_its_state(remote, model):
     model.script(calls(SUM), says("It is 391."))
     async with remote("clerk") as client:
