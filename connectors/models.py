@@ -302,6 +302,13 @@ class RemoteTool(models.Model):
     def is_changed(self) -> bool:
         return self.offered_hash != self.pinned_hash
 
+    @property
+    def suggested_effect(self) -> str:
+        """The approved effect; before the approval the effect that the server claims."""
+        if self.tool is not None and self.approved_hash == self.offered_hash:
+            return self.tool.effect
+        return str(self.offered.get("effect", ""))
+
     def count(self, wall_ms: float, error: str = "") -> None:
         """Count one call in the metrics."""
         changes: dict[str, Any] = {"calls": F("calls") + 1, "total_ms": F("total_ms") + wall_ms}

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 
+from agents.models import Tool
 from connectors.exceptions import reconnect_link
 from connectors.logins.providers import SERVICES
 from connectors.models import Connection, RemoteTool
@@ -35,6 +36,6 @@ def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404("There is no such connection that you can see.")
     tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")[:TOOLS]
     return page(
-        request, "connection.html", connection.name, connection=connection, tools=tools,
+        request, "connection.html", connection.name, connection=connection, tools=tools, effects=Tool.Effect.choices,
         may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
     )  # fmt: skip

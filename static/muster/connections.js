@@ -48,7 +48,8 @@ document.addEventListener("click", async (event) => {
   button.disabled = true;
   try {
     const { call, method, sha256, then } = button.dataset;
-    await api(call, { method, body: method === "POST" ? (sha256 ? { sha256 } : {}) : undefined });
+    const effect = button.closest("tr")?.querySelector("select")?.value;
+    await api(call, { method, body: method === "POST" ? (sha256 ? { sha256, effect } : {}) : undefined });
     if (then) location.href = then;
     else location.reload();
   } catch (error) { tell(error.message); }
