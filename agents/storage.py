@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 GRACE = timedelta(hours=1)  # bytes are written before their row
 BATCH = 500
 UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")  # bytes that no text contains
+REGISTERED = {"audio/x-wav": "audio/wav"}  # a name that the library uses → the one that clients know
 TEXTS = (
     "text/plain", "text/csv", "text/tab-separated-values", "text/markdown", "text/html", "text/css", "text/xml",
     "text/calendar", "text/vcard", "text/x-python", "text/javascript", "application/json", "application/x-ndjson",
@@ -106,7 +107,8 @@ def check_quota(owner_id: Any, more: int) -> None:
 
 def type_of(content: bytes, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
-    signature: str = filetype.guess_mime(content[:8192]) or ""
+    found: str = filetype.guess_mime(content[:8192]) or ""
+    signature = REGISTERED.get(found, found)
     if is_text(content):
         return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
     return signature or "application/octet-stream"

@@ -3,7 +3,7 @@
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 
 from .minion import result_of
-from .questions import ask_user
+from .questions import ask_client, ask_user
 
 
 class BuiltinToolset:
@@ -34,4 +34,7 @@ def save_file(call: ToolCall, context: ToolContext) -> ToolResult:
     return ToolResult(ok=True, value=context.save_file(name, text.encode(), str(call.arguments.get("media_type", ""))))
 
 
-ACTIONS = {"ask_user": ask_user, "delegate": delegate, "save_file": save_file}
+ACTIONS = {
+    "ask_user": ask_user, "ask_client_model": ask_client, "list_client_folders": ask_client, "delegate": delegate,
+    "save_file": save_file,
+}  # fmt: skip

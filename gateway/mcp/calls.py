@@ -1,4 +1,5 @@
-"""`tools/call`: a function is executed at once; an agent or a chain is a run, and the answer a stream.
+"""`tools/call` and `prompts/get`: a function is executed at once; an agent or a chain is a run, whose
+answer is a stream.
 
 The stream has progress and, in the end, the result. Where the run waits for the person, the earlier
 versions ask on the stream; 2026-07-28 ends the request with the questions, and the client repeats it
@@ -10,10 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.exceptions import MusterError
-from connectors.mcp.messages import notification
-from functions import callers
-from functions.execution import execute, ready
+from agents.exceptions import Invalid, MusterError
 from gateway import turns
 from gateway.sse import HEARTBEAT, sse
 from gateway.turns import Pause, Turn
@@ -24,12 +22,13 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
 
-from . import questions, results, sessions, tasks
+from . import functions, notices, prompts, questions, results, sessions, tasks
 from .catalogue import AGENT, FUNCTION, Target, target, target_of
 from .protocol import METHOD, ORIGIN, PARAMS, Asked, Fault, answered, check_arguments
 
 JSON = Any
 LOOKS = frozenset(["run.waiting", "approval.requested", "input.requested", "heartbeat"])
+ALL_ASKED = frozenset(["run.waiting", "heartbeat"])  # 2026-07-28 asks everything at one time
 RECONNECT_S = 1.0
 
 
@@ -48,51 +47,58 @@ class Work:
     target: Target
     turn: Turn
     told: set[str] = field(default_factory=set)
+    given: dict[str, JSON] = field(default_factory=dict)  # answers that came before their questions
     steps: int = 0
+    is_continued: bool = False
 
 
-def call(asked: Asked, headers: Any) -> dict[str, JSON] | Work:
-    """The result of a function, or the run that the stream follows. Raises Fault."""
+Answer = dict[str, JSON] | Work | functions.Heard
+
+
+def call(asked: Asked, headers: Any) -> Answer:
+    """The result of a function, or what the stream follows. Raises Fault."""
     wanted = target(asked, asked.text("name"))
     check_arguments(asked, wanted.input_schema, headers)
     arguments = asked.object("arguments")
     if wanted.kind == FUNCTION:
         if not asked.is_modern and tasks.is_wanted(asked):
             raise Fault(METHOD, f"“{wanted.name}” cannot be called as a task.")
-        return executed(asked, wanted, arguments)
+        return functions.call(asked, wanted, arguments)
+    try:
+        work = begun(asked, wanted, arguments)
+    except MusterError as error:
+        if error.status in functions.PASSED_ON:
+            raise
+        return results.failure(functions.in_words(error))
+    return tasks.created(asked, work.turn) if tasks.is_wanted(asked) and not work.is_continued else work
+
+
+def prompt(asked: Asked, headers: Any) -> dict[str, JSON] | Work:
+    """The messages of a prompt, or the run of a chain that writes them. Raises Fault, MusterError."""
+    wanted = prompts.found(asked, asked.text("name"))
+    values = prompts.values_of(asked, wanted)
+    if not prompts.is_run(wanted):
+        return prompts.get(asked, wanted, values)
+    try:
+        return begun(asked, wanted, values)
+    except Invalid as error:
+        raise Fault(PARAMS, functions.in_words(error))
+
+
+def begun(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Work:
+    """Raises Fault, MusterError."""
     if asked.is_modern and "requestState" in asked.params:
         return continued(asked, wanted)
-    try:
-        turn = started(asked, wanted, arguments)
-    except MusterError as error:
-        if error.status in (401, 403, 429, 503):
-            raise
-        return results.failure(in_words(error))
-    return tasks.created(asked, turn) if tasks.is_wanted(asked) else Work(asked, wanted, turn)
+    questions.check_client(asked, wanted)
+    given = asked.object("inputResponses") if asked.is_modern else {}
+    dict(questions.readable(given))
+    return Work(asked, wanted, started(asked, wanted, arguments), given=given)
 
 
 def result_of_task(asked: Asked) -> Work:
     """`tasks/result` of 2025-11-25: the stream of the task's run from its begin. Raises Fault."""
     run = tasks.found(asked)
     return Work(asked, target_of(run), Turn(run))
-
-
-def executed(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> dict[str, JSON]:
-    version = ready(wanted.row.published_id, wanted.row.published.sha256)
-    caller = callers.alone(asked.user, version)
-    try:
-        execution = execute(version, arguments, caller)
-        callers.refuse_callbacks(caller)
-    except MusterError as error:
-        if error.status in (401, 403, 429, 503):
-            raise
-        return results.failure(in_words(error))
-    return results.of_execution(wanted, execution)
-
-
-def in_words(error: MusterError) -> str:
-    problems = [f"{one.get('field', '')}: {one['message']}" for one in error.details or () if one.get("message")]
-    return " ".join(filter(None, [str(error), *problems[:20], error.hint]))
 
 
 def started(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Turn:
@@ -132,7 +138,7 @@ def continued(asked: Asked, wanted: Target) -> Work:
     responses = asked.object("inputResponses")
     questions.settle(asked, responses, turn.run.pk)
     put_off = {id for id, one in responses.items() if isinstance(one, dict) and one.get("action") == "cancel"}
-    return Work(asked, wanted, turn, told=put_off)
+    return Work(asked, wanted, turn, told=put_off, is_continued=True)
 
 
 def cancelled(user: Any, session: str, request: JSON) -> None:
@@ -157,7 +163,9 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
     is_settled = False
     try:
         if not work.asked.is_modern:
-            yield numbered(work, work.turn.after)  # so that a client can come back from here
+            yield b"retry: %d\n" % (RECONNECT_S * 1000) + numbered(
+                work, work.turn.after
+            )  # so that a client can come back from here
         elif answer := await in_thread(ask_first, work):
             is_settled = True
             yield answer
@@ -191,21 +199,22 @@ async def told(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
     if frame.is_last:
         return [message(work, await in_thread(finished, work, frame.data), frame.seq)], True
     found = [HEARTBEAT] if frame.type == "heartbeat" else []
-    if frame.type in LOOKS:
+    if frame.type in (ALL_ASKED if work.asked.is_modern else LOOKS):
         asked = await in_thread(new_questions, work)
         if asked and work.asked.is_modern:
             return [message(work, required(work, asked))], True
         found += [message(work, {"jsonrpc": "2.0", "id": id, **one}) for id, one in asked.items()]
-    if words := in_progress(frame):
-        work.steps += 1
-        if (token := work.asked.progress) is not None:
-            params = {"progressToken": token, "progress": frame.seq or work.steps, "message": words}
-            found.append(message(work, notification("notifications/progress", params), frame.seq))
+    work.steps += 1
+    number = frame.seq or work.steps
+    found += [message(work, one, frame.seq) for one in notices.of_event(work.asked, frame.type, frame.data, number)]
     return found, False
 
 
 def new_questions(work: Work) -> dict[str, dict[str, JSON]]:
     found = questions.open_ones(work.asked, work.turn.run.pk)
+    if not found.keys().isdisjoint(work.given):
+        questions.settle(work.asked, work.given, work.turn.run.pk)
+        found = questions.open_ones(work.asked, work.turn.run.pk)
     fresh = {id: one for id, one in found.items() if id not in work.told}
     work.told |= fresh.keys()
     return fresh
@@ -218,36 +227,18 @@ def ask_first(work: Work) -> bytes | None:
 
 
 def required(work: Work, asked: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
-    state = sessions.sealed(work.asked, sessions.STATE, {"r": work.turn.run.pk.hex, "n": work.target.name})
+    facts = {"r": work.turn.run.pk.hex, "n": work.target.name, "q": sorted(asked)}
+    state = sessions.sealed(work.asked, sessions.STATE, facts)
     return answered(work.asked, {"resultType": "input_required", "inputRequests": asked, "requestState": state})
 
 
 def finished(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
+    if work.asked.method == "prompts/get":
+        return prompts.written(work.asked, work.target, end)
     result = results.of_run(work.target, work.turn.run, end)
     if work.asked.method == "tasks/result":
         result["_meta"] = {**result["_meta"], tasks.RELATED: {"taskId": work.turn.run.pk.hex}}
     return answered(work.asked, result)
-
-
-def in_progress(frame: Frame) -> str:
-    """An event in a few words; empty for one that nobody waits for."""
-    data = frame.data
-    match frame.type:
-        case "run.started":
-            return "Started."
-        case "tool.called":
-            return f"Calls {data['name']}."
-        case "tool.finished":
-            return f"{data['name']}: {data['outcome']}."
-        case "tool.progress" | "run.progress":
-            return str(data.get("message") or "")[:500]
-        case "step.finished":
-            return f"Step {data['key']}: {data['status']}."
-        case "approval.requested":
-            return f"Waits for the approval of {data['tool']}."
-        case "input.requested":
-            return f"Asks: {data['prompt']}"[:500]
-    return ""
 
 
 def message(work: Work, content: dict[str, JSON], seq: int | None = None) -> bytes:

@@ -92,6 +92,13 @@ def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
     }
 
 
+def marked(ids: list[int], mark: str) -> dict[int, JSON]:
+    """Those of these functions whose published input schema has this keyword, with its value."""
+    path = f"published__spec__input_schema__{mark}"
+    rows = StoredFunction.objects.filter(pk__in=ids, published__spec__input_schema__has_key=mark)
+    return dict(rows.values_list("pk", path))
+
+
 def usable(user: Any, model: Any) -> Any:
     rows = model.objects.usable_by(user).filter(published__isnull=False)
     return rows if model is StoredFunction else rows.filter(enabled=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.mcp.messages import LEGACY, MODERN
 
-from . import catalogue, prompts, resources, tasks
+from . import catalogue, prompts, protocol, resources, sessions, subscriptions, tasks
 from .protocol import INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
 
 JSON = Any
@@ -18,7 +18,13 @@ FRESH = {"ttlMs": 60_000, "cacheScope": "private"}  # hints of 2026-07-28; the l
 
 
 def capabilities(version: str) -> dict[str, JSON]:
-    offered: dict[str, JSON] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+    offered: dict[str, JSON] = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "logging": {},
+    }
     if version == MODERN:
         return {**offered, "extensions": {TASKS: {}}}
     if version == LEGACY:
@@ -40,6 +46,14 @@ def discover(asked: Asked) -> dict[str, JSON]:
 
 
 def ping(asked: Asked) -> dict[str, JSON]:
+    return {}
+
+
+def set_log_level(asked: Asked) -> dict[str, JSON]:
+    """From which level on this session wants log messages."""
+    level = protocol.level(asked.params.get("level"))
+    if asked.session:
+        sessions.set_log_level(asked.session, level)
     return {}
 
 
@@ -72,7 +86,7 @@ def complete(asked: Asked) -> dict[str, JSON]:
     if reference.get("type") == "ref/prompt":
         found = prompts.completed(asked, str(reference.get("name")), name, begun)
     elif reference.get("type") == "ref/resource":
-        found = resources.completed(asked, str(reference.get("uri")), begun)
+        found = resources.completed(asked, str(reference.get("uri")), name, begun)
     else:
         raise Fault(PARAMS, "“ref” must be a prompt or a resource.")
     return {"completion": {"values": found[:MOST], "total": len(found), "hasMore": len(found) > MOST}}
@@ -114,7 +128,6 @@ def cursor_in(asked: Asked) -> str | None:
 SHARED: dict[str, Callable[[Asked], dict[str, JSON]]] = {
     "tools/list": list_tools,
     "prompts/list": list_prompts,
-    "prompts/get": prompts.get,
     "resources/list": list_resources,
     "resources/templates/list": list_templates,
     "resources/read": resources.read,
@@ -123,7 +136,14 @@ SHARED: dict[str, Callable[[Asked], dict[str, JSON]]] = {
     "tasks/cancel": tasks.cancel,
 }
 MODERN_METHODS = {**SHARED, "server/discover": discover, "tasks/update": tasks.update}
-LEGACY_METHODS = {**SHARED, "ping": ping, "tasks/list": list_tasks}
+LEGACY_METHODS = {
+    **SHARED,
+    "ping": ping,
+    "tasks/list": list_tasks,
+    "logging/setLevel": set_log_level,
+    "resources/subscribe": subscriptions.subscribe,
+    "resources/unsubscribe": subscriptions.unsubscribe,
+}
 CACHED = frozenset(
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
 )

@@ -1,4 +1,6 @@
-"""Prompts: the instructions of agents with variables, filled in, and a call of each chain with an input."""
+"""Prompts: the instructions of agents with variables, filled in; a call of each chain with an input; and the
+messages that a function or a chain writes whose input schema has `"x-mcp-prompt": true`.
+"""
 
 from typing import Any
 
@@ -6,17 +8,30 @@ from agents import prompts
 from agents.exceptions import Invalid
 from gateway.reading import as_text
 
-from . import catalogue
-from .catalogue import AGENT, CHAIN, Target
-from .protocol import PARAMS, Asked, Fault
+from . import catalogue, content, functions, results
+from .catalogue import AGENT, CHAIN, FUNCTION, Target
+from .protocol import INTERNAL, PARAMS, Asked, Fault, answered
 
 JSON = Any
+MARK = "x-mcp-prompt"
 TASK = {"name": "task", "description": "What to do.", "required": True}
 
 
 def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
-    """Agents and chains; which of them have a prompt is known when they are loaded."""
-    return {name: key for name, key in catalogue.names(asked, only).items() if key[0] in (AGENT, CHAIN)}
+    """Agents, chains and marked functions; which of the others have a prompt is known when they are loaded."""
+    found = catalogue.names(asked, only)
+    ids = [pk for kind, pk in found.values() if kind == FUNCTION]
+    marked = set(catalogue.marked(ids, MARK)) if ids else set()
+    return {name: (kind, pk) for name, (kind, pk) in found.items() if kind != FUNCTION or pk in marked}
+
+
+def is_written(target: Target) -> bool:
+    """Whether the target itself writes the messages."""
+    return target.kind != AGENT and (target.spec.input_schema or {}).get(MARK) is True
+
+
+def is_run(target: Target) -> bool:
+    return target.kind == CHAIN and is_written(target)
 
 
 def fields_of(target: Target) -> dict[str, JSON]:
@@ -27,7 +42,11 @@ def fields_of(target: Target) -> dict[str, JSON]:
 
 
 def listed(targets: list[Target]) -> list[dict[str, JSON]]:
-    return [described(one) for one in targets if fields_of(one)]
+    return [described(one) for one in targets if has_prompt(one)]
+
+
+def has_prompt(target: Target) -> bool:
+    return is_written(target) or (target.kind != FUNCTION and bool(fields_of(target)))
 
 
 def described(target: Target) -> dict[str, JSON]:
@@ -49,26 +68,45 @@ def found(asked: Asked, name: str) -> Target:
     """Raises Fault."""
     chosen = names(asked, name.rpartition(".")[2])
     target = catalogue.loaded({name: chosen[name]})[0] if name in chosen else None
-    if target is None or not fields_of(target):
+    if target is None or not has_prompt(target):
         raise Fault(PARAMS, f"Unknown prompt: {name[:200]}")
     return target
 
 
-def get(asked: Asked) -> dict[str, JSON]:
-    """The prompt with these arguments. Raises Fault."""
-    target, given = found(asked, asked.text("name")), asked.object("arguments")
+def values_of(asked: Asked, target: Target) -> dict[str, JSON]:
+    """The values that the texts of the arguments stand for. Raises Fault."""
+    given = asked.object("arguments")
     if not all(isinstance(value, str) for value in given.values()):
         raise Fault(PARAMS, "The arguments of a prompt are texts.")
     wanted = described(target)["arguments"]
     if missing := [one["name"] for one in wanted if one["required"] and one["name"] not in given]:
         raise Fault(PARAMS, f"The argument “{missing[0]}” is missing.")
     fields = fields_of(target)
-    values = {name: typed(rule_of(fields[name]), text) for name, text in given.items() if name in fields}
-    text = filled(target, values, given) if target.kind == AGENT else called(target, values)
-    return {
-        "description": target.spec.description,
-        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
-    }
+    return {name: typed(rule_of(fields[name]), text) for name, text in given.items() if name in fields}
+
+
+def get(asked: Asked, target: Target, values: dict[str, JSON]) -> dict[str, JSON]:
+    """The prompt with these values. Raises Fault, MusterError."""
+    if target.kind == FUNCTION:
+        return of_value(target, functions.value_of(asked.user, target, values))
+    return of_value(
+        target, filled(target, values, asked.object("arguments")) if target.kind == AGENT else called(target, values)
+    )
+
+
+def written(asked: Asked, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
+    """The answer to prompts/get by the event run.finished of a chain."""
+    if end["status"] not in results.WELL:
+        message = (end.get("error") or {}).get("message") or f"The run ended as {end['status']}."
+        return Fault(INTERNAL, message).as_json(asked.id)
+    return answered(asked, of_value(target, end.get("output")))
+
+
+def of_value(target: Target, value: JSON) -> dict[str, JSON]:
+    """Messages in MCP's own form as they are; anything else as the text of one."""
+    messages = content.in_their_form(value, "messages")
+    messages = messages or [{"role": "user", "content": content.text(as_text(value))}]
+    return {"description": target.spec.description, "messages": messages}
 
 
 def filled(target: Target, values: dict[str, JSON], given: dict[str, str]) -> str:
@@ -104,6 +142,10 @@ def typed(schema: dict[str, JSON], text: str) -> JSON:
 
 def completed(asked: Asked, name: str, argument: str, begun: str) -> list[str]:
     """The values that the schema of an argument names. Raises Fault."""
-    schema = rule_of(fields_of(found(asked, name)).get(argument))
+    return suggested(found(asked, name), argument, begun)
+
+
+def suggested(target: Target, argument: str, begun: str) -> list[str]:
+    schema = rule_of(fields_of(target).get(argument))
     values = schema.get("enum") or (["true", "false"] if schema.get("type") == "boolean" else [])
     return [str(value) for value in values if str(value).lower().startswith(begun.lower())]

@@ -17,7 +17,7 @@ from connectors.mcp.session import PREFIX
 
 JSON = Any
 PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
-HEADER, VERSION = -32020, -32022
+HEADER, CAPABILITY, VERSION = -32020, -32021, -32022
 NO_RESOURCE = -32002  # of earlier versions; 2026-07-28 answers PARAMS
 REFUSED = -32000  # authentication, rights and limits, which the HTTP status tells apart
 SUPPORTED = [MODERN, *sorted(LEGACY_VERSIONS, reverse=True)]
@@ -26,6 +26,8 @@ VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY = (
     f"{PREFIX}/protocolVersion", f"{PREFIX}/clientInfo", f"{PREFIX}/clientCapabilities",
 )  # fmt: skip
 TASKS = f"{PREFIX}/tasks"
+LEVEL_KEY = f"{PREFIX}/logLevel"
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 ORIGIN = "mcp"  # where a run's metadata keeps which request started it
 NAMED = {  # what the header Mcp-Name repeats
     "tools/call": "name", "prompts/get": "name", "resources/read": "uri",
@@ -58,6 +60,7 @@ class Asked:
     capabilities: dict[str, JSON] = field(default_factory=dict)
     client: str = ""
     session: str = ""
+    log_level: str = ""  # empty: the client wants no log messages
 
     @property
     def is_modern(self) -> bool:
@@ -96,6 +99,23 @@ class Asked:
         if value is not None and not isinstance(value, dict):
             raise Fault(PARAMS, f"“{name}” must be an object.")
         return value or {}
+
+
+def need(asked: Asked, *path: str) -> None:
+    """Raises Fault for a client that did not declare this capability."""
+    if not asked.can(*path):
+        wanted: dict[str, JSON] = {}
+        for name in reversed(path):
+            wanted = {name: wanted}
+        told = "Missing required client capability: " + "/".join(path)
+        raise Fault(CAPABILITY, told, data={"requiredCapabilities": wanted}, status=400 if asked.is_modern else 200)
+
+
+def level(value: JSON) -> str:
+    """A level of log messages. Raises Fault."""
+    if value not in LEVELS:
+        raise Fault(PARAMS, f"The level must be one of {', '.join(LEVELS)}.")
+    return str(value)
 
 
 def meta_of(params: JSON) -> dict[str, JSON]:

@@ -1,8 +1,11 @@
-"""What a run waits for, as elicitations: approvals and questions to the person.
+"""What a run waits for, as requests to the client: approvals and questions to the person (elicitation), and the tools
+by which an agent asks the client itself (sampling, roots).
 
-An elicitation has the id of the approval or the input request, so any process takes its answer, once.
+A request has the id of the approval or the input request, or the key of a question with one, so any process takes its
+answer, once.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -17,7 +20,9 @@ from runs.events import record as events
 from runs.exceptions import AlreadyAnswered, AlreadyDecided
 from runs.models import Approval, InputRequest
 
-from .protocol import PARAMS, Asked, Fault
+from . import client_tools
+from .catalogue import Target
+from .protocol import PARAMS, Asked, Fault, need
 
 JSON = Any
 PRIMITIVE = frozenset(["string", "number", "integer", "boolean"])
@@ -44,16 +49,36 @@ def decidable(asked: Asked) -> Any:
 
 
 def open_ones(asked: Asked, run_id: UUID) -> dict[str, dict[str, JSON]]:
-    """What the run and those below it wait for: id → `elicitation/create`. Empty for a client without elicitation."""
-    if not asked.can("elicitation"):
-        return {}
-    rows = [*decidable(asked).open().filter(of_tree(run_id)).order_by("id"), *forms(asked, run_id)]
-    return {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in rows}
+    """What the run and those below it wait for: name → request. Only what the client declared that it can answer."""
+    found: dict[str, dict[str, JSON]] = {}
+    if asked.can("elicitation"):
+        approvals = decidable(asked).open().filter(of_tree(run_id)).order_by("id")
+        found |= {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in approvals}
+    rows = inputs_of(asked, of_tree(run_id))
+    for name, row in (named(rows) if asked.is_modern else {str(row.pk): row for row in rows}).items():
+        if row.kind == InputRequest.Kind.FORM and asked.can("elicitation"):
+            found[name] = {"method": "elicitation/create", "params": params_of(row)}
+        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.request_of(asked, row)):
+            found[name] = request
+    return found
 
 
-def forms(asked: Asked, run_id: UUID) -> Any:
-    rows = InputRequest.objects.visible_to(asked.user).open().filter(of_tree(run_id), kind=InputRequest.Kind.FORM)
-    return rows.order_by("id")
+def inputs_of(asked: Asked, within: Q) -> list[InputRequest]:
+    rows = InputRequest.objects.visible_to(asked.user).open().filter(within)
+    return list(rows.select_related("run").order_by("id"))
+
+
+def named(rows: list[InputRequest]) -> dict[str, InputRequest]:
+    """By their key where it is given and no other open one has it, else by their id."""
+    often = Counter(row.key for row in rows)
+    return {row.key if row.key and often[row.key] == 1 else str(row.pk): row for row in rows}
+
+
+def check_client(asked: Asked, target: Target) -> None:
+    """Raises Fault if the target may ask for what this client did not declare. The person can be asked in Muster."""
+    for grant in getattr(target.spec, "grants", ()):
+        if grant.mode != "deny" and (path := client_tools.NEEDS.get(grant.tool)):
+            need(asked, path)
 
 
 def params_of(row: Approval | InputRequest) -> dict[str, JSON]:
@@ -71,7 +96,8 @@ def params_of(row: Approval | InputRequest) -> dict[str, JSON]:
 def form_of(schema: JSON) -> dict[str, JSON]:
     """The schema of an answer as a flat form; what is not flat becomes one field."""
     if is_flat(schema):
-        return {"type": "object", "properties": schema["properties"], "required": schema.get("required", [])}
+        needed = {"required": schema["required"]} if schema.get("required") else {}
+        return {"type": "object", "properties": schema["properties"], **needed}
     return {"type": "object", "properties": {"answer": field_of(schema)}, "required": ["answer"]}
 
 
@@ -81,7 +107,16 @@ def is_flat(schema: JSON) -> bool:
 
 
 def is_simple(schema: JSON) -> bool:
-    return isinstance(schema, dict) and schema.get("type") in PRIMITIVE and "$ref" not in schema
+    if not isinstance(schema, dict) or "$ref" in schema:
+        return False
+    if schema.get("type") == "array":
+        return is_choice(schema.get("items"))
+    return schema.get("type") in PRIMITIVE
+
+
+def is_choice(items: JSON) -> bool:
+    """Whether a list is one of values to choose from."""
+    return isinstance(items, dict) and (isinstance(items.get("enum"), list) or isinstance(items.get("anyOf"), list))
 
 
 def field_of(schema: JSON) -> dict[str, JSON]:
@@ -93,38 +128,54 @@ def field_of(schema: JSON) -> dict[str, JSON]:
 def settle(asked: Asked, responses: dict[str, JSON], run_id: UUID | None = None) -> None:
     """Take the client's answers. One that was answered or decided already, or is unknown, is left out.
 
-    `run_id`: only questions of this run and those below it. Raises Fault, Invalid.
+    `run_id`: only questions of this run and those below it, which may be named by their keys. Raises Fault, Invalid.
     """
-    within = of_tree(run_id) if run_id else Q()
     given = dict(readable(responses))
+    ids = {UUID(name): result for name, result in given.items() if is_id(name)}
+    within = of_tree(run_id) if run_id else Q(pk__in=ids)
     waiting: set[UUID] = set()
-    for approval in decidable(asked).open().filter(within, pk__in=given):
-        if decide(asked, approval, given[approval.pk]):
+    for approval in decidable(asked).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
+        if decide(asked, approval, ids[approval.pk]):
             waiting.add(approval.run_id)
-    requests = InputRequest.objects.visible_to(asked.user).open().select_related("run")
-    for request in requests.filter(within, pk__in=given):
-        if reply(asked, request, given[request.pk]):
+    requests = inputs_of(asked, within)
+    names = {request.pk: name for name, request in named(requests).items()}
+    for request in requests:
+        result = ids.get(request.pk) or (given.get(names[request.pk]) if run_id else None)
+        if result is not None and reply(asked, request, result):
             waiting.add(request.run_id)
     for one in waiting:
         events.expect_watcher(one)
 
 
-def readable(responses: dict[str, JSON]) -> Iterator[tuple[UUID, dict[str, JSON]]]:
-    for id, result in responses.items():
-        if not isinstance(result, dict) or result.get("action") not in ("accept", "decline", "cancel"):
-            raise Fault(PARAMS, f"The response to “{id[:80]}” must have an “action”: accept, decline or cancel.")
-        try:
-            yield UUID(id), result
-        except ValueError:
-            continue
+def readable(responses: dict[str, JSON]) -> Iterator[tuple[str, dict[str, JSON]]]:
+    for name, result in responses.items():
+        if not isinstance(result, dict):
+            raise Fault(PARAMS, f"The response to “{name[:80]}” must be an object.")
+        yield name, result
+
+
+def is_id(name: str) -> bool:
+    try:
+        return bool(UUID(name))
+    except ValueError:
+        return False
+
+
+def action_of(result: dict[str, JSON]) -> str:
+    """Raises Fault."""
+    action = result.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        raise Fault(PARAMS, "The response to an elicitation must have an “action”: accept, decline or cancel.")
+    return str(action)
 
 
 def decide(asked: Asked, approval: Approval, result: dict[str, JSON]) -> bool:
     """Whether this was the decision. `cancel` leaves it open: it can still be decided in Muster."""
-    if result["action"] == "cancel":
+    action = action_of(result)
+    if action == "cancel":
         return False
     content = result.get("content") if isinstance(result.get("content"), dict) else {}
-    is_yes = result["action"] == "accept" and content.get("approve") is True
+    is_yes = action == "accept" and content.get("approve") is True
     note = content.get("note") if isinstance(content.get("note"), str) else ""
     try:
         approvals.decide(approval, "approve" if is_yes else "deny", by=asked.user, note=note, source="mcp")
@@ -134,16 +185,19 @@ def decide(asked: Asked, approval: Approval, result: dict[str, JSON]) -> bool:
 
 
 def reply(asked: Asked, request: InputRequest, result: dict[str, JSON]) -> bool:
-    if result["action"] == "cancel":
-        return False
+    """Whether this was the answer."""
     try:
-        if result["action"] == "decline":
+        if request.kind == InputRequest.Kind.TOOL:
+            inputs.answer(request, by=asked.user, **client_tools.answer_of(request, result))
+            return True
+        action = action_of(result)
+        if action == "decline":
             inputs.decline(request, by=asked.user)
-        else:
+        elif action == "accept":
             inputs.answer(request, by=asked.user, value=value_of(request.schema, result.get("content")))
+        return action != "cancel"
     except AlreadyAnswered:
         return False
-    return True
 
 
 def value_of(schema: JSON, content: JSON) -> JSON:

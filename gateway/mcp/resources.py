@@ -1,6 +1,7 @@
-"""Resources: a person's files, among them those that runs made, and the records of the runs."""
+"""Resources: a person's files, among them those that runs made, the records of the runs, and functions that are
+resources (`own_resources.py`).
+"""
 
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -13,12 +14,13 @@ from runs.api.messages import RUN_JOINS
 from runs.api.serializers import EventSerializer, RunSerializer
 from runs.models import Run, RunEvent
 
+from . import own_resources
+from .content import SCHEME, contents
 from .protocol import NO_RESOURCE, PARAMS, Asked, Fault
 
 JSON = Any
 LARGEST = 16 << 20  # bytes of a file that is sent in one answer
 MOST_EVENTS = 500
-SCHEME = "muster://"
 FILES, RUNS = "messages:read", "runs:read"  # the scopes
 TEMPLATES = [
     {"uriTemplate": f"{SCHEME}files/{{file}}", "name": "file", "title": "A file", "scope": FILES,
@@ -40,13 +42,17 @@ def runs(asked: Asked) -> Any:
 
 
 def templates(asked: Asked) -> list[dict[str, JSON]]:
-    return [
-        {name: value for name, value in one.items() if name != "scope"} for one in TEMPLATES if asked.may(one["scope"])
-    ]
+    own = [one.described() for one in own_resources.listed(asked) if one.is_template]
+    ours = [one for one in TEMPLATES if asked.may(one["scope"])]
+    return [{name: value for name, value in one.items() if name != "scope"} for one in ours] + own
 
 
 def page(asked: Asked, after: str | None, size: int) -> tuple[list[dict[str, JSON]], str | None]:
-    """Files, then runs that no other run started, each newest first; and the place where the page ends."""
+    """Files, then runs that no other run started, each newest first; and the place where the page ends.
+
+    Before them, on the first page, functions that are resources.
+    """
+    own = [] if after else [one.described() for one in own_resources.listed(asked) if not one.is_template]
     section, _, last = (after or "files:").partition(":")
     if section not in ("files", "runs") or (last and id_in(last) is None):
         raise Fault(PARAMS, "Invalid cursor")
@@ -57,7 +63,7 @@ def page(asked: Asked, after: str | None, size: int) -> tuple[list[dict[str, JSO
     if len(found) <= size:
         rows = below(runs(asked).filter(parent=None), last)[: size + 1 - len(found)]
         found += [(f"runs:{row.pk}", run_json(row)) for row in rows]
-    return [one for _, one in found[:size]], found[size - 1][0] if len(found) > size else None
+    return own + [one for _, one in found[:size]], found[size - 1][0] if len(found) > size else None
 
 
 def below(rows: Any, last: str) -> Any:
@@ -82,14 +88,25 @@ def run_json(row: Run) -> dict[str, JSON]:
 def read(asked: Asked) -> dict[str, JSON]:
     """The content of a resource. Raises Fault."""
     uri = asked.text("uri")
+    if not uri.startswith(SCHEME):
+        found = own_resources.read(asked, uri)
+    else:
+        content = read_ours(asked, uri)
+        found = [{"uri": uri, **content}] if content else None
+    if found is None:
+        raise missing(asked, uri)
+    return {"contents": found}
+
+
+def missing(asked: Asked, uri: str) -> Fault:
+    return Fault(PARAMS if asked.is_modern else NO_RESOURCE, "Resource not found", data={"uri": uri})
+
+
+def read_ours(asked: Asked, uri: str) -> dict[str, JSON] | None:
     kind, _, rest = uri.removeprefix(SCHEME).partition("/")
     id, _, part = rest.partition("/")
-    reader = READERS.get((kind, part)) if uri.startswith(SCHEME) else None
-    pk = id_in(id)
-    content = reader(asked, pk) if reader and pk else None
-    if content is None:
-        raise Fault(PARAMS if asked.is_modern else NO_RESOURCE, "Resource not found", data={"uri": uri})
-    return {"contents": [{"uri": uri, **content}]}
+    reader, pk = READERS.get((kind, part)), id_in(id)
+    return reader(asked, pk) if reader and pk else None
 
 
 def id_in(text: str) -> UUID | None:
@@ -106,11 +123,7 @@ def read_file(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
     if row.size > LARGEST:
         raise Fault(PARAMS, f"The file has {row.size} bytes; {LARGEST} can be sent. GET /api/v1/files/{row.pk}/content")
     content = storage.read(row)
-    if content is None:
-        return None
-    if storage.is_text(content):
-        return {"mimeType": row.media_type, "text": content.decode()}
-    return {"mimeType": row.media_type, "blob": b64encode(content).decode()}
+    return None if content is None else contents(f"{SCHEME}files/{pk}", row.media_type, content)
 
 
 def read_run(asked: Asked, pk: UUID) -> dict[str, JSON] | None:
@@ -134,8 +147,10 @@ READERS: dict[tuple[str, str], Callable[[Asked, UUID], dict[str, JSON] | None]] 
 }  # fmt: skip
 
 
-def completed(asked: Asked, uri: str, begun: str) -> list[str]:
-    """Ids of the newest files or runs that begin like this."""
+def completed(asked: Asked, uri: str, argument: str, begun: str) -> list[str]:
+    """Ids of the newest files or runs that begin like this, or values of a function's argument. Raises Fault."""
+    if (values := own_resources.completed(asked, uri, argument, begun)) is not None:
+        return values
     name = next((one["name"] for one in TEMPLATES if one["uriTemplate"] == uri), None)
     if name is None:
         raise Fault(PARAMS, "There is no such template.")

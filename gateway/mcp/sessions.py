@@ -1,11 +1,11 @@
 """Sessions of the earlier versions, without a table: the id is signed and says what `initialize` agreed on.
 
-An ended session is remembered in the cache as long as its id would be valid. Event ids and the state
-of a question are signed in the same way.
+What changes in a session is in the cache as long as its id is valid: its end, the level of log
+messages, subscriptions. Event ids and the state of a question are signed like the session's id.
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,7 @@ from .protocol import Asked, Fault
 
 JSON = Any
 SESSION, STATE, EVENT = "mcp.session", "mcp.state", "mcp.event"
+KEPT = ("elicitation", "tasks", "sampling", "roots")
 LIFETIME_S = 7 * 24 * 3600
 ANSWER_S = 24 * 3600  # how long a question can be answered with its state
 
@@ -26,6 +27,7 @@ class Session:
     version: str
     capabilities: dict[str, JSON]
     client: str
+    log_level: str = ""  # from which on the client wants log messages; empty for none
 
     @property
     def digest(self) -> str:
@@ -34,7 +36,11 @@ class Session:
 
 def opened(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
     """A new session. Only the capabilities that the server uses are kept."""
-    kept = {name: capabilities[name] for name in ("elicitation", "tasks") if isinstance(capabilities.get(name), dict)}
+    kept = {
+        name: capabilities[name]
+        for name in ("elicitation", "tasks", "sampling", "roots")
+        if isinstance(capabilities.get(name), dict)
+    }
     facts = {"u": user.pk, "v": version, "c": kept, "n": client[:100], "r": secrets.token_hex(8)}
     return Session(signing.dumps(facts, salt=SESSION, compress=True), version, kept, client)
 
@@ -49,17 +55,28 @@ def found(user: Any, id: str) -> Session:
     except signing.BadSignature:
         raise gone
     session = Session(id, facts["v"], facts["c"], facts["n"])
-    if facts["u"] != user.pk or cache.get(ended_key(session)):
+    ended, level = f"mcp.ended.{session.digest}", f"mcp.level.{session.digest}"
+    kept = cache.get_many([ended, level])
+    if facts["u"] != user.pk or ended in kept:
         raise gone
-    return session
+    return replace(session, log_level=kept.get(level, ""))
 
 
 def end(session: Session) -> None:
-    cache.set(ended_key(session), True, LIFETIME_S)
+    cache.set(f"mcp.ended.{session.digest}", True, LIFETIME_S)
 
 
-def ended_key(session: Session) -> str:
-    return f"mcp.ended.{session.digest}"
+def set_log_level(digest: str, level: str) -> None:
+    cache.set(f"mcp.level.{digest}", level, LIFETIME_S)
+
+
+def subscribed(digest: str) -> list[str]:
+    """The addresses of the resources that this session has subscribed to."""
+    return list(cache.get(f"mcp.watched.{digest}") or ())
+
+
+def set_subscribed(digest: str, uris: list[str]) -> None:
+    cache.set(f"mcp.watched.{digest}", uris, LIFETIME_S)
 
 
 def sealed(asked: Asked, salt: str, facts: dict[str, JSON]) -> str:

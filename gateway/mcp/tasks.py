@@ -18,7 +18,7 @@ from runs.models import Run, RunEvent
 
 from . import questions, results
 from .catalogue import SCOPES, Target, target_of
-from .protocol import ORIGIN, PARAMS, TASKS, Asked, Fault
+from .protocol import ORIGIN, PARAMS, TASKS, Asked, Fault, need
 
 JSON = Any
 PAGE = 50
@@ -39,6 +39,8 @@ def created(asked: Asked, turn: Turn) -> dict[str, JSON]:
 
 def found(asked: Asked) -> Run:
     """The run of a task, if it is one of this person's. Raises Fault."""
+    if asked.is_modern:
+        need(asked, "extensions", TASKS)
     turn = turns.parsed(asked.user, asked.text("taskId"))
     if turn is None or turn.after or ORIGIN not in turn.run.metadata or not asked.may(SCOPES[target_of(turn.run).kind]):
         raise Fault(PARAMS, "Task not found")

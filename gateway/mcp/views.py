@@ -1,6 +1,6 @@
 """The endpoint /mcp: one for all, and each person finds what she may use."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from gateway.sse import streamed
 from runs.api.messages import stream_for
 
-from . import calls, methods, protocol, questions, sessions
+from . import calls, functions, methods, protocol, questions, sessions, subscriptions
 from .oauth import McpAuthentication
 from .protocol import INTERNAL, METHOD, PARSE, REFUSED, REQUEST, SUPPORTED, Asked, Fault, answered
 
@@ -43,8 +43,8 @@ class McpView(APIView):
             return notified(asked)
         if asked.method == "initialize" and not asked.is_modern:
             return initialized(asked)
-        if asked.method == "tools/call":
-            return called(request, asked)
+        if start := (MODERN_STARTS if asked.is_modern else STARTS).get(asked.method):
+            return started(request, asked, start)
         if asked.method == "tasks/result" and not asked.is_modern:
             with stream_for(request.user) as respond:
                 return respond(streamed(request, calls.stream_of(calls.result_of_task(asked))))
@@ -55,17 +55,22 @@ class McpView(APIView):
         self.id = None
         if asked.is_modern:
             raise Fault(REQUEST, "In this version answers are sent with the repeated request.", status=400)
-        result = message.get("result") if "result" in message else {"action": "cancel"}
+        result = message["result"] if "result" in message else {"action": "cancel", "error": message["error"]}
         questions.settle(asked, {str(message["id"]): result})
         return Response(status=202)
 
     def get(self, request: Any) -> Any:
-        """The rest of a stream that broke; there are no other streams to listen to."""
+        """The rest of a stream that broke, or the notifications of a session."""
         asked = session_request(request, {"method": "", "params": {}})
-        if not (last := request.headers.get("Last-Event-ID")):
-            return Response(status=405, headers={"Allow": "POST, DELETE"})
+        last = request.headers.get("Last-Event-ID")
+        if not last and not asked.session:
+            return Response(status=405, headers={"Allow": "POST"})
         with stream_for(request.user) as respond:
-            return respond(streamed(request, calls.stream_of(calls.resumed(asked, last[:4000]))))
+            return respond(
+                streamed(
+                    request, stream_of(calls.resumed(asked, last[:4000]) if last else subscriptions.of_session(asked))
+                )
+            )
 
     def delete(self, request: Any) -> Response:
         """End a session of an earlier version."""
@@ -112,10 +117,13 @@ def asked_in(request: Any, message: dict[str, JSON]) -> Asked:
     params = message.get("params") or {}
     meta = protocol.meta_of(params)
     client = meta.get(protocol.CLIENT_KEY)
-    return Asked(
+    asked = Asked(
         request.user, request.auth, message["method"], params, message.get("id"), protocol.MODERN,
         meta.get(protocol.CAPABILITIES_KEY) or {}, name_of(client),
     )  # fmt: skip
+    if protocol.LEVEL_KEY in meta:
+        asked.log_level = protocol.level(meta[protocol.LEVEL_KEY])
+    return asked
 
 
 def session_request(request: Any, message: dict[str, JSON]) -> Asked:
@@ -131,7 +139,7 @@ def session_request(request: Any, message: dict[str, JSON]) -> Asked:
     if id and asked.method != "initialize":
         session = sessions.found(request.user, id)
         asked.session, asked.capabilities, asked.client = session.digest, session.capabilities, session.client
-        asked.version = header or session.version
+        asked.version, asked.log_level = header or session.version, session.log_level
     return asked
 
 
@@ -164,9 +172,22 @@ def notified(asked: Asked) -> Response:
     return Response(status=202)
 
 
-def called(request: Any, asked: Asked) -> Any:
+def started(request: Any, asked: Asked, start: Callable[..., Any]) -> Any:
     with stream_for(request.user) as respond:
-        work = calls.call(asked, request.headers)
+        work = start(asked, request.headers)
         if isinstance(work, dict):
             return Response(answered(asked, work))
-        return respond(streamed(request, calls.stream_of(work)))
+        return respond(streamed(request, stream_of(work)))
+
+
+def stream_of(work: calls.Work | functions.Heard | subscriptions.Watch) -> AsyncIterator[bytes]:
+    match work:
+        case functions.Heard():
+            return functions.stream_of(work)
+        case subscriptions.Watch():
+            return subscriptions.stream_of(work)
+    return calls.stream_of(work)
+
+
+STARTS = {"tools/call": calls.call, "prompts/get": calls.prompt}
+MODERN_STARTS = {**STARTS, "subscriptions/listen": subscriptions.listen}

@@ -1,0 +1,126 @@
+"""Calls of stored functions, which are executed at once, without a run.
+
+What a function saves is part of its result; what it logs and how far it is can be heard meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from agents import storage
+from agents.exceptions import Invalid, MusterError
+from functions import callers
+from functions.execution import execute, ready
+from functions.models import Execution
+from gateway.sse import sse
+from plumbing.threads import answer as with_connection
+
+from . import content, notices, results
+from .catalogue import Target
+from .protocol import INTERNAL, PARAMS, REFUSED, Asked, Fault, answered
+
+log = logging.getLogger(__name__)
+JSON = Any
+Emit = Callable[[str, dict[str, JSON]], None]
+PASSED_ON = (401, 403, 429, 503)  # statuses of refusals that are no result of the call
+THREADS = ThreadPoolExecutor(16, thread_name_prefix="mcp-functions")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A call whose client wants to hear how it goes: the answer is a stream."""
+
+    asked: Asked
+    target: Target
+    arguments: dict[str, JSON]
+
+
+def call(asked: Asked, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
+    if asked.progress is not None or asked.log_level:
+        return Heard(asked, target, arguments)
+    return result_of(asked.user, target, arguments)
+
+
+def result_of(user: Any, target: Target, arguments: dict[str, JSON], emit: Emit | None = None) -> dict[str, JSON]:
+    """The result of tools/call. Raises MusterError for what is PASSED_ON."""
+    files: list[dict[str, JSON]] = []
+    try:
+        execution = executed(user, target, arguments, emit=emit, files=files)
+    except MusterError as error:
+        if error.status in PASSED_ON:
+            raise
+        return results.failure(in_words(error))
+    return results.of_execution(target, execution, files)
+
+
+def value_of(user: Any, target: Target, arguments: dict[str, JSON], *, files: list[JSON] | None = None) -> JSON:
+    """The result of a function that is a prompt or a resource. Raises Fault, MusterError."""
+    try:
+        execution = executed(user, target, arguments, files=files)
+    except Invalid as error:
+        raise Fault(PARAMS, in_words(error))
+    if execution.status != "ok":
+        raise Fault(INTERNAL, results.failed(execution))
+    return execution.result
+
+
+def executed(
+    user: Any, target: Target, arguments: dict[str, JSON], *, emit: Emit | None = None, files: list[JSON] | None = None
+) -> Execution:
+    """`files` takes what the function saves. Raises MusterError."""
+    version = ready(target.row.published_id, target.row.published.sha256)
+    caller = callers.alone(user, version)
+    if caller.host is not None:
+        caller.host.emit = emit
+        caller.host.files = keeper(files) if files is not None else None
+    execution = execute(version, arguments, caller)
+    callers.refuse_callbacks(caller)
+    return execution
+
+
+def keeper(files: list[dict[str, JSON]]) -> Callable[[str, bytes, str], dict[str, JSON]]:
+    """Takes files as content of the result. A function hears ValueError when there is no room."""
+    sizes: list[int] = []
+
+    def keep(name: str, data: bytes, declared: str) -> dict[str, JSON]:
+        if len(data) > content.LARGEST or sum(sizes) + len(data) > content.LARGEST_TOTAL:
+            raise ValueError(f"files in a result can have {content.LARGEST} bytes, {content.LARGEST_TOTAL} together")
+        sizes.append(len(data))
+        name, media_type = storage.clean_name(name), storage.type_of(data, declared)
+        files.append(content.of_unstored(name, media_type, data))
+        return {"file": None, "name": name, "media_type": media_type, "size": len(data)}
+
+    return keep
+
+
+def in_words(error: MusterError) -> str:
+    problems = [f"{one.get('field', '')}: {one['message']}" for one in error.details or () if one.get("message")]
+    return " ".join(filter(None, [str(error), *problems[:20], error.hint]))
+
+
+async def stream_of(heard: Heard) -> AsyncIterator[bytes]:
+    """What the function says while it is executed, then its result."""
+    asked, numbers = heard.asked, count(1)
+    loop = asyncio.get_running_loop()
+    said: asyncio.Queue[tuple[str, dict[str, JSON]] | None] = asyncio.Queue()
+
+    def emit(type: str, data: dict[str, JSON]) -> None:
+        loop.call_soon_threadsafe(said.put_nowait, (type, data))
+
+    parts = (asked.user, heard.target, heard.arguments, emit)
+    work = loop.run_in_executor(THREADS, with_connection, result_of, *parts)
+    work.add_done_callback(lambda _: said.put_nowait(None))
+    while (event := await said.get()) is not None:
+        for notice in notices.of_event(asked, *event, next(numbers)):
+            yield sse(notice)
+    try:
+        yield sse(answered(asked, work.result()))
+    except MusterError as error:
+        yield sse(Fault(REFUSED, in_words(error), data={"code": error.code}).as_json(asked.id))
+    except Exception:
+        log.exception("A call of %s over MCP failed", heard.target.name)
+        yield sse(Fault(INTERNAL, "The server failed; its log says why.").as_json(asked.id))
