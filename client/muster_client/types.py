@@ -1257,6 +1257,17 @@ class Execution(TypedDict):
     started_at: str
 
 
+class Feedback(TypedDict):
+    rating: Literal["up", "down"]
+    note: NotRequired[str]
+    updated_at: str
+
+
+class FeedbackRequest(TypedDict):
+    rating: Literal["up", "down"]
+    note: NotRequired[str]
+
+
 class File(TypedDict):
     id: str
     name: str
@@ -1821,6 +1832,7 @@ class PatchedSessionRequest(TypedDict):
     title: NotRequired[str]
     device: NotRequired[str | None]
     status: NotRequired[Literal["active", "closed"]]
+    pinned: NotRequired[bool]
     metadata: NotRequired[Any]
 
 
@@ -2066,6 +2078,9 @@ class Session(TypedDict):
     parent: str | None
     depth: int
     status: NotRequired[Literal["active", "closed"]]
+    pinned: NotRequired[bool]
+    forked_from: str | None
+    forked_before: int | None
     variables: Any
     summary: str
     has_untrusted: bool

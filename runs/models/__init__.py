@@ -4,6 +4,7 @@ from .call import ModelCall, StepRun, ToolCallRecord
 from .duty import Duty
 from .embed import Embed
 from .event import EventPayload, RunEvent
+from .feedback import Feedback
 from .file import Artifact
 from .input import InputRequest
 from .route import RouteDecision, Worker
@@ -20,6 +21,7 @@ __all__ = [
     "Duty",
     "Embed",
     "EventPayload",
+    "Feedback",
     "Hold",
     "InputRequest",
     "Message",

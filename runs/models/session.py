@@ -59,6 +59,7 @@ class Session(models.Model):
     forked_before = models.PositiveIntegerField(
         null=True, editable=False, help_text="The first message that is its own, if it was forked."
     )
+    pinned = models.BooleanField(default=False, help_text="Shown first in the list of conversations.")
     trunk = models.UUIDField(null=True, editable=False, help_text="The first session of all its forks.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -70,6 +71,7 @@ class Session(models.Model):
         indexes = [
             models.Index(fields=["owner", "-id"]),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
+            models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),
             models.Index(fields=["trunk"], condition=models.Q(trunk__isnull=False), name="session_trunk"),
         ]
         constraints = [

@@ -5,16 +5,16 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
-from agents.models import Tool
+from agents.models import Tool, ToolGrant
 from runs.calls import approvals
 from runs.models import Approval
 
-from .base import page, pretty, signed_in, tell
+from .base import page, pretty, signed_in, tell, uuid_in
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
 EFFECTS = dict(Tool.Effect.choices)
@@ -31,7 +31,7 @@ WHOSE = {
 def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, status: int = 200) -> HttpResponse:
     """Open ones first. `failed` is an input that was refused: (approval, text, complaint)."""
     mine = Approval.objects.visible_to(request.user).select_related(
-        "run__agent", "run__chain_version__chain", "run__principal"
+        "run__agent", "run__chain_version__chain", "run__principal", "decider", "decider_team"
     )
     waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
@@ -39,14 +39,55 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
         approval.typed, approval.complaint = pretty(approval.arguments), ""
         approval.is_mine = approval.run.principal_id == request.user.pk
         approval.may_decide = approval.pk in decidable
+        approval.who_decides = who_decides(approval)
         approval.does = EFFECTS.get(approval.effect, "")
         approval.whose = [{**found, "who": WHOSE.get(found["source"], "")} for found in approval.findings]
         if failed and failed[0] == approval.pk:
             approval.typed, approval.complaint = failed[1], failed[2]
     decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
-    shown = page(request, "approvals.html", "Approvals", waiting=waiting, decided=decided)
+    shown = page(request, "approvals.html", "Approvals", waiting=waiting, decided=decided, several=len(decidable) > 1)
     shown.status_code = status
     return shown
+
+
+def who_decides(approval: Approval) -> str:
+    """Who may decide, in words."""
+    team = approval.decider_team.name if approval.decider_team else "a team that no longer exists"
+    words = {
+        ToolGrant.Decider.STARTER: approval.run.principal.get_username(),
+        ToolGrant.Decider.OWNER: approval.decider.get_username() if approval.decider else "nobody: its owner is gone",
+        ToolGrant.Decider.TEAM: f"members of {team}",
+        ToolGrant.Decider.ROLE: f"{approval.decider_role} of {team}",
+    }[ToolGrant.Decider(approval.decides)]
+    return f"{words}, but not {approval.run.principal.get_username()}" if approval.not_starter else words
+
+
+@signed_in
+def count(request: HttpRequest) -> JsonResponse:
+    """How many are open, for the menu of a page that stays open."""
+    return JsonResponse({"open": Approval.objects.visible_to(request.user).open().count()})
+
+
+@require_POST
+@signed_in
+def decide_several(request: HttpRequest) -> HttpResponse:
+    """The same decision, with the same note, for each that was chosen; what is refused does not stop the others."""
+    chosen = [pk for pk in map(uuid_in, request.POST.getlist("chosen")[:OPEN_SHOWN]) if pk]
+    done = 0
+    for approval in Approval.objects.visible_to(request.user).select_related("run").filter(pk__in=chosen):
+        try:
+            approvals.decide(
+                approval, request.POST.get("decision", ""), by=request.user, note=request.POST.get("note", ""),
+                source=request.META.get("REMOTE_ADDR", ""),
+            )  # fmt: skip
+            done += 1
+        except MusterError as error:
+            tell(request, error)
+    if done:
+        messages.success(request, f"{done} decided. Their runs continue.")
+    elif not chosen:
+        messages.error(request, "Choose at least one.")
+    return redirect("page:approvals")
 
 
 @require_POST

@@ -7,13 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from runs.events import record as events
-from runs.models import Message, Run, RunEvent, Session
+from runs.models import Feedback, Message, Run, RunEvent, Session
 
 from . import artifacts
 
 REPLAYED = 40  # newest runs whose tool calls and approvals are shown
 ENTRIES = 2000  # events of them
 FAMILY = 200  # branches of one conversation
+LISTED = 60  # conversations beside the chat
 SHOWN = (
     "run.routed", "model.finished", "tool.called", "tool.denied", "tool.finished", "artifact.created",
     "approval.requested", "approval.decided", "child.started", "run.finished",
@@ -70,7 +71,25 @@ def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, 
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for run_id, type, data in rows.values_list("run_id", "type", "data")[:ENTRIES]:
         found[str(run_id)].append({"type": type, "data": shortened(type, data)})
-    return {run: entries for run, entries in found.items() if entries[-1]["type"] == "run.finished"}
+    whole = {run: entries for run, entries in found.items() if entries[-1]["type"] == "run.finished"}
+    for run_id, rating, note in Feedback.objects.filter(run__in=whole).values_list("run_id", "rating", "note"):
+        whole[str(run_id)].append({"type": "feedback", "data": {"rating": rating, "note": note}})
+    return whole
+
+
+def history(user: Any, here: Session | None, find: str) -> list[Session]:
+    """The newest conversations, pinned ones first; the branches of one count as one, shown by the newest."""
+    rows = Session.objects.visible_to(user).active()
+    for word in find.replace("\0", " ").split()[:6]:
+        rows = rows.filter(title__icontains=word)
+    shown = rows.only("title", "pinned", "trunk")
+    newest = [*shown.filter(pinned=True).order_by("-pk")[:LISTED], *shown.filter(pinned=False).order_by("-pk")[:LISTED]]
+    found: dict[UUID, Session] = {}
+    for row in newest:
+        first = found.setdefault(row.trunk or row.pk, row)
+        first.family = [*getattr(first, "family", []), row.pk]
+        first.is_here = getattr(first, "is_here", False) or (here is not None and row.pk == here.pk)
+    return list(found.values())
 
 
 def shortened(type: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
     agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
     offered = list(agents.only("name", "description", "published__number")[:OFFERED])
-    session = find(request)
+    session, find_words = find(request), request.GET.get("find", "")[:100]
     asked = request.GET.get("agent", "")[:64]
     name = asked or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
@@ -30,7 +30,8 @@ def playground(request: HttpRequest) -> HttpResponse:
     turns = conversation.turns_of(session, SHOWN) if session else []
     return page(
         request, "playground.html", "Playground", agents=offered, agent=name, session=session, turns=turns,
-        stored=conversation.stored_events(request.user, turns),
+        stored=conversation.stored_events(request.user, turns), find=find_words,
+        history=conversation.history(request.user, session, find_words),
         compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
     )  # fmt: skip
 

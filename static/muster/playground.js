@@ -114,7 +114,8 @@ class Column {
     const url = new URL(location.href);
     url.searchParams.set("session", /** @type {string} */ (this.session));
     history.replaceState(null, "", url);
-    document.dispatchEvent(new CustomEvent("talked", { detail: this.session }));
+    const title = [...this.stream.querySelectorAll(".say.user")].at(0)?.textContent ?? "";
+    document.dispatchEvent(new CustomEvent("talked", { detail: { session: this.session, title } }));
   }
 
   /** @param {HTMLElement} turn */

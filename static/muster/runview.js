@@ -1,6 +1,7 @@
 // One run in a conversation, drawn from its events: the same for a stream, for a reload in the middle of one, and for
 // what is stored of an ended run.
 import { ApprovalCard, ToolCard, fileCard } from "./cards.js";
+import { feedbackLine } from "./feedback.js";
 import { renderMarkdown } from "./markdown.js";
 import { api, make, money } from "./page.js";
 import { TextSoFar } from "./textsofar.js";
@@ -142,8 +143,16 @@ export class RunView {
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
     if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
     const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? money(usage.cost) : ""];
-    this.facts = make("p", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" }));
+    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" }));
+    this.feedback();
     this.element.append(this.facts);
+  }
+
+  /** @param {{rating: string, note: string} | null} [given] */
+  feedback(given = null) {
+    if (!this.run || !this.facts) return;
+    this.facts.querySelector(".feedback")?.remove();
+    this.facts.append(feedbackLine(this.run, given));
   }
 
   /** A hook may have replaced what the model wrote. @param {string} text */

@@ -174,3 +174,37 @@ def test_a_reply_is_formatted_and_fetches_nothing(open_page, agents, model):
     assert "return 3" in page.evaluate("navigator.clipboard.readText()")
     assert serious(page) == []
     picture(page, "chat-formatted")
+
+
+def test_conversations_are_listed_renamed_pinned_and_deleted_and_an_answer_is_rated(open_page, agents, model, live):
+    model.script(says("Three kilograms."))
+    word = f"Weigh {secrets.token_hex(4)}"
+    page = open_page(f"/playground/?agent={agents['allow']}")
+    send(page, word)
+    page.locator(".facts-line").wait_for()
+    page.locator("#conversations [aria-current]", has_text=word).wait_for()
+    page.get_by_role("button", name="Bad").click()
+    page.get_by_label("Note on the rating").fill("Not weighed.")
+    page.get_by_role("button", name="Save note").click()
+    page.get_by_role("button", name="Save note").wait_for(state="hidden")
+    page.reload()
+    assert page.get_by_label("Note on the rating").input_value() == "Not weighed."
+    assert serious(page) == []
+    picture(page, "chat-history")
+    page.get_by_role("button", name=f"Pin {word}").click()
+    page.locator("#conversations li[data-pinned=yes]", has_text=word).wait_for()
+    page.get_by_role("button", name=f"Rename {word}").click()
+    page.get_by_label("Title").fill(f"{word} again")
+    page.keyboard.press("Enter")
+    page.locator("#conversations a", has_text=f"{word} again").wait_for()
+    page.set_viewport_size(PHONE["viewport"])
+    page.get_by_role("button", name="History").click()
+    page.locator("#conversations a", has_text=f"{word} again").wait_for()
+    assert serious(page) == []
+    picture(page, "chat-history-phone")
+    page.fill("#find", f"{word} again")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="History").click()
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name=f"Delete {word}").click()
+    page.locator("#conversations li").wait_for(state="detached")

@@ -36,6 +36,7 @@ TABLE = {
     "key": {**PERSONAL, "change": None},
     "session": {**PERSONAL},
     "run": {**PERSONAL, "delete": None},  # use: run it again; change: cancel it
+    "feedback": {**PERSONAL, "use": None},  # on a run
     "approval": {**PERSONAL, "change": None, "delete": None},  # use: decide
     "device": PERSONAL,
     "record": PERSONAL,  # use: approve

@@ -17,7 +17,7 @@ from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
-from runs.models import Approval, Budget, Embed, Run, Schedule, Session, Trigger, Webhook
+from runs.models import Approval, Budget, Embed, Feedback, Run, Schedule, Session, Trigger, Webhook
 from runs.schedules import tick as schedules
 from tests.agents.teams.table import MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
 from tests.files import stored
@@ -222,6 +222,13 @@ def key(world):
     return row(path, use=may_use)
 
 
+def feedback(world):
+    rated = make_run(world, "succeeded")
+    Feedback.objects.create(run=rated, rating="up")
+    path = f"{V1}/runs/{rated.pk}/feedback"
+    return row(path, change=("put", path, {"rating": "down"}))
+
+
 def make_run(world, status="queued"):
     mine = Agent.objects.get(name="mine", owner=world.owner)
     session = Session.objects.create(owner=world.owner, agent=mine, last_seq=1)
@@ -314,7 +321,7 @@ def answers(call: Callable[[], Any]) -> bool:
 KINDS = {one.__name__.replace("_", " "): one for one in (
     hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, embed, key, session, run, approval, device, record, file, execution, audit_event, invitation,
+    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, file, execution, audit_event, invitation,
 )}  # fmt: skip
 
 

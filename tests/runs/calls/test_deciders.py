@@ -205,3 +205,29 @@ def test_nobody_answers_for_a_day(ask, worker, time_machine, functions):
     run = Run.objects.get()
     assert Approval.objects.get().status == "expired" and not functions.asked
     assert run.status == "succeeded", run.error
+
+
+def test_several_are_decided_at_once_and_a_refusal_does_not_stop_the_others(ask, alice, signed_in, worker, stub):
+    asked = []
+    for grant in ({}, {}, {"decides": "team", "not_starter": True}):
+        stub.turns.clear()
+        asked.append(ask(**grant))
+    own, other, forbidden = asked
+    browser = signed_in(alice)
+    page = browser.get("/approvals/").content.decode()
+    assert page.count('name="chosen"') == 2 and "members of" in page
+    assert browser.get("/approvals/count").json() == {"open": 3}
+    body = {"chosen": [str(one.pk) for one in (own, other, forbidden)], "decision": "deny", "note": "not today"}
+    with worker.capture(execute=True):
+        assert browser.post("/approvals/decide", body).status_code == 302
+    states = [Approval.objects.get(pk=one.pk) for one in (own, other, forbidden)]
+    assert [(one.status, one.note) for one in states] == [("denied", "not today")] * 2 + [("open", "")]
+
+
+def test_a_stranger_decides_none_of_several(ask, charlie, signed_in):
+    approval = ask()
+    browser = signed_in(charlie)
+    browser.post("/approvals/decide", {"chosen": [str(approval.pk), "no id"], "decision": "approve"})
+    approval.refresh_from_db()
+    assert approval.status == "open"
+    assert browser.get("/approvals/count").json() == {"open": 0}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agents.models import Agent
-from runs.models import Run, RunEvent, Session
+from runs.models import Feedback, Run, RunEvent, Session
 from runs.pages.conversation import stored_events, turns_of
 
 
@@ -100,3 +100,26 @@ def test_what_runs_did_is_shown_also_in_a_fork_and_only_to_their_person(alice, c
     assert signed_in(charlie).get(f"/playground/?session={copy.pk}").status_code == 404
     body = json.dumps({"session": str(run.session_id), "seq": 1})
     assert signed_in(charlie).post("/playground/fork", body, "application/json").status_code == 404
+
+
+def test_the_history_is_ones_own_searched_pinned_first_and_one_line_for_all_branches(
+    alice, charlie, signed_in, make_run
+):
+    runs = [make_run(number) for number in range(3)]
+    Session.objects.filter(pk=runs[0].session_id).update(pinned=True)
+    copy = fork(signed_in(alice), runs[1].session, 1)
+    shown = signed_in(alice).get(f"/playground/?session={runs[1].session_id}").context["history"]
+    assert [one.title for one in shown] == ["Books 0", "Books 1", "Books 2"]
+    assert set(shown[1].family) == {copy.pk, runs[1].session_id}
+    assert [one.is_here for one in shown] == [False, True, False]
+    found = signed_in(alice).get("/playground/?find=books+2").context["history"]
+    assert [one.title for one in found] == ["Books 2"]
+    assert signed_in(charlie).get("/playground/").context["history"] == []
+
+
+def test_a_rating_is_shown_with_the_run(alice, make_run):
+    run = make_run()
+    RunEvent.objects.create(run=run, seq=1, type="run.finished", data={"status": "succeeded"}, at=run.started_at)
+    Feedback.objects.create(run=run, rating="down", note="Wrong shelf.")
+    told = stored_events(alice, turns_of(run.session, 100))
+    assert told[str(run.pk)][-1] == {"type": "feedback", "data": {"rating": "down", "note": "Wrong shelf."}}
