@@ -89,11 +89,12 @@ def release_orphans(now: datetime) -> int:
     return len(found)
 
 
-def line_up_lost(now: datetime) -> int:
+def line_up_lost(now: datetime | None = None) -> int:
     """Runs whose worker stopped renewing its lease get a place. The next claim finds them in RUNNING
     and counts the crash.
     """
-    return line_up(Run.objects.filter(status=Run.Status.RUNNING, lease_expires_at__lt=now))
+    rows = Run.objects.filter(SiteHold.absent(), status=Run.Status.RUNNING)
+    return line_up(rows.filter(lease_expires_at__lt=now or clock.Now()))
 
 
 def line_up_queued() -> int:
@@ -102,9 +103,12 @@ def line_up_queued() -> int:
 
 
 def line_up(rows: Any) -> int:
-    found = list(rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL).order_by("pk")[:BATCH])
-    for run in found:
-        rows.filter(pk=run.pk, place=None).update(place=choice.place_of(run))
-    for pool, number in Counter(run.pool for run in found).items():
-        queue.ring(pool, number)
-    return len(found)
+    """All of them, a batch at a time: a worker that dies may have held thousands."""
+    lost, number = rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL).order_by("pk"), 0
+    while found := list(lost[:BATCH]):
+        for run in found:
+            rows.filter(pk=run.pk, place=None).update(place=choice.place_of(run))
+        for pool, rings in Counter(run.pool for run in found).items():
+            queue.ring(pool, rings)
+        number += len(found)
+    return number

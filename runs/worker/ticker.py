@@ -53,6 +53,7 @@ def start_due() -> None:
 OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
+    Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
     Job("traces", 5, export.tick),
 )

@@ -14,6 +14,13 @@ from .outside import STUMBLES, Till, order
 from .site import Site
 
 ENDED = "('succeeded', 'partial', 'failed', 'cancelled', 'expired')"
+FILL = """
+from django.contrib.auth import get_user_model
+from agents.models import Agent
+from runs.intake.messages import accept_message
+user, agent = get_user_model().objects.get(username="admin"), Agent.objects.get(name="{agent}")
+print(*[accept_message(user=user, text=text, agent=agent).run.pk for text in {texts}])
+"""
 # Each statement finds what must not be: (what, a query of the ids of runs).
 NEVER = (
     ("no error", "SELECT id, error FROM runs_run WHERE status <> 'succeeded' AND id = ANY(%s)"),
@@ -79,9 +86,25 @@ class Orders:
             time.sleep(0.1)
         raise AssertionError
 
-    def forget(self, run: str) -> None:
-        """One that is not to succeed."""
-        self.runs = {text: one for text, one in self.runs.items() if one != run}
+    def fill(self, number: int, *, thinks_s: float = 0.0, agent: str = "talker") -> list[str]:
+        """So many orders, stored as a web server does but without HTTP; their runs."""
+        texts = [order(next(self.numbers), thinks_s) for _ in range(number)]
+        runs = self.site.manage("shell", "--verbosity", "0", "--command", FILL.format(texts=texts, agent=agent)).split()
+        assert len(runs) == number, runs[:5]
+        self.runs |= dict(zip(texts, runs, strict=True))
+        return runs
+
+    def try_to_send(self, padding: str) -> int:
+        """One order, once, with a long text; the status of the answer."""
+        text = f"{order(next(self.numbers))} {padding}"
+        answer = self.client(self.site.b).post(
+            "/api/v1/agents/talker/messages", json={"message": text}, headers={"Prefer": "respond-async"}
+        )
+        if answer.status_code == 202:
+            self.runs[text] = answer.json()["run"]["id"]
+        else:
+            assert answer.json()["error"]["hint"], answer.text
+        return answer.status_code
 
     def status(self, run: str) -> str:
         return self.one("SELECT status FROM runs_run WHERE id = %s", run)
@@ -140,7 +163,7 @@ class Orders:
         found = [f"{what}: {rows}" for what, query in NEVER if (rows := self.site.rows(query, ids))]
         stored = self.site.rows("SELECT count(*) FROM runs_run WHERE id = ANY(%s)", ids)[0][0]
         found += [f"lost: {len(ids) - stored} runs"] if stored < len(ids) else []
-        found += [said for text, run in self.runs.items() if (said := self.differs(text, run))]
+        found += self.differences(ids)
         assert not found, "\n".join(found)
         self.runs = {}
         return len(ids)
@@ -151,12 +174,16 @@ class Orders:
             f"WHERE id = ANY(%s) AND status NOT IN {ENDED} LIMIT 5", ids,
         )  # fmt: skip
 
-    def differs(self, text: str, run: str) -> str:
+    def differences(self, ids: list[str]) -> list[str]:
         """How the rows differ from what was really done."""
-        done = self.till.charged[text]
-        calls = [row[0] for row in self.site.rows("SELECT outcome FROM runs_toolcallrecord WHERE run_id = %s", run)]
-        if done > 1:
-            return f"{text} was charged {done} times, run {run}: {calls}"
-        if not done and calls and calls != ["unknown"]:
-            return f"{text} was not charged, and run {run} says {calls}"
-        return ""
+        charged = self.till.charged
+        query = "SELECT run_id::text, array_agg(outcome) FROM runs_toolcallrecord WHERE run_id = ANY(%s) GROUP BY 1"
+        outcomes = dict(self.site.rows(query, ids))
+        found = []
+        for text, run in self.runs.items():
+            calls, done = outcomes.get(run, []), charged[text]
+            if done > 1:
+                found.append(f"{text} was charged {done} times, run {run}: {calls}")
+            elif not done and calls and calls != ["unknown"]:
+                found.append(f"{text} was not charged, and run {run} says {calls}")
+        return found

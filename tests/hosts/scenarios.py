@@ -10,6 +10,7 @@ import httpx
 from tests.live import wait_for
 
 from .network import Host
+from .site import Program
 from .world import AHEAD_S, World
 
 
@@ -209,6 +210,107 @@ def drained(world: World) -> None:
     site.ready(site.start("worker", site.b))
 
 
+def backlog(world: World) -> None:
+    """Many runs wait while the workers are full: nobody asks the database for more than without them. Then all are done."""
+    site, orders = world.site, world.orders
+    number = 20_000 if world.is_long else 300
+    alone = beside_full_workers(world, 0)
+    orders.settle()
+    beside = beside_full_workers(world, number)
+    world.say(f"transactions in 8 s with full workers: {alone} alone, {beside} beside {number} queued runs")
+    assert beside < alone * 1.5 + 20
+    began = time.monotonic()
+    orders.settle(240 + number / 10)
+    world.say(f"{number} runs drained in {time.monotonic() - began:.0f} s")
+    world.restart(("worker", site.b, 0), ("worker", site.c, 0))
+
+
+def beside_full_workers(world: World, queued: int) -> int:
+    """Transactions in 8 s while two workers have all that they may, and so many runs wait behind."""
+    site, orders = world.site, world.orders
+    site.without("worker")
+    full = orders.fill(40, thinks_s=30)
+    if queued:
+        orders.fill(queued)
+    site.ready(*[site.start("worker", host, MUSTER_WORKER_RUNS="20") for host in (site.b, site.c)])
+    wait_for(lambda: holds(world, site.b) + holds(world, site.c) == 40)
+    time.sleep(2)
+    counted = transactions(world, 8)
+    assert {orders.status(run) for run in full} == {"running"}, "the machine was too slow to measure this"
+    return counted
+
+
+def transactions(world: World, seconds: float) -> int:
+    """How many the database ends in this time."""
+    read = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'muster'"
+    before = world.orders.one(read)
+    time.sleep(seconds)
+    return world.orders.one(read) - before
+
+
+def lost(world: World) -> None:
+    """A worker dies with many runs that wait for their model: the other one has them all soon after their leases."""
+    site, orders = world.site, world.orders
+    number = 2_000 if world.is_long else 200
+    site.of("worker", site.c).stop()
+    orders.fill(number, agent="talker", thinks_s=60)
+    wait_for(lambda: holds(world, site.b) == number, 300, lambda: str(holds(world, site.b)))
+    site.ready(site.start("worker", site.c))
+    site.of("worker", site.b).die()
+    began = time.monotonic()
+    wait_for(lambda: holds(world, site.c) == number, 300, lambda: str(holds(world, site.c)))
+    took = time.monotonic() - began
+    world.say(f"{number} runs of a killed worker at work again after {took:.1f} s; its lease was {site.lease_s} s")
+    site.ready(site.start("worker", site.b))
+    orders.settle(240)
+
+
+def joins_and_leaves(world: World) -> None:
+    """A second worker joins and leaves while runs wait: the rate follows within ten seconds. Each may have 8 in work."""
+    site, orders = world.site, world.orders
+    site.without("worker")
+    orders.fill(1_200, thinks_s=1)
+    alone = rate(world, site.start("worker", site.b, MUSTER_WORKER_RUNS="8"))
+    both = rate(world, site.start("worker", site.c, MUSTER_WORKER_RUNS="8"))
+    site.of("worker", site.b).die()
+    left = rate(world, site.of("worker", site.c))
+    world.say(f"runs in a second: {alone:.1f} with one worker, {both:.1f} with two, {left:.1f} when one had died")
+    assert both > 1.4 * alone and left > 0.7 * alone  # 1.8 and 0.9 on an idle machine
+    site.of("worker", site.c).stop()
+    world.start_workers()
+    orders.settle()
+
+
+def rate(world: World, program: Program) -> float:
+    """Runs that end in a second, over ten seconds that begin ten seconds after this program is ready."""
+    world.site.ready(program)
+    time.sleep(10)
+    ended = "SELECT count(*) FROM runs_run WHERE status = 'succeeded'"
+    before = world.orders.one(ended)
+    time.sleep(10)
+    return (world.orders.one(ended) - before) / 10
+
+
+def full_disk(world: World) -> None:
+    """The disk of PostgreSQL is full: requests are refused in a sentence, nothing is lost, and all goes on with room."""
+    site, orders = world.site, world.orders
+    world.some(8, 4)
+    said = set()
+    site.fill_disk()
+    try:
+        until = time.monotonic() + 20
+        while time.monotonic() < until and 503 not in said:
+            said.add(orders.try_to_send("x" * 100_000))
+    finally:
+        site.make_room()
+    world.say(f"answers on a full disk: {said}")
+    assert 503 in said and said <= {202, 503}, said
+    wait_for(lambda: is_ready(world, site.b), 60)
+    world.some(4, 1)
+    orders.settle()
+
+
 ALL: list[Callable[[World], None]] = [
-    partition, stopped, bad_line, kills, clocks, wiped, carriers, carrier_away, older_worker, drained,
+    partition, stopped, bad_line, kills, clocks, wiped, carriers, carrier_away, older_worker, drained, backlog, lost,
+    joins_and_leaves, full_disk,
 ]  # fmt: skip

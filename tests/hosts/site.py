@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +18,13 @@ import redis
 from supervisor import postgres, processes, valkey
 from tests.live import ROOT, plain_environment, wait_for
 
-from .network import NETWORK, OUTSIDE, Host, Network
+from .network import NETWORK, OUTSIDE, Host, Network, do
 
 HOSTS_RULES = f"local all all trust\nhost all all {NETWORK}.0/24 trust\nhost replication all {NETWORK}.0/24 trust\n"
 NAMESPACE_OF_NETWORK = 0x40000000  # CLONE_NEWNET
 CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 PORT = 8000
+DISK_MB = 400
 
 
 class Program:
@@ -99,6 +99,9 @@ class Server:
         enter(self.host)
         self.become()
 
+    def is_alive(self) -> bool:
+        return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
@@ -121,7 +124,10 @@ class Site:
         self.programs: list[Program] = []
         (scratch / "valkey").mkdir()
         self.database_host = self.a
-        self.postgres = self.start_postgres(self.a, scratch / "postgresql")
+        self.disk = scratch / "postgresql"  # its own, which can be filled
+        self.disk.mkdir()
+        do("mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "tmpfs", str(self.disk))
+        self.postgres = self.start_postgres(self.a, self.disk)
         self.valkey = self.start_valkey(self.a)
         self.prepare()
 
@@ -162,8 +168,19 @@ class Site:
             return bool(self.redis().ping())
         return False
 
+    def fill_disk(self) -> None:
+        """Nothing more can be written where PostgreSQL keeps its data."""
+        with (self.disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while True:
+                ballast.write(bytes(4096))
+
+    def make_room(self) -> None:
+        (self.disk / "ballast").unlink()
+        if not self.postgres.is_alive():
+            self.postgres.start()
+
     def rows(self, statement: str, *values: Any) -> list[Any]:
-        """As PostgreSQL's owner, on its own socket: no network is between."""
+        """As PostgreSQL's owner."""
         address = f"host={self.database_host.address} user=muster dbname=muster connect_timeout=5"
         with psycopg.connect(address, autocommit=True) as line:
             done = line.execute(statement, values or None)
@@ -241,8 +258,12 @@ class Site:
     def stop(self) -> None:
         self.network.heal()
         for program in self.programs:
-            program.die() if program.process.poll() is None else None
-        time.sleep(0.1)
+            if program.process.poll() is None:
+                program.die()
+        for server in (self.postgres, self.valkey):
+            with suppress(OSError):  # it had ended
+                server.kill()
+        do("umount", "--lazy", str(self.disk))
 
     def last_words(self) -> str:
         """The end of every log."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs.intake import messages as intake
 from runs.lifecycle import claims, endings
 from runs.models import Run
-from runs.worker import runner
+from runs.worker import recovery, runner
 from tests.fakes import says
 from tests.live import wait_for
 
@@ -26,6 +26,17 @@ def suspect(alice, make_agent, stub_provider, stub, monkeypatch):
     run = intake.accept_message(user=alice, agent="librarian", text="go").run
     Run.objects.filter(pk=run.pk).update(crashes=Run.SUSPECT)
     return run
+
+
+def test_one_tick_finds_all_runs_of_a_worker_that_died_however_many(alice, make_agent, monkeypatch):
+    monkeypatch.setattr(recovery, "BATCH", 2)
+    agent = make_agent("librarian")
+    runs = [intake.accept_message(user=alice, agent=agent, text="go").run for _ in range(5)]
+    for run in runs:
+        assert claims.claim(str(run.pk))
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert recovery.tick()["reclaimed"] == 5
+    assert not Run.objects.filter(place=None).exists()
 
 
 @pytest.fixture
