@@ -13,6 +13,7 @@ ALL = {
     "registry": [],
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
+    "gateway": [],
     "routing": [],
     "tools": [],
     "circles": [],

@@ -13,7 +13,7 @@ const city = { type: "object", properties: { city: { type: "string" } }, require
 const weather = { name: "weather", description: "The weather of a city", parameters: city };
 
 // models, chat completions
-found.models = (await Array.fromAsync(client.models.list())).some((model) => model.id === "plain");
+found.models = (await client.models.list()).data.some((model) => model.id === "plain");
 const chat = await client.chat.completions.create({ model: "plain", messages: user("hello") });
 found.chat = [chat.choices[0].message.content, chat.choices[0].finish_reason, chat.usage.total_tokens];
 const pieces = await client.chat.completions.create({
@@ -44,9 +44,6 @@ found.output = output.output;
 found.events = ["response.function_call_arguments.done", "response.output_text.delta"].every((name) => events.has(name));
 const next = await client.responses.create({ model: "clerk", input: "Sure?", previous_response_id: response.id });
 found.next = [next.output_text, next.previous_response_id === response.id, next.usage.total_tokens];
-const background = await client.responses.create({ model: "plain", input: "slow", background: true });
-await client.responses.cancel(background.id);
-while (["queued", "in_progress"].includes((found.cancelled = (await client.responses.retrieve(background.id)).status)));
 const own = [{ type: "function", strict: false, ...weather }];
 const first = await client.responses.create({ model: "plain", input: "weather?", tools: own });
 const answer = { type: "function_call_output", call_id: first.output[0].call_id, output: "sun" };
@@ -85,4 +82,9 @@ const asked = await generateText({
 found.tool = [asked.text, asked.steps.length];
 const agent = await generateText({ model: muster("clerk"), prompt: "6 * 7?", maxRetries: 0 });
 found.agent = agent.text;
+
+// last, because nobody knows whether its model was asked
+const background = await client.responses.create({ model: "plain", input: "slow", background: true });
+await client.responses.cancel(background.id);
+while (["queued", "in_progress"].includes((found.cancelled = (await client.responses.retrieve(background.id)).status)));
 console.log(JSON.stringify(found));
