@@ -8,6 +8,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Conflict, NotFound
 from agents.http.authentication import HasScope
+from agents.http.viewsets import Audited
 from agents.models import StoredItem
 
 from .views import LangGraphView, fields_in, page_in, refused, typed, with_metadata
@@ -17,7 +18,7 @@ MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of 
 NOT_INDEXED = {"index": (False,), "ttl": (), "refresh_ttl": (False, True)}
 
 
-class ItemsView(LangGraphView):
+class ItemsView(Audited, LangGraphView):
     """PUT, GET and DELETE /store/items. The namespace is a list of labels; in GET they are joined by dots."""
 
     scope = "sessions"
@@ -31,9 +32,10 @@ class ItemsView(LangGraphView):
             raise refused("value", "“value” must be an object.")
         size = StoredItem.size_of(value)
         check_room(request.user, namespace, key, size)
-        StoredItem.objects.update_or_create(
+        item, is_new = StoredItem.objects.update_or_create(
             owner=request.user, namespace=namespace, key=key, defaults={"value": value, "size": size}
         )
+        self.audit("created" if is_new else "updated", item)
         return Response(status=204)
 
     def get(self, request: Any) -> Response:
@@ -43,7 +45,9 @@ class ItemsView(LangGraphView):
     def delete(self, request: Any) -> Response:
         body = fields_in(request.data, ("namespace", "key"))
         found = items_of(request.user).filter(namespace=namespace_in(body.get("namespace")), key=key_in(body))
-        found.delete()
+        if item := found.first():
+            self.audit("deleted", item)
+            item.delete()
         return Response(status=204)
 
 

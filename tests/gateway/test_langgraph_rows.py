@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import StoredItem
+from agents.models import AuditEvent, StoredItem
 from gateway.langgraph import store
 from runs.models import Session
 
@@ -101,6 +101,8 @@ def test_items_are_kept_and_deleted(alice_api):
     assert (item["namespace"], item["key"], item["value"]) == (NOTES, "one", {"a": 2})
     assert alice_api.delete("/langgraph/store/items", {"namespace": NOTES, "key": "one"}, **JSON).status_code == 204
     assert alice_api.get("/langgraph/store/items?namespace=notes.alice&key=one").status_code == 404
+    lines = AuditEvent.objects.filter(action__startswith="storeditem.").order_by("pk")
+    assert [line.action.partition(".")[2] for line in lines] == ["created", "updated", "deleted"]
 
 
 def test_items_are_found_by_namespace_and_value(alice_api):

@@ -41,6 +41,7 @@ TABLE = {
     "device": PERSONAL,
     "record": PERSONAL,  # use: approve
     "file": {**PERSONAL, "change": None},
+    "item": {**PERSONAL, "use": None},  # of the store of the LangGraph API
     "execution": {**PERSONAL, "change": None, "delete": None},
     "audit event": {"see": "owner superuser"},
     "invitation": {**PERSONAL, "change": None},  # use: accept; delete: decline

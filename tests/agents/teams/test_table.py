@@ -10,7 +10,20 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from agents.models import Agent, ApiKey, AuditEvent, Chain, Hook, Invitation, Membership, Provider, Secret, Team, Tool
+from agents.models import (
+    Agent,
+    ApiKey,
+    AuditEvent,
+    Chain,
+    Hook,
+    Invitation,
+    Membership,
+    Provider,
+    Secret,
+    StoredItem,
+    Team,
+    Tool,
+)
 from connectors.models import Connection
 from connectors.tools import account_of
 from devices.models import Device, Record
@@ -275,6 +288,26 @@ def file(world):
     return row(f"{V1}/files/{made.pk}", use=use)
 
 
+def item(world):
+    """Everybody has a store of their own under the same address."""
+    made = StoredItem.objects.create(owner=world.owner, namespace="notes", key="a", value={"by": "owner"})
+    path, body = "/langgraph/store/items", {"namespace": ["notes"], "key": "a"}
+
+    def may_see(person: Any) -> bool:
+        return world.api(person).get(f"{path}?namespace=notes&key=a").status_code == 200
+
+    def may_change(person: Any) -> bool:
+        assert world.api(person).put(path, {**body, "value": {"by": "other"}}, "application/json").status_code == 204
+        made.refresh_from_db()
+        return made.value == {"by": "other"}
+
+    def may_delete(person: Any) -> bool:
+        assert world.api(person).delete(path, body, "application/json").status_code == 204
+        return not StoredItem.objects.filter(pk=made.pk).exists()
+
+    return {"see": may_see, "change": may_change, "delete": may_delete}
+
+
 def execution(world):
     shared = make_function(world)
     made = Execution.objects.create(
@@ -321,7 +354,8 @@ def answers(call: Callable[[], Any]) -> bool:
 KINDS = {one.__name__.replace("_", " "): one for one in (
     hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, file, execution, audit_event, invitation,
+    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, file, item, execution,
+    audit_event, invitation,
 )}  # fmt: skip
 
 
