@@ -16,7 +16,7 @@ from .exceptions import Forbidden
 
 AUTHORED = (
     "agent", "storedfunction", "functiontest", "chain", "chainstep", "tool", "toolgrant", "secret", "provider",
-    "team", "membership", "invitation",
+    "team", "membership", "invitation", "embed",
 )  # fmt: skip
 OPERATED = (
     "run", "session", "approval", "schedule", "trigger", "webhook", "device", "connection", "budget", "apikey",

@@ -61,6 +61,7 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
             ("Keys", "key", "agents.apikey"),
             ("Secrets", "lock", "agents.secret"),
             ("Budgets", "savings", "runs.budget"),
+            ("Chats for visitors", "chat", "runs.embed"),
         ],
     ),
     (

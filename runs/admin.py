@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
@@ -19,6 +19,7 @@ from runs.figures import money
 from runs.models import (
     Approval,
     Budget,
+    Embed,
     RouteDecision,
     Run,
     Schedule,
@@ -193,6 +194,35 @@ class BudgetAdmin(OwnedAdmin):
             if not (obj.team or (obj.agent and obj.agent.may_edit(request.user))):
                 obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
+
+
+class EmbedBudgets(TabularInline):
+    model = Budget
+    fields = ["period", "max_cost", "max_tokens", "max_runs", "enabled"]
+    extra = 0
+
+
+@admin.register(Embed)
+class EmbedAdmin(OwnedAdmin):
+    """They are created on the page of chats for visitors, or over REST: only there the right to the agent is asked."""
+
+    list_display = ["__str__", "agent", "owner", "enabled"]
+    list_filter = ["enabled"]
+    list_select_related = ["agent", "owner"]
+    readonly_fields = ["owner", "agent", "key"]
+    fields = [
+        "owner", "agent", "key", "enabled", "origins", "title", "greeting", "suggestions", "colour", "tools",
+        "per_visitor", "per_minute", "max_characters",
+    ]  # fmt: skip
+    inlines = [EmbedBudgets]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        """The budgets belong to the owner of the embed, also when a superuser sets them."""
+        super().save_formset(request, form, formset, change)
+        Budget.objects.filter(embed=form.instance, owner=None).update(owner=form.instance.owner_id)
 
 
 class ScheduleForm(forms.ModelForm):

@@ -58,6 +58,7 @@ class EmbedForm(forms.ModelForm):
             "per_visitor", "per_minute", "max_characters",
         ]  # fmt: skip
         widgets = {"colour": forms.TextInput(attrs={"type": "color"}), "greeting": forms.Textarea(attrs={"rows": 2})}
+        help_texts = dict.fromkeys(("per_visitor", "per_minute", "max_characters"), "")
         labels = {
             "per_visitor": "Messages a minute of one visitor", "per_minute": "Messages a minute of all",
             "max_characters": "Characters of one message",

@@ -6,9 +6,9 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.models import Agent
+from agents.models import Agent, AuditEvent
 from runs.lifecycle import workers
-from runs.models import RouteDecision, Run, Worker
+from runs.models import Embed, RouteDecision, Run, Worker
 
 
 @pytest.fixture
@@ -87,3 +87,22 @@ def test_a_site_agent_is_known_to_everyone(charlie, staff, signed_in, offline, w
     site.refresh_from_db()
     Worker.objects.update(loaded=[site.live_hash])
     assert "helper" in page(signed_in(staff(charlie)), "worker", worker_row).content.decode()
+
+
+def test_an_embed_and_its_budget_are_changed_in_the_admin(client, site_admin, alice, make_agent):
+    embed = Embed.objects.create(owner=alice, agent=make_agent())
+    client.force_login(site_admin)
+    path = f"/admin/runs/embed/{embed.pk}/change/"
+    assert client.get(path).status_code == 200 and client.get("/admin/runs/embed/add/").status_code == 403
+    form = {
+        "enabled": "on", "origins": '["https://shop.example.org"]', "colour": "#123456", "suggestions": "[]", "tools": "[]",
+        "per_visitor": 5, "per_minute": 50, "max_characters": 100, "budgets-TOTAL_FORMS": 1, "budgets-INITIAL_FORMS": 0,
+        "budgets-0-period": "day", "budgets-0-max_runs": 9, "budgets-0-enabled": "on",
+    }  # fmt: skip
+    saved = client.post(path, form)
+    assert saved.status_code == 302, saved.content
+    embed.refresh_from_db()
+    assert embed.enabled and embed.origins == ["https://shop.example.org"]
+    assert (embed.budgets.get().owner, embed.budgets.get().max_runs) == (alice, 9)
+    assert AuditEvent.objects.get(action="embed.changed").actor == site_admin
+    assert client.post(path, {**form, "origins": '["*"]'}).status_code == 200
