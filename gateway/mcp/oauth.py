@@ -6,15 +6,19 @@ it and this key have, so an authorization is listed, limited and revoked like ev
 
 from datetime import timedelta
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import httpx
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
+from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.models import AccessToken, Application, RefreshToken
 from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import (
     AuthorizationView,
     DynamicClientRegistrationView,
@@ -28,6 +32,7 @@ from agents import roles
 from agents.http import throttles
 from agents.http.authentication import ApiKeyAuthentication
 from agents.models import ApiKey, AuditEvent
+from plumbing import outbound
 
 JSON = Any
 RESOURCE = "/mcp"
@@ -104,7 +109,10 @@ class Validator(OAuth2Validator):
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **more: Any) -> bool:
         if not super().validate_refresh_token(refresh_token, client, request, *args, **more):
             return False
-        key = live_key(request.refresh_token_instance.token_family)
+        row = request.refresh_token_instance
+        if row.created < timezone.now() - timedelta(seconds=oauth2_settings.REFRESH_TOKEN_EXPIRE_SECONDS):
+            return False  # the library leaves that to the command that deletes old rows
+        key = live_key(row.token_family)
         return key is not None and key.user.is_active
 
     def _save_bearer_token(self, token: dict[str, JSON], request: Any, *args: Any, **more: Any) -> None:
@@ -135,6 +143,29 @@ def is_safe(redirect_uri: str) -> bool:
     """A code is sent to an encrypted address, or to a program on the person's own machine."""
     where = urlsplit(redirect_uri)
     return where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
+
+
+class Documents(SafeMetadataFetcher):
+    """Fetches client id metadata documents as all addresses that strangers name: only from public ones."""
+
+    def fetch(self, client_id: str) -> tuple[dict[str, JSON], int]:
+        """The document, and for how many seconds it holds. Raises CIMDError."""
+        where = urlsplit(client_id)
+        if where.scheme != "https" or "@" in where.netloc or where.fragment:
+            raise CIMDError("A client id must be an https address without credentials and fragment.")
+        headers = {"Accept": "application/json, application/*+json"}
+        try:
+            with (
+                outbound.until(oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS),
+                outbound.client(()) as http,
+                http.stream("GET", client_id, headers=headers) as response,
+            ):
+                body = outbound.read_body(response, oauth2_settings.CIMD_MAX_DOCUMENT_SIZE)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise CIMDError(f"The client's document could not be fetched: {error}")
+        found = SimpleNamespace(status=response.status_code, headers=response.headers, read=lambda _: body)
+        document, seconds = self._read_document(found)
+        return document, int(seconds)
 
 
 # -- pages and documents ----------------------------------------------------------------------------------------------

@@ -8,13 +8,16 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
+from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
-from agents.models import AgentVersion, AuditEvent, StoredFile
+from agents.models import AgentVersion, ApiKey, AuditEvent, StoredFile
 from functions.models import Execution
 from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally
 
 BATCH = 1000
+UNUSED = timedelta(days=1)  # how long a registered MCP client may wait for its first authorization
 
 
 def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
@@ -33,6 +36,23 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
+    yield from oauth(now)
+
+
+def oauth(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """Rows of MCP clients that no longer open anything. A refresh token is created anew at each use.
+
+    Revoked refresh tokens are kept as long as live ones, so that the use of a stolen one is noticed.
+    """
+    month = now - timedelta(seconds=oauth2_settings.REFRESH_TOKEN_EXPIRE_SECONDS)
+    yield "grants", Grant.objects.filter(expires__lt=now)
+    yield "refresh_tokens", RefreshToken.objects.filter(created__lt=month)
+    yield "access_tokens", AccessToken.objects.filter(expires__lt=now, refresh_token=None)
+    registered = Application.objects.filter(registration_source__in=["dcr", "cimd"], updated__lt=now - UNUSED)
+    yield "clients", registered.filter(refreshtoken=None, grant=None, accesstoken=None)
+    families = RefreshToken.objects.values("token_family")
+    keys = ApiKey.objects.filter(authorization__isnull=False, created_at__lt=month)
+    yield "authorizations", keys.exclude(authorization__in=families)
 
 
 def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, int]:

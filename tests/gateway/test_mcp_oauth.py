@@ -6,12 +6,18 @@ import json
 from datetime import timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import httpx
 import pytest
 from django.utils import timezone
-from oauth2_provider.models import AccessToken, Application
+from oauth2_provider.cimd import CIMDError
+from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
 from agents import roles
+from agents.http import throttles
 from agents.models import ApiKey, AuditEvent
+from gateway.mcp import oauth
+from plumbing import outbound
+from runs.worker import pruning
 from tests.gateway.test_mcp_protocol import error, modern
 from tests.people import ApiClient
 
@@ -210,6 +216,89 @@ def test_other_grants_give_nothing(client, db, grant):
         form = {"grant_type": grant, "client_id": row["client_id"], "client_secret": row.get("client_secret", "x"),
                 "username": "alice", "password": "x"}  # fmt: skip
         assert send(client, "/oauth/token/", form).status_code in (400, 401)
+
+
+def test_a_refresh_token_ends_with_its_time(alice, client, registered, tokens, time_machine):
+    time_machine.move_to(timezone.now() + timedelta(days=31))
+    assert refresh(client, registered, tokens["refresh_token"]).status_code == 400
+
+
+def test_rows_that_open_nothing_any_more_are_deleted(alice, client, registered, tokens, time_machine):
+    again = refresh(client, registered, tokens["refresh_token"]).json()
+    now = timezone.now()
+    pruning.prune(now + timedelta(hours=2))
+    assert refresh(client, registered, again["refresh_token"]).status_code == 200, "an expired access token is in use"
+    assert refresh(client, registered, tokens["refresh_token"]).status_code == 400, "its reuse is noticed"
+    pruning.prune(now + timedelta(days=31))
+    left = {model: model.objects.count() for model in (AccessToken, RefreshToken, Grant, Application)}
+    assert set(left.values()) == {0} and not ApiKey.objects.filter(authorization__isnull=False).exists()
+
+
+def test_registrations_are_limited(client, db, monkeypatch):
+    monkeypatch.setattr(throttles, "is_within", lambda *_: False)
+    answer = register(client)
+    assert answer.status_code == 429 and int(answer["Retry-After"]) > 0 and not Application.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "uri", [f"{BACK}/more", BACK.replace("callback", "other"), f"{BACK}?next=x", "https://evil.example/"]
+)
+def test_the_address_of_the_answer_is_the_registered_one(alice, signed_in, registered, uri):
+    answer = signed_in(alice).get("/oauth/authorize/", asked(registered, redirect_uri=uri))
+    assert answer.status_code == 400 and not answer.has_header("Location")
+
+
+HOSTS = [
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+    "10.0.0.1",
+    "169.254.169.254",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::]",
+    "0.0.0.0",
+]
+
+
+@pytest.mark.parametrize("address", [*(f"https://{host}/client.json" for host in HOSTS), "http://example.com/c.json"])
+def test_a_client_document_is_fetched_from_public_addresses_alone(alice, signed_in, db, address):
+    with pytest.raises(CIMDError):
+        oauth.Documents().fetch(address)
+    answer = signed_in(alice).get("/oauth/authorize/", asked(address))
+    assert answer.status_code in (400, 401) and not answer.has_header("Location") and not Application.objects.exists()
+
+
+def serves(monkeypatch, answer):
+    """Public addresses answer like this."""
+    line = httpx.MockTransport(lambda request: answer)
+    monkeypatch.setattr(outbound, "client", lambda allowed: httpx.Client(transport=line))
+
+
+DOCUMENT = "https://desk.example/client.json"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(302, headers={"Location": "http://127.0.0.1/"}), httpx.Response(200, text="no JSON"),
+        httpx.Response(200, json={"client_id": DOCUMENT, "more": "x" * 20_000}), httpx.Response(200, json=[]),
+        httpx.Response(404, json={}),
+    ],
+)  # fmt: skip
+def test_what_is_no_client_document_is_refused(monkeypatch, answer):
+    serves(monkeypatch, answer)
+    with pytest.raises(CIMDError):
+        oauth.Documents().fetch(DOCUMENT)
+
+
+def test_a_client_is_known_by_its_document(alice, signed_in, client, db, monkeypatch):
+    serves(monkeypatch, httpx.Response(200, json={
+        "client_id": DOCUMENT, "client_name": "Desk", "redirect_uris": [BACK], "token_endpoint_auth_method": "none",
+    }))  # fmt: skip
+    code = consent(signed_in(alice), DOCUMENT)["code"]
+    tokens = exchange(client, DOCUMENT, code).json()
+    assert tokens["token_type"] == "Bearer"
+    assert ApiKey.objects.get(authorization__isnull=False).name == "Desk (OAuth)"
 
 
 def test_a_client_that_nobody_allowed_is_deleted(client, registered, time_machine):
