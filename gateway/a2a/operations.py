@@ -33,6 +33,7 @@ from runs.events.places import Place
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run
+from runs.rules.task_states import WORKING
 
 from . import cards, pushes, requests
 from .errors import A2AError
@@ -83,10 +84,16 @@ def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     """The task as it begins; of one that exists, as it is, and what happens after that."""
     asked = read_message(params)
     turn = started(call, asked, is_watched=True)
+    history = history_in(asked.configuration)
     if turn.after == 0 and turn.run.status == Run.Status.QUEUED:
-        return task_json(turn.run, history=history_in(asked.configuration)), turn
+        return task_json(turn.run, history=history), turn
     run = task_of(turn.run)
-    return task_json(run, history=history_in(asked.configuration)), Turn(run, run.last_event)
+    task = task_json(run, history=history)
+    if turn.after == 0:
+        return task, Turn(run, run.last_event)
+    if run.last_event > turn.after:  # the agent has gone on since it was answered: the stream shows how
+        task |= {"status": {"state": WORKING, "timestamp": task["status"]["timestamp"]}, "artifacts": []}
+    return task, Turn(run, turn.after)
 
 
 def paused() -> Pause:

@@ -1,6 +1,7 @@
 """A2A without a worker: what is refused, tasks, lists, push notifications, and version 0.3."""
 
 import json
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,9 @@ from django.utils.timezone import now
 from google.protobuf.json_format import ParseDict
 
 from agents.models import ApiKey
+from gateway import turns
+from gateway.a2a import operations
+from runs.lifecycle import endings
 from runs.models import InputRequest, Message, Run, Session, ToolCallRecord, Webhook, WebhookDelivery
 from runs.rules import task_states
 from runs.schedules import webhooks
@@ -167,6 +171,27 @@ def test_questions_and_answers_are_part_of_the_history(alice_api, agent, alice):
     ]  # fmt: skip
     last = rpc(alice_api, agent, "GetTask", {"id": task["id"], "historyLength": 1}).json()["result"]["history"]
     assert last == history[-1:]
+
+
+def test_a_quick_agent_does_not_end_before_the_stream_of_its_answer(alice, alice_api, agent, monkeypatch):
+    """The run ends between the answer and the first event: the stream still shows all of it."""
+    run = Run.objects.get(pk=send(alice_api, agent)["id"])
+    record = ToolCallRecord.objects.create(run=run, name="ask_user", arguments={}, waiting_for="input")
+    about = {"kind": "form", "name": "ask_user", "prompt": "Which?", "expires_at": now() + timedelta(hours=1)}
+    InputRequest.objects.create(run=run, call=record, **about)
+    run.change("waiting", waiting_for="input")
+    answer = turns.answer
+
+    def answered(*args, **more):
+        turn = answer(*args, **more)
+        assert endings.finish(Run.objects.get(pk=run.pk), "succeeded", reply="Blue it is.")
+        return turn
+
+    monkeypatch.setattr(turns, "answer", answered)
+    message = {**HELLO, "messageId": "m2", "taskId": str(run.pk)}
+    task, turn = operations.send_streaming(operations.Call(alice, None, str(agent)), {"message": message})
+    assert (task["status"]["state"], task["artifacts"]) == (task_states.WORKING, [])
+    assert [frame.type for frame in turns.stored(turn)][-1] == "run.finished"
 
 
 def test_a_body_of_another_media_type_is_refused_in_their_form(alice_api, agent):

@@ -207,8 +207,8 @@ async def test_a_file_goes_in_and_data_goes_in(remote, model):
         assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
         seen = json.dumps(model.requests[-1]["messages"][-1]["content"])
         assert "4711" in seen and "note.txt" in seen and 'n\\": 3' in seen.replace("\\\\", "\\").replace(":3", ": 3")
-        with pytest.raises(Exception, match="cannot be read"):
-            await client.say(Part(raw=b"x", media_type="application/x-unknown"))
+        with pytest.raises(Exception, match="not fetched"):
+            await client.say(Part(url="https://example.com/x.pdf", media_type="application/pdf"))
 
 
 async def test_the_extended_card_and_the_router(remote):
