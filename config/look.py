@@ -46,6 +46,7 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
         [
             ("Connections", "link", "connectors.connection"),
             ("Remote tools", "handyman", "connectors.remotetool"),
+            ("Remote tasks", "assignment", "connectors.remotetask"),
             ("Delivered items", "inbox", "connectors.delivereditem"),
             ("Devices", "devices", "devices.device"),
             ("Offered tools", "add_home_work", "devices.offeredtool"),

@@ -17,7 +17,7 @@ from connectors.toolsets.mcp import drop_all
 from . import remote
 from .exceptions import reconnect_link
 from .logins import oauth
-from .models import Connection, DeliveredItem, RemoteTool
+from .models import Connection, DeliveredItem, RemoteTask, RemoteTool
 
 HEALTH_FIELDS = [
     "health", "last_error", "checked_at", "token_expires_at", "login_ends_at", "scope_words", "reconnect",
@@ -119,3 +119,13 @@ class DeliveredItemAdmin(ReadOnlyAdmin):
     list_filter = ["state", "connection__provider"]
     list_select_related = ["connection"]
     search_fields = ["external_id"]
+
+
+@admin.register(RemoteTask)
+class RemoteTaskAdmin(ReadOnlyAdmin):
+    """The tasks of remote agents, by the id of the call."""
+
+    list_display = ["id", "task", "connection", "is_open", "answers", "waits", "created_at"]
+    list_filter = ["is_open"]
+    list_select_related = ["connection"]
+    search_fields = ["task"]

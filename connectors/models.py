@@ -330,9 +330,17 @@ class RemoteTask(models.Model):
     task = models.CharField(max_length=200, blank=True, help_text="Empty: it is unknown whether the agent has it.")
     answers = models.PositiveSmallIntegerField(default=0, help_text="Answers that were sent to it.")
     waits = models.PositiveIntegerField(default=0, help_text="How often the run has waited for it.")
+    is_open = models.BooleanField(default=True, help_text="The agent may still be at work.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = RemoteTaskQuerySet.as_manager()
 
+    class Meta:
+        indexes = [models.Index(fields=["id"], condition=models.Q(is_open=True), name="remote_task_open")]
+
     def __str__(self) -> str:
         return self.task or "unknown"
+
+    def close(self) -> None:
+        self.is_open = False
+        self.save(update_fields=["is_open"])

@@ -167,6 +167,7 @@ class Talk:
         for pause in (*LOOKS_S, None):
             state = state_of(task)
             if state in ENDED:
+                row.close()
                 return result_of(task, self.context)
             if state == "TASK_STATE_INPUT_REQUIRED":
                 task = self.answered(call, row, task)
@@ -231,21 +232,44 @@ class Talk:
         return found
 
     def cancel(self, row: RemoteTask) -> None:
-        try:
-            self.ask("CancelTask", {"id": row.task})
-        except (ToolFailed, OutcomeUnknown) as error:
-            log.info("The task %s of %s was not cancelled: %s", row.task, self.connection.pk, error)
+        cancel(row, self.connection, self.url, self.context.user_id)
 
     def ask(self, method: str, params: dict[str, JSON]) -> dict[str, JSON]:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        answer = exchange(self.connection, self.context.user_id, "POST", self.url, body)
-        found = answer.body if isinstance(answer.body, dict) else {}
-        if isinstance(found.get("result"), dict):
-            self.connection.mark_ok()
-            return found["result"]
-        error = found.get("error") if isinstance(found.get("error"), dict) else {}
-        said = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
-        raise failed("remote_error", f"The agent refused the request: {said}")
+        return asked(self.connection, self.url, self.context.user_id, method, params)
+
+
+def cancel_left(row: RemoteTask, user_id: int | None) -> None:
+    """Cancel the task of a call whose run has ended."""
+    remote = row.connection.remote_tools.first()
+    if remote is None or not row.connection.enabled or not row.task:
+        return row.close()
+    cancel(row, row.connection, remote.offered["details"]["url"], user_id)
+
+
+def cancel(row: RemoteTask, connection: Connection, url: str, user_id: int | None) -> None:
+    """The row stays open if the agent cannot be reached, so that it is told later."""
+    try:
+        asked(connection, url, user_id, "CancelTask", {"id": row.task})
+    except (ToolFailed, OutcomeUnknown) as error:
+        log.info("The task %s of %s was not cancelled: %s", row.task, connection.pk, error)
+        if error.code == Unreached.code:
+            return
+    row.close()
+
+
+def asked(
+    connection: Connection, url: str, user_id: int | None, method: str, params: dict[str, JSON]
+) -> dict[str, JSON]:
+    """The result of one request. Raises ToolFailed, OutcomeUnknown."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = exchange(connection, user_id, "POST", url, body)
+    found = answer.body if isinstance(answer.body, dict) else {}
+    if isinstance(found.get("result"), dict):
+        connection.mark_ok()
+        return found["result"]
+    error = found.get("error") if isinstance(found.get("error"), dict) else {}
+    said = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
+    raise failed("remote_error", f"The agent refused the request: {said}")
 
 
 # -- HTTP ------------------------------------------------------------------------------------------------------------

@@ -6,15 +6,16 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
 from agents.models import AgentVersion, ApiKey, AuditEvent, StoredFile
+from connectors.models import RemoteTask
 from functions.models import Execution
-from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally
+from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally, ToolCallRecord
 
 BATCH = 1000
 UNUSED = timedelta(days=1)  # how long a registered MCP client may wait for its first authorization
@@ -32,6 +33,8 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     yield "drafts", AgentVersion.everything.filter(number=None, created_at__lt=before("runs"), runs=None)
+    calls = ToolCallRecord.objects.filter(pk=OuterRef("pk"))
+    yield "remote_tasks", RemoteTask.objects.filter(~Exists(calls), created_at__lt=before("runs"))
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
     over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)

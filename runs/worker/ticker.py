@@ -25,7 +25,7 @@ from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 from runs.traces import export
 
-from . import notices, pruning, recovery
+from . import notices, pruning, recovery, remote_tasks
 
 log = logging.getLogger(__name__)
 TICKS = "ticks"  # the duty whose holder does all others
@@ -55,6 +55,7 @@ OFTEN = (
     Job("deliveries", 1, webhooks.send_due),
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
+    Job("remote-tasks", 5, remote_tasks.cancel_left),
     Job("traces", 5, export.tick),
 )
 RARELY = (

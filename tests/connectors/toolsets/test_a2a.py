@@ -2,16 +2,23 @@
 
 import json
 import threading
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.utils import timezone
 
 from agents.models import Secret, Tool
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolFailed, ToolResult
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.toolsets import a2a
 from connectors.toolsets.a2a import A2aToolset
+from runs.lifecycle import endings
+from runs.models import Run, ToolCallRecord
+from runs.worker import pruning, remote_tasks
 from tests.connectors.linked import spec_of
 
 V1 = "/api/v1"
@@ -184,6 +191,51 @@ def test_a_cancelled_run_cancels_the_task(alice, connection, remote):
     with pytest.raises(ToolFailed) as failed:
         A2aToolset().call(spec(), call(), context(alice, is_cancelled=lambda: "SendMessage" in remote.methods()))
     assert failed.value.code == "cancelled" and "CancelTask" in remote.methods()
+
+
+@pytest.fixture
+def parked(alice, connection, make_agent):
+    """A run that waits for the remote agent's task."""
+    run = Run.objects.create(principal=alice, agent=make_agent(), status="waiting", waiting_for="timer")
+    record = ToolCallRecord.objects.create(run=run, name="travel", kind="a2a", arguments={}, waiting_for="timer")
+    RemoteTask.objects.create(pk=record.pk, connection=connection, task="t1")
+    return run
+
+
+def test_a_cancelled_run_that_waits_cancels_the_task_once(alice, parked, remote):
+    assert remote_tasks.cancel_left() == 0 and remote.calls == []
+    endings.cancel(parked, by=alice, reason="test")
+    assert (remote_tasks.cancel_left(), remote_tasks.cancel_left()) == (1, 0)
+    assert remote.calls == [("CancelTask", {"id": "t1"})]
+
+
+def test_an_agent_that_cannot_be_reached_is_told_later_and_not_for_ever(alice, parked, remote):
+    remote.close()
+    endings.cancel(parked, by=alice, reason="test")
+    assert (remote_tasks.cancel_left(), RemoteTask.objects.get().is_open) == (1, True)
+    Run.objects.filter(pk=parked.pk).update(finished_at=timezone.now() - timedelta(hours=2))
+    assert (remote_tasks.cancel_left(), RemoteTask.objects.get().is_open) == (1, False)
+
+
+def test_a_task_that_has_ended_is_not_cancelled(alice, connection, remote):
+    assert A2aToolset().call(spec(), call(), context(alice)).ok
+    assert RemoteTask.objects.get().is_open is False
+
+
+def test_old_tasks_are_pruned_with_their_calls(alice, connection, parked):
+    RemoteTask.objects.create(pk=uuid4(), connection=connection, task="gone")
+    RemoteTask.objects.update(created_at=timezone.now() - timedelta(days=4000))
+    assert pruning.prune()["remote_tasks"] == 1
+    assert RemoteTask.objects.get().task == "t1"
+
+
+def test_the_tasks_are_seen_in_the_admin_by_those_who_see_the_connection(client, alice, charlie, parked):
+    Permission.objects.get(codename="view_remotetask").user_set.add(alice, charlie)
+    get_user_model().objects.update(is_staff=True)
+    for user, sees in ((alice, True), (charlie, False)):
+        client.force_login(user)
+        page = client.get("/admin/connectors/remotetask/")
+        assert page.status_code == 200 and (">t1<" in page.content.decode()) is sees
 
 
 def test_a_changed_card_must_be_approved_again(alice, alice_api, connection, remote):
