@@ -270,7 +270,7 @@ def test_on_the_pages(person, signed_in, site_rows, role, right):
 def test_every_form_of_a_page_asks_for_the_role(person, signed_in):
     """Whatever is added: a viewer's POST to a page is refused, but for what is everybody's."""
     browser, seen = signed_in(person("viewer")), 0
-    personal = ("/teams/", "/invitations/", "/login/", "/logout/")
+    personal = ("/teams/", "/invitations/", "/login/", "/logout/", "/account/password", "/account/email")
     for path in page_paths():
         url = "/" + filled(path)
         if url.startswith(personal):

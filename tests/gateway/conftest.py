@@ -20,8 +20,3 @@ def agents(live, model):
     make_agents(live, model)
     owner = live.http.get("/v1/models/plain").json()["owned_by"]
     return live, new_key(live, owner, "*", "approvals:decide")
-
-
-@pytest.fixture
-def agent(make_agent):
-    return make_agent()

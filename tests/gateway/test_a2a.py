@@ -25,6 +25,11 @@ TEXT_PART = {"type": "text", "text": "Done."}
 # -- requests that are refused ----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def agent(make_agent):
+    return make_agent()
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -15,6 +15,11 @@ CARD = "/a2a/{}/.well-known/agent-card.json"
 
 
 @pytest.fixture
+def agent(make_agent):
+    return make_agent()
+
+
+@pytest.fixture
 def signing(settings):
     key = ec.generate_private_key(ec.SECP256R1())
     settings.A2A_SIGNING_KEY = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -12,6 +12,11 @@ PUSH = {"id": "p1", "url": "https://example.com/hook", "token": "secret-token"}
 
 
 @pytest.fixture
+def agent(make_agent):
+    return make_agent()
+
+
+@pytest.fixture
 def shared(agent, team):
     """Alice's agent, which Bob uses too."""
     agent.team = team
