@@ -253,12 +253,12 @@ def test_the_inbox_works_without_javascript(open_page, helpers, live):
     wait_for(waiting)
     page = open_page("/approvals/", java_script_enabled=False)
     page.locator("textarea.code").first.fill("{broken")
-    page.get_by_role("button", name="Approve").first.click()
+    page.get_by_role("button", name="Approve", exact=True).first.click()
     page.get_by_text("This is not a JSON object").wait_for()
     assert page.locator("textarea.code").first.input_value() == "{broken"
     open_page.complaints.clear()  # the browser itself logs the 422
     page.goto("/approvals/")
-    page.get_by_role("button", name="Deny").first.click()
+    page.get_by_role("button", name="Deny", exact=True).first.click()
     page.get_by_text("denied. The run continues.").wait_for()
 
 
