@@ -372,6 +372,7 @@ SPECTACULAR_SETTINGS = {
         "TeamRoleEnum": "agents.models.team.Membership.Role",
         "MessageRoleEnum": "runs.models.session.Message.Role",
         "EndingEnum": "runs.api.external.ENDINGS",
+        "ReplyFormEnum": "agents.models.agent.Agent.A2aReply",
         "AskedPriorityEnum": "runs.api.serializers.BATCH_ALONE",
     },
 }

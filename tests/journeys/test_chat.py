@@ -194,7 +194,7 @@ def test_conversations_are_listed_renamed_pinned_and_deleted_and_an_answer_is_ra
     page.get_by_role("button", name=f"Pin {word}").click()
     page.locator("#conversations li[data-pinned=yes]", has_text=word).wait_for()
     page.get_by_role("button", name=f"Rename {word}").click()
-    page.get_by_label("Title").fill(f"{word} again")
+    page.get_by_label("Title", exact=True).locator("visible=true").fill(f"{word} again")
     page.keyboard.press("Enter")
     page.locator("#conversations a", has_text=f"{word} again").wait_for()
     page.set_viewport_size(PHONE["viewport"])

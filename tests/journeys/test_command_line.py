@@ -1,5 +1,6 @@
 """The program `muster` against a running server, as a person and as a script use it."""
 
+import asyncio
 import json
 import os
 import pty
@@ -7,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -158,7 +160,13 @@ def test_the_python_client_does_the_same(live, key, parcels):
         assert muster.runs.list(agent="cli-parcels", limit=1).take(2)[1].id  # a second page
 
 
-async def test_the_asynchronous_client_streams(live, key, parcels):
+def test_the_asynchronous_client_streams(live, key, parcels):
+    """In a thread of its own: a browser that an earlier test opened keeps a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, streamed(live, key)).result(timeout=120)
+
+
+async def streamed(live, key):
     async with AsyncMuster(live.url, key) as muster:
         talk = muster.agent("cli-parcels").conversation()
         async with talk.message("parcel cost for weight_kg 3").stream() as stream:

@@ -110,7 +110,7 @@ def test_no_starter_has_a_property_that_its_author_did_not_mean(db):
     """A description cut at a comma leaves a keyword that JSON Schema does not have."""
     schemas = [(one["name"], one.get("input_schema") or {}) for one in files.load(STARTERS)]
     words = {"type", "description", "items", "enum", "default", "format", "minLength", "maxLength", "minItems",
-             "maxItems", "minimum", "maximum", "properties", "required", "additionalProperties"}  # fmt: skip
+             "maxItems", "minimum", "maximum", "pattern", "properties", "required", "additionalProperties"}  # fmt: skip
     odd = {
         name: set(rule) - words
         for name, schema in schemas
