@@ -165,7 +165,7 @@ def own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
 
 
 def undecided(user: Any, ids: Collection[UUID]) -> Turn | None:
-    """What follows in a run after approvals of these calls were asked; None if there are none."""
+    """The rest of the run that asked for approval of these calls, or None if none of them did."""
     runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = runs.filter(approvals__call__in=ids).first()
     if run is None or len(own_calls(ids, [run.pk])) != len(ids):

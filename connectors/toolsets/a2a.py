@@ -247,7 +247,7 @@ def cancel_left(row: RemoteTask, user_id: int | None) -> None:
 
 
 def cancel(row: RemoteTask, connection: Connection, url: str, user_id: int | None) -> None:
-    """The row stays open if the agent cannot be reached, so that it is told later."""
+    """If the agent cannot be reached, the row stays open and the next look tries again."""
     try:
         asked(connection, url, user_id, "CancelTask", {"id": row.task})
     except (ToolFailed, OutcomeUnknown) as error:

@@ -83,7 +83,7 @@ def executed(
 
 
 def keeper(files: list[dict[str, JSON]]) -> Callable[[str, bytes, str], dict[str, JSON]]:
-    """Takes files as content of the result. A function hears ValueError when there is no room."""
+    """Take files as content of the result. Raises ValueError in the function when there is no room."""
     sizes: list[int] = []
 
     def keep(name: str, data: bytes, declared: str) -> dict[str, JSON]:
