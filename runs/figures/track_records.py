@@ -9,28 +9,18 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import (
-    Case,
-    Count,
-    DurationField,
-    ExpressionWrapper,
-    F,
-    IntegerField,
-    QuerySet,
-    Sum,
-    Value,
-    When,
-)
-from django.db.models.functions import TruncDay, TruncHour
+from django.db.models import Case, Count, F, IntegerField, QuerySet, Sum, Value, When
 from django.utils import timezone
 
 from runs.models import Run
 
 from .earlier import counted_before, first_id_at
+from .times import DAY, HOUR, Seconds, start_of
 
 WINDOWS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 # Upper edges of the latency classes in seconds; percentiles are interpolated within a class.
 EDGES = (0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300, 900, 3600)
+ROUNDING_S = 0.0005
 GOOD = (Run.Status.SUCCEEDED, Run.Status.PARTIAL)
 
 
@@ -102,14 +92,14 @@ Parts = list[tuple[datetime, Figure]]
 
 
 def over_time(runs: QuerySet[Run], window: str, now: datetime | None = None) -> tuple[Figure, Parts]:
-    """The whole window and its parts (hours of a day or an hour, otherwise days), oldest first."""
-    truncated = TruncHour("created_at") if window in ("hour", "day") else TruncDay("created_at")
+    """The whole window and its parts (hours of a day or an hour, otherwise days; UTC), oldest first."""
+    length = HOUR if window in ("hour", "day") else DAY
     total = Figure()
-    parts: dict[datetime, Figure] = {}
-    for row in counted(runs.annotate(part=truncated), window, "part", now):
+    parts: dict[str, Figure] = {}
+    for row in counted(runs.annotate(part=start_of("created_at", length)), window, "part", now):
         total.add(row)
         parts.setdefault(row["part"], Figure()).add(row)
-    return total, sorted(parts.items())
+    return total, [(datetime.fromisoformat(at).replace(tzinfo=UTC), parts[at]) for at in sorted(parts)]
 
 
 def by_agent(runs: QuerySet[Run], window: str, now: datetime | None = None) -> dict[str, Figure]:
@@ -134,8 +124,8 @@ def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = No
 
 
 def grouped(runs: QuerySet[Run], by: str) -> Iterable[dict[str, Any]]:
-    took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
-    edges = [When(took__lte=timedelta(seconds=edge), then=Value(index)) for index, edge in enumerate(EDGES)]
+    took = Seconds(F("finished_at"), F("created_at"))
+    edges = [When(took__lt=edge + ROUNDING_S, then=Value(index)) for index, edge in enumerate(EDGES)]
     latency = Case(*edges, default=Value(len(EDGES)), output_field=IntegerField())
     ended = runs.order_by().filter(status__in=Run.DONE, finished_at__isnull=False)
     return (

@@ -46,6 +46,18 @@ def test_figures_come_in_one_query(make_agent, ended, django_assert_num_queries)
     assert sum(part.runs for _, part in parts) == 10
 
 
+@pytest.mark.parametrize("seconds", [0.1, 2, 3, 3600])
+def test_a_latency_class_includes_its_upper_edge(make_agent, ended, seconds):
+    agent = make_agent()
+    ended(agent, seconds=seconds)
+    ended(agent, seconds=seconds + 0.002)
+    (at, figure), *more = track_records.over_time(Run.objects.all(), "day")[1]
+    edge = track_records.EDGES.index(seconds)
+    assert (figure.classes, more) == ({edge: 1, edge + 1: 1}, [])
+    begun = Run.objects.first().created_at
+    assert at == begun.replace(minute=0, second=0, microsecond=0)
+
+
 def test_the_record_of_several_agents_comes_in_two_queries(make_agent, ended, django_assert_num_queries):
     good, bad, new = make_agent("good"), make_agent("bad"), make_agent("new")
     ended(good, ago=timedelta())  # an hour ago may have been yesterday
