@@ -90,6 +90,22 @@ def upstream(spec: ChainSpec) -> dict[str, frozenset[str]]:
     return known
 
 
+def up_to(spec: ChainSpec, key: str) -> ChainSpec:
+    """The part of a chain that ends with this step: what it waits for, the fallbacks of these steps,
+    and as the result the step's output. Steps of a circle are left in: `problems` reports them.
+    """
+    needs, by_key = needs_of(spec), {step.key: step for step in spec.steps}
+    kept, waiting = set[str](), [key]
+    while waiting:
+        found = by_key.get(waiting.pop())
+        if found is None or found.key in kept:
+            continue
+        kept.add(found.key)
+        waiting += [*needs[found.key], *([found.fallback] if found.on_error == "fallback" else [])]
+    steps = [step for step in spec.steps if step.key in kept]
+    return spec.model_copy(update={"steps": steps, "output": f'steps."{key}".output', "output_schema": None})
+
+
 def problems(spec: ChainSpec) -> list[Problem]:
     """All problems of the graph, each with its step; empty if it may be published."""
     found = list(shape_problems(spec))

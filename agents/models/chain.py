@@ -4,14 +4,16 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
+from django.db.models import Q
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid
-from agents.graph import Problem, problems
-from agents.spec import ChainSpec, StepSpec, ToolPolicy
+from agents.graph import Problem, problems, up_to
+from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 
-from .agent import Agent, grant_spec, next_number, offer
+from .agent import Published, grant_spec, next_number, offer
+from .chain_targets import Targets
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner, pool_label
 from .tool import Tool
 from .version import Version
@@ -94,9 +96,30 @@ class Chain(Owned):
 
     def problems(self) -> list[Problem]:
         """All problems of the working rows; empty if they can be published."""
+        return self.problems_in(self.draft_spec())
+
+    def problems_in(self, spec: ChainSpec) -> list[Problem]:
+        keys = {step.key for step in spec.steps}
+        return [*problems(spec), *Targets(self, [row for row in self.steps.all() if row.key in keys]).problems(spec)]
+
+    def frozen_draft(self, *, author: Any = None, until: str = "") -> "ChainVersion":
+        """The working rows as a version without a number, for runs that try them; `until`: only this
+        step and those that it needs. Equal content gives the same one again. Raises Invalid with one
+        detail per problem.
+        """
         spec = self.draft_spec()
-        steps = list(self.steps.all())
-        return [*problems(spec), *Targets(self, steps).problems(spec)]
+        if until:
+            if until not in {step.key for step in spec.steps}:
+                raise Invalid(f"This chain has no step “{until}”.", code="unknown_step")
+            spec = up_to(spec, until)
+        if found := self.problems_in(spec):
+            raise Invalid(
+                f"Chain “{self.name}” cannot be tried: {found[0].message}",
+                hint=found[0].hint,
+                details=[problem.as_detail() for problem in found],
+            )
+        content = {"spec": spec.model_dump(mode="json"), "author": author}
+        return ChainVersion.everything.get_or_create(chain=self, number=None, sha256=spec.sha256(), defaults=content)[0]
 
     @transaction.atomic
     def publish(self, *, author: Any = None, note: str = "") -> "ChainVersion":
@@ -217,17 +240,32 @@ class ChainStep(models.Model):
 
 
 class ChainVersion(Version):
+    """Published, with a number; or a draft that somebody tried, without one."""
+
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField(null=True, blank=True)
     spec = models.JSONField()
+
+    objects = Published()
+    everything = models.Manager()
 
     class Meta(Version.Meta):
         constraints = [
             models.UniqueConstraint(fields=["chain", "number"], name="chain_version_number"),
-            models.UniqueConstraint(fields=["chain", "sha256"], name="chain_version_content"),
+            models.UniqueConstraint(
+                fields=["chain", "sha256"], condition=Q(number__isnull=False), name="chain_version_content"
+            ),
+            models.UniqueConstraint(
+                fields=["chain", "sha256"], condition=Q(number__isnull=True), name="chain_draft_content"
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.chain.name} v{self.number}"
+        return f"{self.chain.name} (draft)" if self.is_draft else f"{self.chain.name} v{self.number}"
+
+    @property
+    def is_draft(self) -> bool:
+        return self.number is None
 
     def read_spec(self) -> ChainSpec:
         self.require_known_format()
@@ -249,120 +287,6 @@ def tool_schema(spec: ChainSpec) -> dict[str, Any]:
         "required": ["input"],
         "additionalProperties": False,
     }
-
-
-class Targets:
-    """What the steps of one chain point at, found for the chain's owner: own, then the site's, then a team's."""
-
-    def __init__(self, chain: Chain, steps: list[ChainStep]) -> None:
-        self.chain = chain
-        named = {
-            kind: {step.target for step in steps if step.target_kind == kind} for kind in ("agent", "tool", "chain")
-        }
-        self.rows: dict[str, dict[str, Any]] = {
-            "agent": self.named(Agent.objects.select_related("published"), named["agent"]),
-            "tool": self.named(Tool.objects.all(), named["tool"]),
-            "chain": self.named(Chain.objects.select_related("published"), named["chain"]),
-        }
-
-    def named(self, rows: Any, names: set[str]) -> dict[str, Any]:
-        owner = self.chain.owner
-        if owner is None:
-            return {row.name: row for row in rows.filter(name__in=names, owner=None, team=None)}
-        return rows.usable_by(owner).meant(owner, names)
-
-    def find(self, step: ChainStep) -> int | None:
-        row = self.rows.get(step.target_kind, {}).get(step.target)
-        return row.pk if row else None
-
-    def problems(self, spec: ChainSpec) -> list[Problem]:
-        granted = {grant.tool_id for grant in spec.grants}
-        found = [self.problem_of(step, granted) for step in spec.steps]
-        return [problem for problem in found if problem] + self.policy_problems(spec) + self.depth_problems(spec)
-
-    def problem_of(self, step: StepSpec, granted: set[int]) -> Problem | None:
-        if step.target_kind == "router":
-            return None
-        row = self.rows[step.target_kind].get(step.target)
-        if row is None:
-            return Problem(
-                step.key, "unknown_target",
-                f"Step “{step.key}” names the {step.target_kind} “{step.target}”, which does not exist.",
-                "Check the name; the chain's owner must be able to use it.",
-            )  # fmt: skip
-        if step.target_kind == "tool":
-            return None if row.pk in granted else Problem(
-                step.key, "no_grant", f"Step “{step.key}” calls “{step.target}”, which is not granted to this chain.",
-                f'Add {{"tool": "{step.target}", "mode": "allow"}} to the chain\'s grants.',
-            )  # fmt: skip
-        if step.target_version and not row.versions.filter(number=step.target_version).exists():
-            return Problem(step.key, "unknown_version", f"“{step.target}” has no version {step.target_version}.")
-        if not step.target_version and row.published_id is None and row.pk != self.chain.pk:
-            return Problem(
-                step.key, "not_published",
-                f"Step “{step.key}”: {step.target_kind} “{step.target}” has no published version.",
-                "Publish it first.",
-            )  # fmt: skip
-        return None
-
-    def policy_problems(self, spec: ChainSpec) -> list[Problem]:
-        """A policy with an unknown tool name is an error: it would block or allow another tool than
-        intended.
-        """
-        named = {step.key: named_in(step.policy) - {"complete"} for step in spec.steps}
-        wanted = set().union(*named.values())
-        known = self.named(Tool.objects.all(), wanted) if wanted else {}
-        return [
-            Problem(
-                key, "unknown_tool", f"The policy of step “{key}” names the tool “{name}”, which does not exist.",
-                "Check the name; the chain's owner must be able to use it.",
-            )
-            for key, names in named.items() for name in sorted(names - known.keys())
-        ]  # fmt: skip
-
-    def depth_problems(self, spec: ChainSpec) -> list[Problem]:
-        """Nested chains must not form a circle or exceed the chain's depth."""
-        found = []
-        for step in spec.steps:
-            row = self.rows["chain"].get(step.target) if step.target_kind == "chain" else None
-            if row is None:
-                continue
-            depth = depth_below(row, step.target_version, {self.chain.pk})
-            if depth is None:
-                found.append(
-                    Problem(step.key, "cycle", f"Step “{step.key}” runs “{step.target}”, which runs this chain again.")
-                )
-            elif depth > spec.max_chain_depth:
-                found.append(
-                    Problem(
-                        step.key,
-                        "too_deep",
-                        f"Step “{step.key}” nests chains {depth} deep; this chain allows {spec.max_chain_depth}.",
-                        "Raise max_chain_depth (10 at most), or flatten.",
-                    )  # fmt: skip
-                )
-        return found
-
-
-def named_in(policy: ToolPolicy) -> set[str]:
-    return {*(policy.allowed or ()), *policy.blocked, *policy.ask}
-
-
-def depth_below(chain: Chain, number: int | None, above: set[int]) -> int | None:
-    """How deep chains nest from here, 1 for a chain without nested ones; None for a circle."""
-    if chain.pk in above:
-        return None
-    version = chain.versions.filter(number=number).first() if number else chain.published
-    deepest = 0
-    for step in version.read_spec().steps if version else []:
-        below = Chain.objects.select_related("published").filter(pk=step.target_id).first()
-        if step.target_kind != "chain" or below is None:
-            continue
-        depth = depth_below(below, step.target_version, above | {chain.pk})
-        if depth is None:
-            return None
-        deepest = max(deepest, depth)
-    return deepest + 1
 
 
 def refuse_doubles(keys: list[Any]) -> None:

@@ -635,6 +635,11 @@ class Pending(TypedDict):
     status: str
 
 
+class PinRequest(TypedDict):
+    value: NotRequired[Any]
+    run: NotRequired[str]
+
+
 class Preview(TypedDict):
     timezone: str
     due: list[Due]
@@ -825,6 +830,9 @@ class StartRequest(TypedDict):
     priority: NotRequired[Literal["batch"] | None]
     timeout: NotRequired[float]
     wait: NotRequired[float]
+    draft: NotRequired[bool]
+    until: NotRequired[str]
+    pinned: NotRequired[dict[str, PinRequest]]
 
 
 class TestFromRequest(TypedDict):
@@ -2096,6 +2104,7 @@ class StepRun(TypedDict):
     status: NotRequired[
         Literal["ready", "running", "waiting", "succeeded", "partial", "failed", "skipped", "cancelled"]
     ]
+    pinned: NotRequired[bool]
     child: str | None
     call: str | None
     attempt: NotRequired[int]

@@ -1,4 +1,4 @@
-"""What only the runs know about an agent: what uses it."""
+"""What only the runs know about an agent or a chain: what uses it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.models import Agent
+from agents.models import Agent, Chain
 from runs.figures import agents
 
 
@@ -32,3 +32,15 @@ class UsedByView(APIView):
         """
         agent = Agent.objects.named(request.user, name)
         return Response({"results": agents.used_by(agent, request.user), "next": None})
+
+
+class ChainUsedByView(APIView):
+    scope = "chains"
+
+    @extend_schema(operation_id="chains_used_by", responses=AgentUsers)
+    def get(self, request: Any, name: str) -> Response:
+        """Agents and chains with a grant for the chain, steps that name it, schedules and triggers that
+        start it: of the rows that you can see.
+        """
+        chain = Chain.objects.named(request.user, name)
+        return Response({"results": agents.used_by(chain, request.user), "next": None})

@@ -8,10 +8,11 @@ from rest_framework import serializers
 
 from agents.exceptions import Invalid
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
-from agents.http.strict import Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
+from agents.http.strict import Flag, Number, ObjectField, OptionalSchemaField, StrictSerializer, Text, Whole
 from agents.http.version_serializers import NumberedSerializer
 from agents.models import Chain, ChainStep, ChainVersion, Tool, ToolGrant
-from agents.models.chain import Targets, columns_of
+from agents.models.chain import columns_of
+from agents.models.chain_targets import Targets
 from agents.serializers import OWNED, OwnedSerializer
 from runs.models import StepRun
 
@@ -165,6 +166,20 @@ class WholeChainVersionSerializer(ChainVersionSerializer):
         fields = [*ChainVersionSerializer.Meta.fields, "spec"]
 
 
+class PinSerializer(StrictSerializer):
+    """The output of a step that does not run."""
+
+    value = serializers.JSONField(required=False, allow_null=True, help_text="The output. Default: the run's.")
+    run = serializers.UUIDField(
+        required=False, help_text="Your earlier run of this chain whose output of the step it is."
+    )
+
+    def validate(self, pin: dict[str, Any]) -> dict[str, Any]:
+        if not pin:
+            raise serializers.ValidationError("Send a value, or the id of a run.", code="nothing_to_pin")
+        return {name: str(value) if name == "run" else value for name, value in pin.items()}
+
+
 class StartSerializer(StrictSerializer):
     input = serializers.JSONField(required=False, allow_null=True)
     version = Whole(
@@ -176,6 +191,25 @@ class StartSerializer(StrictSerializer):
     wait = Number(
         required=False, min_value=0, max_value=600, help_text="Seconds to wait for the end; 0: answer 202 at once."
     )
+    draft = Flag(
+        default=False, help_text="Try the chain's draft instead of a version: for people who may change the chain."
+    )
+    until = Text(
+        max_length=64, default="", allow_blank=True, help_text="Of a draft: run only this step and those it needs."
+    )
+    pinned = serializers.DictField(
+        child=PinSerializer(), default=dict, help_text="Of a draft: step → its output; these steps do not run."
+    )
+
+    def validate(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["draft"] and body.get("version"):
+            raise serializers.ValidationError({"draft": ["Send a version or “draft”, not both."]}, code="both")
+        for name in ("until", "pinned"):
+            if body[name] and not body["draft"]:
+                raise serializers.ValidationError(
+                    {name: ["Only a try of the draft can have this."]}, code="not_a_draft"
+                )
+        return body
 
 
 class RetrySerializer(StrictSerializer):
@@ -226,6 +260,7 @@ class StepRunSerializer(serializers.ModelSerializer):
     class Meta:
         model = StepRun
         fields = [
-            "id", "key", "item", "status", "child", "call", "attempt", "repeat", "total", "done", "failed", "wake_at",
+            "id", "key", "item", "status", "pinned", "child", "call", "attempt", "repeat", "total", "done", "failed",
+            "wake_at",
             "input", "output", "error", "started_at", "finished_at",
         ]  # fmt: skip

@@ -14,7 +14,7 @@ from agents.exceptions import Conflict
 from agents.http.later import later
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import read, refusals
-from agents.models import ApiKey, Chain, Tool
+from agents.models import ApiKey, Chain, ChainVersion, Tool
 from agents.sharing import let_go
 from runs.events import waiting
 from runs.intake import again as retries
@@ -81,7 +81,7 @@ class ChainViewSet(GrantedViewSet):
             let_go(chain)
             Tool.objects.filter(**chain.listed_as()).delete()
             Chain.objects.filter(pk=chain.pk).update(published=None)
-            chain.versions.all().delete()
+            ChainVersion.everything.filter(chain=chain).delete()
             chain.delete()
 
     @extend_schema(responses=GraphSerializer)
@@ -139,6 +139,9 @@ class ChainViewSet(GrantedViewSet):
             metadata=body.get("metadata"),
             priority=body.get("priority"),
             timeout=body.get("timeout"),
+            draft=body["draft"],
+            until=body["until"],
+            pinned=body["pinned"],
         )
 
 

@@ -81,6 +81,7 @@ urlpatterns = [
     path("chains/<str:name>/versions/<int:number>", chain(get="version"), name="chain-version"),
     path("chains/<str:name>/diff", chain(get="diff"), name="chain-diff"),
     path("chains/<str:name>/grants/", chain(get="grants", put="grants"), name="chain-grants"),
+    path("chains/<str:name>/used-by", agents.ChainUsedByView.as_view(), name="chain-used-by"),
     path("chains/<str:name>/graph", chain(get="graph"), name="chain-graph"),
     path("chains/<str:name>/graph.svg", chain(get="picture"), name="chain-picture"),
     path("chains/<str:name>/runs", chain(get="runs", post="start"), name="chain-runs"),

@@ -62,7 +62,7 @@ class Walk:
         self.run = run
         self.lease = lease
         if not Run.chain_version.is_cached(run):
-            run.chain_version = ChainVersion.objects.select_related("chain").get(pk=run.chain_version_id)
+            run.chain_version = ChainVersion.everything.select_related("chain").get(pk=run.chain_version_id)
         self.spec: ChainSpec = run.chain_version.read_spec()
         self.steps: dict[str, StepSpec] = {step.key: step for step in self.spec.steps}
         self.rows: dict[str, StepRun] = {}

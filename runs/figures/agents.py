@@ -46,19 +46,20 @@ def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> d
     return {row["agent"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in rows}
 
 
-def used_by(agent: Agent, user: Any) -> list[dict[str, str]]:
-    """[{"kind", "name"}]: what calls or starts this agent, of the rows that this person can see."""
-    tools = Tool.objects.filter(**agent.listed_as())
+def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+    """[{"kind", "name"}]: what calls or starts this agent or chain, of the rows that this person can see."""
+    kind = str(row._meta.model_name)
+    tools = Tool.objects.filter(**row.listed_as())
     grants = ToolGrant.objects.filter(tool__in=tools).select_related("agent", "chain")
     agents, chains = Agent.objects.visible_to(user), Chain.objects.visible_to(user)
     granted = grants.filter(Q(agent__in=agents) | Q(chain__in=chains)).order_by("agent__name", "chain__name", "pk")
     found = [one("agent" if grant.agent else "chain", grant.agent or grant.chain) for grant in granted[:MOST]]
-    named = ChainStep.objects.filter(target_kind=ChainStep.Target.AGENT, target=agent.name, chain__in=chains)
+    named = ChainStep.objects.filter(target_kind=kind, target=row.name, chain__in=chains)
     steps = named.select_related("chain").order_by("chain__name", "pk")[:MOST]
-    found += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, agent)]
+    found += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, row)]
     for model in (Schedule, Trigger):
-        rows = model.objects.visible_to(user).filter(agent=agent).order_by("name")[:MOST]
-        found += [one(str(model._meta.verbose_name), row) for row in rows]
+        rows = model.objects.visible_to(user).filter(**{kind: row}).order_by("name")[:MOST]
+        found += [one(str(model._meta.verbose_name), start) for start in rows]
     return found
 
 
@@ -66,8 +67,8 @@ def one(kind: str, row: Any) -> dict[str, str]:
     return {"kind": kind, "name": row.name}
 
 
-def means(chain: Chain, agent: Agent) -> bool:
-    """Whether a step of this chain can name the agent: its owner's, the site's, or its team's."""
-    if agent.owner_id in (None, chain.owner_id):
+def means(chain: Chain, row: Agent | Chain) -> bool:
+    """Whether a step of this chain can name the agent or chain: its owner's, the site's, or its team's."""
+    if row.owner_id in (None, chain.owner_id):
         return True
-    return agent.team_id is not None and agent.team_id == chain.team_id
+    return row.team_id is not None and row.team_id == chain.team_id

@@ -1,5 +1,6 @@
 """Runs of chains as rows: created new, as a child, or as a retry from the failed step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -61,20 +62,27 @@ def new_session(user: Any, spec: ChainSpec, fields: dict[str, Any]) -> Session:
 
 
 @transaction.atomic
-def insert(runs: list[Run]) -> None:
-    """Store prepared runs with their first event, and queue them."""
+def insert(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
+    """Store prepared runs with their first event, and queue them; `pinned` are ended steps of the only one."""
     if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
         insert_each(sessions)
     for run in runs:
         choice.line_up(run)
     insert_each(runs)
     insert_each([queued(run) for run in runs])
+    if pinned:
+        StepRun.objects.bulk_create(pinned)
+        events.record_many(pinned[0].run, [("step.finished", told_of_pin(row)) for row in pinned])
     queue.enqueue_all(runs)
 
 
 def queued(run: Run) -> RunEvent:
     told = {"trigger": run.trigger, "chain": run.chain_version.read_spec().name}
     return RunEvent(run=run, seq=1, type="run.queued", at=run.created_at, data=told)
+
+
+def told_of_pin(row: StepRun) -> dict[str, Any]:
+    return {"step": str(row.pk), "key": row.key, "item": row.item, "status": row.status, "error": None, "pinned": True}
 
 
 def create(**order: Any) -> Run:
@@ -227,6 +235,7 @@ def copied(row: StepRun, again: Run) -> StepRun:
         "total",
         "done",
         "failed",
+        "pinned",
         "attempt",
         "repeat",
         "input",

@@ -19,7 +19,7 @@ from runs.lifecycle import choice, endings, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import text_of
 
-from . import caller_tools, chains, checks, options
+from . import caller_tools, chains, checks, options, pins
 from . import context as contexts
 from .parts import are_untrusted, parsed_id, problem_of
 
@@ -205,8 +205,8 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
 
 
 def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:
-    """Queue a run of a chain; `more` as in chain_run. Raises NotFound, NotPublished, BrokenInput,
-    IdempotencyMismatch.
+    """Queue a run of a chain; `more` as in chain_run, and `pinned` (runs/intake/pins.py). Raises NotFound,
+    NotPublished, BrokenInput, IdempotencyMismatch, Invalid.
 
     The same idempotency key returns the run it started before.
     """
@@ -216,10 +216,12 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
     request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
     if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
         return earlier
+    given = more.pop("pinned", None)
     run = chain_run(user=user, chain=chain, input=input, **more)
+    pinned = pins.rows(run, chain, given) if given else []
     run.idempotency_key, run.request_hash = idempotency_key, request_hash
     try:
-        chains.insert([run])
+        chains.insert([run], pinned=pinned)
     except IntegrityError:
         earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
         if earlier is None:
@@ -240,8 +242,16 @@ def chain_run(
     priority: str | None = None,
     timeout: float | None = None,
     untrusted_input: str = "",
+    draft: bool = False,
+    until: str = "",
 ) -> Run:
-    """The checked run, ready to be stored (chains.insert). Raises NotPublished, BrokenInput, Invalid."""
+    """The checked run, ready to be stored (chains.insert). `draft`: the working rows instead of a version,
+    for people who may change the chain; `until`: only a step and those it needs. Raises NotPublished,
+    BrokenInput, Invalid.
+    """
+    if draft:
+        chain.require_edit(user)
+        version, trigger = chain.frozen_draft(author=user, until=until), Run.Trigger.DRAFT
     version = checks.version_of_chain(chain, version)
     if isinstance(input, dict) and isinstance(input.get("device"), str):
         metadata = {"device": input["device"], **(metadata or {})}  # the device for the tool calls of all its steps
@@ -262,7 +272,19 @@ def hash_of_request(content: Any, agent: Any, session: Any, input: Any, asked: d
 
 def rest_of(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what is done; empty if there are none."""
-    names = ("metadata", "timeout", "device", "parent", "tools", "asked", "context", "priority", "draft")
+    names = (
+        "metadata",
+        "timeout",
+        "device",
+        "parent",
+        "tools",
+        "asked",
+        "context",
+        "priority",
+        "draft",
+        "until",
+        "pinned",
+    )
     found = {name: asked[name] for name in names if asked.get(name)}
     if version := asked.get("version"):
         found["version"] = getattr(version, "number", version)

@@ -111,7 +111,7 @@ def best(rows: Any) -> Any:
 
 def within_limits(runs: Any) -> Any:
     """Without runs of an agent, provider or team that has as many in work as it may."""
-    agents, chains = Agent.objects.order_by(), ChainVersion.objects.order_by()
+    agents, chains = Agent.objects.order_by(), ChainVersion.everything.order_by()
     of_provider, of_team = full(Provider, agent__provider=OuterRef("pk")), full_teams()
     return (
         runs.exclude(agent__in=full(Agent, agent=OuterRef("pk")))

@@ -33,6 +33,9 @@ class StepRun(models.Model):
     total = models.PositiveIntegerField(default=0, help_text="Items of a for_each.")
     done = models.PositiveIntegerField(default=0, help_text="Items that have ended.")
     failed = models.PositiveIntegerField(default=0, help_text="Items that have failed.")
+    pinned = models.BooleanField(
+        default=False, help_text="In a try of a draft: its output was given, and the step did not run."
+    )
     attempt = models.PositiveIntegerField(default=0)
     repeat = models.PositiveIntegerField(default=0)
     lease_owner = models.CharField(max_length=64, blank=True)

@@ -71,7 +71,7 @@ class Run(models.Model):
 
     class Trigger(models.TextChoices):
         MESSAGE = "message"
-        DRAFT = "draft", "a try of an agent's draft"
+        DRAFT = "draft", "a try of a draft"
         SCHEDULE = "schedule"
         EVENT = "event"
         AGENT = "agent"

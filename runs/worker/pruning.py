@@ -12,7 +12,7 @@ from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
-from agents.models import AgentVersion, ApiKey, AuditEvent, StoredFile
+from agents.models import AgentVersion, ApiKey, AuditEvent, ChainVersion, StoredFile
 from connectors.models import RemoteTask
 from functions.models import Execution
 from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally, ToolCallRecord
@@ -32,7 +32,8 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "payloads", EventPayload.objects.filter(event__at__lt=before("events"), event__run__in=ended)
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
-    yield "drafts", AgentVersion.everything.filter(number=None, created_at__lt=before("runs"), runs=None)
+    for versions in (AgentVersion, ChainVersion):
+        yield "drafts", versions.everything.filter(number=None, created_at__lt=before("runs"), runs=None)
     calls = ToolCallRecord.objects.filter(pk=OuterRef("pk"))
     yield "remote_tasks", RemoteTask.objects.filter(~Exists(calls), created_at__lt=before("runs"))
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
@@ -65,7 +66,7 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     now = now or timezone.now()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in due(now):
-        counts[kind] = rows.count() if dry_run else delete_in_batches(rows)
+        counts[kind] = counts.get(kind, 0) + (rows.count() if dry_run else delete_in_batches(rows))
     counts["files"] = forget_files(now, dry_run=dry_run)
     return counts
 

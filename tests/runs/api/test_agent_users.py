@@ -1,4 +1,4 @@
-"""What uses an agent: only rows that the person can see."""
+"""What uses an agent or a chain: only rows that the person can see."""
 
 import pytest
 
@@ -56,3 +56,18 @@ def test_the_number_of_queries_does_not_grow(used, alice, alice_api, django_asse
         ChainStep.objects.create(chain=chain, key="find", target_kind="agent", target="librarian")
     with django_assert_max_num_queries(10):
         assert len(alice_api.get(USED_BY).json()["results"]) == 23
+
+
+def test_a_chain_is_used_by_steps_and_schedules(alice, alice_api, charlie_api, bob_api, team):
+    chain = Chain.objects.create(name="inner", owner=alice)
+    outer = Chain.objects.create(name="outer", owner=alice)
+    ChainStep.objects.create(chain=outer, key="run", target_kind="chain", target="inner")
+    Schedule.objects.create(name="weekly", owner=alice, chain=chain)
+    used_by = "/api/v1/chains/inner/used-by"
+    assert alice_api.get(used_by).json()["results"] == [
+        {"kind": "step", "name": "outer/run"},
+        {"kind": "schedule", "name": "weekly"},
+    ]
+    assert charlie_api.get(used_by).status_code == 404
+    Chain.objects.filter(pk=chain.pk).update(team=team)
+    assert bob_api.get(used_by).json()["results"] == []
