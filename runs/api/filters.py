@@ -1,18 +1,62 @@
 """Filters of the lists of runs and sessions."""
 
+from typing import Any
+
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from agents.http.filters import FilterSet
+from agents.http.filters import FilterSet, Flag
+from runs.figures import matching
 from runs.models import Feedback, Run, Schedule, Session
+
+LONGEST_S = 10 * 365 * 86400  # ten years
 
 
 class RunFilter(FilterSet):
-    agent = filters.CharFilter("agent__name", help_text="An agent's name.")
+    agent = filters.CharFilter(method="of_agent", help_text="An agent's name.")
     chain = filters.CharFilter("chain_version__chain__name", help_text="A chain's name.")
     rating = filters.ChoiceFilter(
         field_name="feedback__rating", choices=Feedback.Rating.choices, help_text="Rated so by their person."
     )
     worker = filters.CharFilter("lease_owner", help_text="Currently held by this worker.")
+
+    text = filters.CharFilter(
+        method="with_words", max_length=200,
+        help_text="Words, each in a message of the run, its error, or the name of its session, agent or chain.",
+    )  # fmt: skip
+    tool_failed = Flag(method="with_failed_tool", help_text="true: a tool call of the run itself failed.")
+    min_cost = filters.NumberFilter(
+        method="total", min_value=0, max_value=1_000_000, help_text="US dollars, with the runs that it started."
+    )
+    max_cost = filters.NumberFilter(method="total", min_value=0, max_value=1_000_000, help_text="As min_cost.")
+    min_tokens = filters.NumberFilter(
+        method="total", min_value=0, max_value=10**12, help_text="Input and output, with the runs that it started."
+    )
+    max_tokens = filters.NumberFilter(method="total", min_value=0, max_value=10**12, help_text="As min_tokens.")
+    min_seconds = filters.NumberFilter(
+        method="took", min_value=0, max_value=LONGEST_S, help_text="From when it was accepted until it ended."
+    )
+    max_seconds = filters.NumberFilter(
+        method="took", min_value=0, max_value=LONGEST_S, help_text="As min_seconds; only runs that have ended."
+    )
+
+    def of_agent(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
+        return matching.of_agent(runs, value)
+
+    def with_words(self, runs: QuerySet[Run], name: str, value: str) -> QuerySet[Run]:
+        return matching.with_words(runs, value)
+
+    def with_failed_tool(self, runs: QuerySet[Run], name: str, value: bool) -> QuerySet[Run]:
+        return matching.with_failed_tool(runs, value)
+
+    def total(self, runs: QuerySet[Run], name: str, value: Any) -> QuerySet[Run]:
+        end, what = name.split("_")
+        rows = matching.with_total(runs, what)
+        return rows.filter(**{f"total_{what}__{'gte' if end == 'min' else 'lte'}": value})
+
+    def took(self, runs: QuerySet[Run], name: str, value: Any) -> QuerySet[Run]:
+        bound = "at_least" if name.startswith("min") else "at_most"
+        return matching.took(runs, **{bound: float(value)})
 
     class Meta(FilterSet.Meta):
         model = Run

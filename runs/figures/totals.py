@@ -59,6 +59,16 @@ def of_all(runs: Sequence[Run]) -> dict[UUID, Usage]:
     return {pk: own + below.get(pk, NOTHING) for pk, own in found.items()}
 
 
+def with_children(runs: Sequence[Run]) -> dict[UUID, Usage]:
+    """As `of_all`, but the runs that an agent's run started count too. For pages: the API's usage of
+    an agent's run is its own.
+    """
+    own = {run.pk: Usage(run.input_tokens, run.output_tokens, Decimal(run.cost)) for run in runs}
+    below = below_roots([run.pk for run in runs if run.root_id is None])
+    below |= below_nested([run.pk for run in runs if run.root_id is not None])
+    return {pk: used + below.get(pk, NOTHING) for pk, used in own.items()}
+
+
 def below_roots(ids: list[UUID]) -> dict[UUID, Usage]:
     return summed(Run.objects.filter(root_id__in=ids), "root_id") if ids else {}
 

@@ -9,6 +9,7 @@ from .file import Artifact
 from .input import InputRequest
 from .route import RouteDecision, Worker
 from .run import Run, RunValue
+from .saved_filter import SavedFilter
 from .schedule import Schedule, ScheduleOccurrence
 from .session import Attachment, Message, Session
 from .trigger import Trigger, TriggerFiring, Webhook, WebhookDelivery
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunValue",
+    "SavedFilter",
     "Schedule",
     "ScheduleOccurrence",
     "Session",

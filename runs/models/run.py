@@ -251,6 +251,11 @@ class Run(models.Model):
         return list(map(bool, answers))
 
     @property
+    def took_s(self) -> float | None:
+        """From when it was accepted until it ended."""
+        return (self.finished_at - self.created_at).total_seconds() if self.finished_at else None
+
+    @property
     def is_done(self) -> bool:
         return self.status in Run.DONE
 

@@ -1,4 +1,4 @@
-"""The list of runs, and the page of one run: waterfall, conversation, chain graph, live updates."""
+"""The page of one run: waterfall, conversation, chain graph, live updates."""
 
 from typing import Any
 from uuid import UUID
@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import Conflict, MusterError
-from agents.models import Agent, Chain
+from agents.models import Chain
 from runs.figures import totals
 from runs.intake import again as retries
 from runs.intake import messages as intake
@@ -18,38 +18,10 @@ from runs.lifecycle import endings, workers
 from runs.models import Artifact, Message, ModelCall, Run
 
 from . import artifacts, pictures
-from .base import keyset, page, seen_runs, sees_everyone, signed_in, tell
+from .base import page, signed_in, tell
 from .waterfall import waterfall
 
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
-
-
-@signed_in
-def run_list(request: HttpRequest) -> HttpResponse:
-    """Newest first; filtered by state, agent and trigger."""
-    rows = seen_runs(request).select_related("agent", "chain_version__chain")
-    status, agent, trigger = (
-        request.GET.get(name, "")[:64].replace("\0", "") for name in ("status", "agent", "trigger")
-    )
-    if status in Run.Status.values:
-        rows = rows.filter(status=status)
-    if agent:
-        named = Agent.objects.filter(name=agent).values_list("pk", flat=True)
-        rows = rows.filter(agent__in=list(named[:200]))  # a join would read every run of the user
-    if trigger in Run.Trigger.values:
-        rows = rows.filter(trigger=trigger)
-    found, older = keyset(request, rows)
-    return page(
-        request,
-        "runs.html",
-        "Runs",
-        runs=found,
-        older=older,
-        statuses=Run.Status.values,
-        triggers=Run.Trigger.values,
-        chosen={"status": status, "agent": agent, "trigger": trigger},
-        everyone=sees_everyone(request),
-    )
 
 
 @signed_in
@@ -58,8 +30,9 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = find_run(request, pk)
     context = {
         "run": run,
+        "starts_runs": run.children.exists(),
         "said": list(run.messages.exclude(role=Message.Role.TOOL).order_by("seq")[:20]),
-        "usage": totals.of(run),
+        "usage": totals.with_children([run])[run.pk],
         "options": options.as_json(run),
         "why_queued": workers.why_queued(run),
         "fall": waterfall(run),

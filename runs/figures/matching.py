@@ -1,0 +1,74 @@
+"""Conditions of runs that need more than their own row: words of their messages, failed tools, what
+they cost with the runs below them.
+
+Each is a condition of one query, so that a list with filters stays one query. A user's runs are read
+in the order of their ids; every subquery reads the rows of one run through an index.
+"""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Case, DecimalField, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, TextField, Value, When
+from django.db.models.functions import Cast, Coalesce
+
+from agents.models import Agent
+from runs.models import Message, Run, ToolCallRecord
+
+WORDS = 6
+SAID = (Message.Role.USER, Message.Role.ASSISTANT)
+NAMES = ("session__title", "agent__name", "chain_version__chain__name")
+
+
+def with_words(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
+    """Each word is in a message of the run, in its error, or in the name of its session, agent or chain."""
+    runs = runs.annotate(error_text=as_text("error"))
+    for word in text.split()[:WORDS]:
+        named = Q(*((f"{name}__icontains", word) for name in NAMES), _connector=Q.OR)
+        runs = runs.filter(named | written("error_text", word) | Q(Exists(said(word))))
+    return runs
+
+
+def said(word: str) -> QuerySet[Message]:
+    """Messages of the outer run with this word."""
+    rows = Message.objects.filter(run=OuterRef("pk"), role__in=SAID).order_by()
+    return rows.annotate(words_text=as_text("content")).filter(written("words_text", word))
+
+
+def as_text(column: str) -> Cast:
+    return Cast(column, TextField())
+
+
+def written(column: str, word: str) -> Q:
+    """As it is, or as JSON escapes it: SQLite keeps JSON as it was written."""
+    escaped = json.dumps(word)[1:-1]
+    return Q(**{f"{column}__icontains": word}) | Q(**{f"{column}__icontains": escaped})
+
+
+def with_failed_tool(runs: QuerySet[Run], wanted: bool = True) -> QuerySet[Run]:
+    failed = ToolCallRecord.objects.filter(run=OuterRef("pk"), outcome=ToolCallRecord.Outcome.FAILED)
+    return runs.filter(Exists(failed.order_by()) if wanted else ~Exists(failed.order_by()))
+
+
+def of_agent(runs: QuerySet[Run], name: str) -> QuerySet[Run]:
+    """A join would read every run of the user; a name belongs to few agents."""
+    named = Agent.objects.filter(name=name).values_list("pk", flat=True)
+    return runs.filter(agent__in=list(named[:200]))
+
+
+def with_total(runs: QuerySet[Run], name: str) -> QuerySet[Run]:
+    """Annotates `total_cost` or `total_tokens`: of the run, and of all runs below one at the top of its tree."""
+    own = F("cost") if name == "cost" else F("input_tokens") + F("output_tokens")
+    below = Run.objects.filter(root=OuterRef("pk")).order_by().values("root").annotate(sum=Sum(own)).values("sum")
+    zero: Any = Value(0, output_field=DecimalField()) if name == "cost" else Value(0)
+    whole = Case(When(root=None, then=own + Coalesce(Subquery(below), zero)), default=own)
+    return runs.annotate(**{f"total_{name}": whole})
+
+
+def took(runs: QuerySet[Run], *, at_least: float | None = None, at_most: float | None = None) -> QuerySet[Run]:
+    """Seconds from when a run was accepted until it ended."""
+    if at_least is not None:
+        runs = runs.filter(finished_at__gte=F("created_at") + timedelta(seconds=at_least))
+    if at_most is not None:
+        runs = runs.filter(finished_at__lte=F("created_at") + timedelta(seconds=at_most))
+    return runs
