@@ -22,7 +22,7 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
 
-from . import functions, notices, prompts, questions, results, sessions, tasks
+from . import cards, functions, notices, prompts, questions, results, sessions, tasks
 from .catalogue import AGENT, FUNCTION, Target, target, target_of
 from .protocol import METHOD, ORIGIN, PARAMS, Asked, Fault, answered, check_arguments
 
@@ -50,6 +50,7 @@ class Work:
     given: dict[str, JSON] = field(default_factory=dict)  # answers that came before their questions
     steps: int = 0
     is_continued: bool = False
+    is_card: bool = False  # of the approval card, which only follows the run
 
 
 Answer = dict[str, JSON] | Work | functions.Heard
@@ -57,6 +58,8 @@ Answer = dict[str, JSON] | Work | functions.Heard
 
 def call(asked: Asked, headers: Any) -> Answer:
     """The result of a function, or what the stream follows. Raises Fault."""
+    if cards.is_call(asked):
+        return of_card(asked)
     wanted = target(asked, asked.text("name"))
     check_arguments(asked, wanted.input_schema, headers)
     arguments = asked.object("arguments")
@@ -71,6 +74,17 @@ def call(asked: Asked, headers: Any) -> Answer:
             raise
         return results.failure(functions.in_words(error))
     return tasks.created(asked, work.turn) if tasks.is_wanted(asked) and not work.is_continued else work
+
+
+def of_card(asked: Asked) -> dict[str, JSON] | Work:
+    """A decision in the approval card: the run's end, or the stream of how it goes on."""
+    try:
+        turn = cards.decided(asked)
+    except MusterError as error:
+        return results.failure(functions.in_words(error))
+    if turn.run.is_done:
+        return tasks.result_of(asked, target_of(turn.run), turn.run)
+    return Work(asked, target_of(turn.run), turn, is_card=True)
 
 
 def prompt(asked: Asked, headers: Any) -> dict[str, JSON] | Work:
@@ -177,7 +191,7 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
             if is_settled:
                 return
     finally:
-        if work.asked.is_modern and not is_settled:
+        if work.asked.is_modern and not is_settled and not work.is_card:
             await in_thread(stop, work.turn.run, work.asked.user)
 
 
@@ -198,6 +212,8 @@ async def told(work: Work, frame: Frame) -> tuple[list[bytes], bool]:
     """What the client reads of an event, and whether the request is answered with it."""
     if frame.is_last:
         return [message(work, await in_thread(finished, work, frame.data), frame.seq)], True
+    if work.asked.shows_cards and frame.type in ALL_ASKED and (card := await in_thread(card_of, work, frame.seq)):
+        return [card], True
     found = [HEARTBEAT] if frame.type == "heartbeat" else []
     if frame.type in (ALL_ASKED if work.asked.is_modern else LOOKS):
         asked = await in_thread(new_questions, work)
@@ -223,7 +239,13 @@ def new_questions(work: Work) -> dict[str, dict[str, JSON]]:
 def ask_first(work: Work) -> bytes | None:
     """What is open before anything happens: an answer was missing, or the run waits already."""
     asked = new_questions(work)
-    return message(work, required(work, asked)) if asked else None
+    return message(work, required(work, asked)) if asked else card_of(work)
+
+
+def card_of(work: Work, seq: int | None = None) -> bytes | None:
+    """The answer to a call whose run waits for an approval, for a client that shows the card."""
+    found = cards.waiting(work.asked, work.target, work.turn.run) if work.asked.shows_cards else None
+    return message(work, answered(work.asked, found), seq) if found else None
 
 
 def required(work: Work, asked: dict[str, dict[str, JSON]]) -> dict[str, JSON]:

@@ -142,8 +142,8 @@ def target_of(run: Run) -> Target:
     return Target(str(about.get("tool", "")), kind, row, version.read_spec() if version else AgentSpec(name=""))
 
 
-def listed(targets: Iterable[Target], version: str) -> list[dict[str, JSON]]:
-    """Descriptions of tools as `tools/list` gives them."""
+def listed(targets: Iterable[Target], version: str, card: JSON = None) -> list[dict[str, JSON]]:
+    """Descriptions of tools as `tools/list` gives them. `card`: what links agents and chains to an MCP App."""
     targets = list(targets)
     effects = effects_of(targets)
     return [
@@ -152,12 +152,18 @@ def listed(targets: Iterable[Target], version: str) -> list[dict[str, JSON]]:
             "title": one.row.name,
             "description": one.spec.description or f"The {one.kind} “{one.row.name}”.",
             "inputSchema": one.input_schema,
-            **({"outputSchema": schema} if (schema := one.output_schema) else {}),
+            **({"outputSchema": schema} if (schema := promised(one, bool(card))) else {}),
             **({"execution": {"taskSupport": "optional"}} if version == LEGACY and one.kind != FUNCTION else {}),
             "annotations": {"title": one.row.name, **hints(effects[one.name])},
+            **({"_meta": card} if card and one.kind != FUNCTION else {}),
         }
         for one in targets
     ]
+
+
+def promised(target: Target, may_wait: bool) -> dict[str, JSON] | None:
+    """The output schema of each result; a chain that waits for an approval has no output yet."""
+    return None if may_wait and target.kind == CHAIN else target.output_schema
 
 
 def effects_of(targets: list[Target]) -> dict[str, set[str] | None]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from connectors.mcp.messages import LEGACY, MODERN
 
-from . import catalogue, prompts, protocol, resources, sessions, subscriptions, tasks
-from .protocol import INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
+from . import cards, catalogue, prompts, protocol, resources, sessions, subscriptions, tasks
+from .protocol import APPS, INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Asked, Fault
 
 JSON = Any
 PAGE = 100
@@ -26,8 +26,9 @@ def capabilities(version: str) -> dict[str, JSON]:
         "logging": {},
     }
     if version == MODERN:
-        return {**offered, "extensions": {TASKS: {}}}
+        return {**offered, "extensions": {TASKS: {}, APPS: {}}}
     if version == LEGACY:
+        offered["extensions"] = {APPS: {}}
         offered["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     return offered
 
@@ -59,7 +60,9 @@ def set_log_level(asked: Asked) -> dict[str, JSON]:
 
 def list_tools(asked: Asked) -> dict[str, JSON]:
     names, more = page_of(asked, catalogue.names(asked))
-    return {"tools": catalogue.listed(catalogue.loaded(names), asked.version), **more}
+    card = cards.LINKED if asked.has_apps else None
+    own = [cards.described()] if card and asked.params.get("cursor") is None else []
+    return {"tools": own + catalogue.listed(catalogue.loaded(names), asked.version, card), **more}
 
 
 def list_prompts(asked: Asked) -> dict[str, JSON]:

@@ -20,7 +20,7 @@ JSON = Any
 MARK = "x-mcp-resource"
 MOST = 200  # of one person
 VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-ADDRESS = re.compile(r"(?!muster:)[a-z][a-z0-9+.-]*:\S{1,500}")
+ADDRESS = re.compile(r"(?!muster:|ui:)[a-z][a-z0-9+.-]*:\S{1,500}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ OLDEST = "2025-03-26"  # of a request that names no version
 VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY = (
     f"{PREFIX}/protocolVersion", f"{PREFIX}/clientInfo", f"{PREFIX}/clientCapabilities",
 )  # fmt: skip
-TASKS = f"{PREFIX}/tasks"
+TASKS, APPS = f"{PREFIX}/tasks", f"{PREFIX}/ui"
+MIME = "text/html;profile=mcp-app"
 LEVEL_KEY = f"{PREFIX}/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 ORIGIN = "mcp"  # where a run's metadata keeps which request started it
@@ -82,6 +83,16 @@ class Asked:
             value = value.get(name) if isinstance(value, dict) else None
         return isinstance(value, dict)
 
+    @property
+    def has_apps(self) -> bool:
+        """Whether the client shows MCP Apps."""
+        return self.can("extensions", APPS) and MIME in as_list(self.capabilities["extensions"][APPS].get("mimeTypes"))
+
+    @property
+    def shows_cards(self) -> bool:
+        """Whether this is a call that may end with an MCP App."""
+        return self.method == "tools/call" and self.has_apps
+
     def may(self, scope: str) -> bool:
         """Whether the key and the person's role allow it."""
         return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
@@ -116,6 +127,10 @@ def level(value: JSON) -> str:
     if value not in LEVELS:
         raise Fault(PARAMS, f"The level must be one of {', '.join(LEVELS)}.")
     return str(value)
+
+
+def as_list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
 
 
 def meta_of(params: JSON) -> dict[str, JSON]:

@@ -43,7 +43,7 @@ def of_tree(run_id: UUID) -> Q:
 
 def decidable(asked: Asked) -> Any:
     """Approvals of this person's own runs that this key may decide."""
-    if asked.key is not None and not asked.key.allows(DECIDE):
+    if not asked.may(DECIDE):
         return Approval.objects.none()
     return Approval.objects.decidable_by(asked.user).filter(run__principal_id=asked.user.pk).select_related("run")
 
@@ -51,7 +51,7 @@ def decidable(asked: Asked) -> Any:
 def open_ones(asked: Asked, run_id: UUID) -> dict[str, dict[str, JSON]]:
     """What the run and those below it wait for: name → request. Only what the client declared that it can answer."""
     found: dict[str, dict[str, JSON]] = {}
-    if asked.can("elicitation"):
+    if asked.can("elicitation") and not asked.shows_cards:
         approvals = decidable(asked).open().filter(of_tree(run_id)).order_by("id")
         found |= {str(row.pk): {"method": "elicitation/create", "params": params_of(row)} for row in approvals}
     rows = inputs_of(asked, of_tree(run_id))

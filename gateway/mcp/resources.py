@@ -14,7 +14,7 @@ from runs.api.messages import RUN_JOINS
 from runs.api.serializers import EventSerializer, RunSerializer
 from runs.models import Run, RunEvent
 
-from . import own_resources
+from . import cards, own_resources
 from .content import SCHEME, contents
 from .protocol import NO_RESOURCE, PARAMS, Asked, Fault
 
@@ -88,7 +88,10 @@ def run_json(row: Run) -> dict[str, JSON]:
 def read(asked: Asked) -> dict[str, JSON]:
     """The content of a resource. Raises Fault."""
     uri = asked.text("uri")
-    if not uri.startswith(SCHEME):
+    found: list[dict[str, JSON]] | None
+    if uri == cards.URI:
+        found = [{"uri": uri, **cards.page()}]
+    elif not uri.startswith(SCHEME):
         found = own_resources.read(asked, uri)
     else:
         content = read_ours(asked, uri)

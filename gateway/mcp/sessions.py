@@ -12,11 +12,11 @@ from typing import Any
 from django.core import signing
 from django.core.cache import cache
 
-from .protocol import Asked, Fault
+from .protocol import APPS, Asked, Fault
 
 JSON = Any
 SESSION, STATE, EVENT = "mcp.session", "mcp.state", "mcp.event"
-KEPT = ("elicitation", "tasks", "sampling", "roots")
+KEPT = ("elicitation", "tasks", "sampling", "roots", "extensions")
 LIFETIME_S = 7 * 24 * 3600
 ANSWER_S = 24 * 3600  # how long a question can be answered with its state
 
@@ -36,11 +36,9 @@ class Session:
 
 def opened(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
     """A new session. Only the capabilities that the server uses are kept."""
-    kept = {
-        name: capabilities[name]
-        for name in ("elicitation", "tasks", "sampling", "roots")
-        if isinstance(capabilities.get(name), dict)
-    }
+    kept = {name: capabilities[name] for name in KEPT if isinstance(capabilities.get(name), dict)}
+    if "extensions" in kept:
+        kept["extensions"] = {name: value for name, value in kept["extensions"].items() if name == APPS}
     facts = {"u": user.pk, "v": version, "c": kept, "n": client[:100], "r": secrets.token_hex(8)}
     return Session(signing.dumps(facts, salt=SESSION, compress=True), version, kept, client)
 

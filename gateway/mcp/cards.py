@@ -1,0 +1,142 @@
+"""The approval card, an MCP App (extension io.modelcontextprotocol/ui): the person decides in it what a run waits for.
+
+A call whose run waits for an approval ends with a result that the host shows in the card. The card
+decides with a tool that is visible to apps only, and follows the run to its end. Each approval has a
+token in the result's `_meta`, which hosts keep from the model: a model cannot decide by itself.
+"""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.urls import reverse
+
+from agents.exceptions import Forbidden, Invalid
+from agents.models.key import DECIDE
+from gateway import turns
+from gateway.reading import as_text
+from gateway.turns import Turn
+from runs.calls import approvals
+from runs.events import record as events
+from runs.models import Approval, Run
+
+from . import questions, sessions
+from .catalogue import AGENT, SCOPES, Target, target_of
+from .content import text
+from .protocol import MIME, Asked
+
+JSON = Any
+URI = "ui://muster/approval"
+TOOL = "muster.decide_approval"  # names of rows have no dot
+META = "muster/approvals"
+SALT = "mcp.approval"
+LIFETIME_S = 15 * 60  # of a token; later the person decides in Muster
+LONGEST = 20_000  # characters of arguments in a card
+FOLLOW = "wait"  # no decision: only hear how the run goes on
+PAGE = Path(__file__).with_name("card.html")
+LINKED = {"ui": {"resourceUri": URI, "visibility": ["model"]}}  # of a tool whose calls may end with a card
+
+
+def described() -> dict[str, JSON]:
+    """The tool of the card, as `tools/list` gives it."""
+    texts = {name: {"type": "string"} for name in ("approval", "token", "note")}
+    choice = {"type": "string", "enum": [*approvals.DECISIONS, FOLLOW]}
+    return {
+        "name": TOOL,
+        "title": "Decide an approval",
+        "description": "For the approval card: approves or denies a call that waits, and follows its run.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {**texts, "decision": choice},
+            "required": ["approval", "token", "decision"],
+        },
+        "annotations": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
+        "_meta": {"ui": {"resourceUri": URI, "visibility": ["app"]}},
+    }
+
+
+def page() -> dict[str, JSON]:
+    """The card, as `resources/read` gives it. It loads nothing, so the host's strictest policy holds."""
+    return {"mimeType": MIME, "text": PAGE.read_text(), "_meta": {"ui": {"prefersBorder": True}}}
+
+
+# -- the card of a run ------------------------------------------------------------------------------------------------
+
+
+def waiting(asked: Asked, target: Target, run: Run) -> dict[str, JSON] | None:
+    """The result of a call whose run waits for approvals; None if it waits for none."""
+    rows = Approval.objects.open().filter(questions.of_tree(run.pk), run__principal_id=asked.user.pk).order_by("id")
+    if not (found := list(rows)):
+        return None
+    own = set(questions.decidable(asked).filter(pk__in=[row.pk for row in found]).values_list("pk", flat=True))
+    tools = ", ".join(f"“{row.tool}”" for row in found)
+    words = (
+        f"The run waits for the user's approval of {tools}. The user decides in the card or at {link()}, and reads "
+        "the outcome there. Do not call the tool again for it."
+    )
+    structured = {"reply": "", "run": str(run.pk), "session": str(run.session_id or "")}
+    return {
+        "content": [text(words)],
+        **({"structuredContent": structured} if target.kind == AGENT else {}),
+        "_meta": {
+            "muster/run": str(run.pk),
+            "muster/status": str(Run.Status.WAITING),
+            META: {"link": link(), "open": [shown(asked, run, row, row.pk in own) for row in found]},
+        },
+    }
+
+
+def shown(asked: Asked, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
+    arguments = as_text(row.arguments)
+    facts = {"a": row.pk.hex, "r": run.pk.hex, "k": key_of(asked)}
+    return {
+        "id": row.pk.hex,
+        "tool": row.tool,
+        "effect": row.effect,
+        "reason": row.reason,
+        "arguments": arguments[:LONGEST],
+        "is_cut": len(arguments) > LONGEST,
+        "may_decide": may_decide and len(arguments) <= LONGEST,
+        "token": sessions.sealed(asked, SALT, facts),
+    }
+
+
+def key_of(asked: Asked) -> int:
+    return asked.key.pk if asked.key else 0
+
+
+def link() -> str:
+    return settings.PUBLIC_URL.rstrip("/") + reverse("page:approvals")
+
+
+# -- the card's tool --------------------------------------------------------------------------------------------------
+
+
+def is_call(asked: Asked) -> bool:
+    return asked.shows_cards and asked.params.get("name") == TOOL
+
+
+def decided(asked: Asked) -> Turn:
+    """Decide, and where the run goes on from. Raises Forbidden, Invalid, AlreadyDecided."""
+    given = asked.object("arguments")
+    facts = sessions.unsealed(asked, SALT, given.get("token"), LIFETIME_S)
+    if facts is None or (facts["a"], facts["k"]) != (given.get("approval"), key_of(asked)):
+        raise Forbidden("This card cannot decide any more.", hint=f"Decide at {link()}.")
+    turn = turns.parsed(asked.user, facts["r"])
+    if turn is None or not asked.may(SCOPES[target_of(turn.run).kind]):
+        raise Forbidden("There is no such run for this key.")
+    decision, note = given.get("decision"), given.get("note", "")
+    if decision not in (*approvals.DECISIONS, FOLLOW) or not isinstance(note, str):
+        raise Invalid(f"“decision” must be approve, deny or {FOLLOW}, and “note” must be text.")
+    if decision != FOLLOW:
+        decide(asked, UUID(facts["a"]), decision, note)
+    events.expect_watcher(turn.run.pk)
+    return Turn(turn.run, turn.run.last_event)
+
+
+def decide(asked: Asked, approval: UUID, decision: str, note: str) -> None:
+    row = questions.decidable(asked).filter(pk=approval).first()
+    if row is None:
+        raise Forbidden(f"This key may not decide it: it needs the scope {DECIDE}.", hint=f"Decide at {link()}.")
+    approvals.decide(row, decision, by=asked.user, note=note, source="mcp card")
