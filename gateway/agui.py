@@ -14,7 +14,8 @@ from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
 from rest_framework.views import APIView
 
-from agents.exceptions import Forbidden, Invalid, NotFound
+from agents.exceptions import Invalid, NotFound
+from agents.http.authentication import require_scope
 from agents.models import ApiKey
 from agents.models.key import DECIDE
 from runs.api.messages import stream_for
@@ -161,8 +162,8 @@ def resumed(request: Any, given: RunAgentInput) -> Turn:
             declined.append(id)
         else:
             results[id] = entry.payload
-    if decisions and isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
-        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    if decisions:
+        require_scope(request, DECIDE)
     return turns.answer(request.user, results, declined=declined, decisions=[
         (approvals[id], decision_of(entry)) for id, entry in decisions.items()
     ])  # fmt: skip

@@ -7,6 +7,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from agents import roles
+from agents.exceptions import Forbidden
 from agents.models import ApiKey
 from plumbing import apart
 
@@ -53,6 +54,13 @@ class HasScope(BasePermission):
         if getattr(view, "action", None) not in getattr(view, "personal", ()):
             roles.require(request.user, needed or (f"any:{'read' if request.method in SAFE_METHODS else 'write'}"))
         return True
+
+
+def require_scope(request: Any, scope: str) -> None:
+    """For a scope that a request needs because of its body. Raises Forbidden."""
+    if isinstance(request.auth, ApiKey) and not request.auth.allows(scope):
+        raise Forbidden(f"This key lacks the scope {scope}.")
+    roles.require(request.user, scope)
 
 
 def scope_for(request: Any, view: Any) -> str | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agents.exceptions import Conflict, Forbidden
-from agents.models import ApiKey
+from agents.exceptions import Conflict
+from agents.http.authentication import require_scope
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.turns import Turn
@@ -97,8 +97,8 @@ def resume(request: Any, run: Run | None, value: JSON) -> Turn:
             declined.append(interrupt.request.call_id)
         else:
             results[interrupt.request.call_id] = plain_answer(answer)
-    if decisions and isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
-        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    if decisions:
+        require_scope(request, DECIDE)
     return turns.answer(request.user, results, declined=declined, decisions=decisions, source="langgraph")
 
 

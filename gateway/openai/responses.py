@@ -11,7 +11,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
 
-from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.exceptions import Conflict, NotFound
+from agents.http.authentication import require_scope
 from agents.http.later import later
 from agents.models import ApiKey
 from agents.models.key import DECIDE
@@ -115,8 +116,7 @@ def found(user: Any, id: str) -> Turn:
 
 def decided(request: Any, asked: Asked) -> Turn:
     """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
-    if isinstance(request.auth, ApiKey) and not request.auth.allows(DECIDE):
-        raise Forbidden(f"This key lacks the scope {DECIDE}.")
+    require_scope(request, DECIDE)
     rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run")
     open_ones = {row.pk: row for row in rows.filter(pk__in=asked.approvals)}
     if len(open_ones) < len(asked.approvals):

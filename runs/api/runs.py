@@ -1,7 +1,9 @@
 """Runs over HTTP: list, read, follow, cancel."""
 
 from typing import Any
+from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -10,7 +12,12 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from agents.http.authentication import require_scope
 from agents.http.pagination import Cursor
+from agents.http.throttles import address_of
+from agents.http.viewsets import Audited, read
+from agents.models.key import DECIDE
+from runs.calls import pending
 from runs.lifecycle import endings
 from runs.models import Artifact, Run, RunEvent, ToolCallRecord
 
@@ -20,8 +27,10 @@ from .messages import AFTER, LAST_EVENT, RUN_JOINS, SSE, StreamOrJson, cursor_of
 from .serializers import (
     CancelSerializer,
     EventPageSerializer,
+    ResumeSerializer,
     RunSerializer,
     ToolCallSerializer,
+    urls_of,
 )
 
 # What a list shows of each run and of those rows: whole versions are most of what would be read.
@@ -33,8 +42,9 @@ RUN_SHOWN = (
 )  # fmt: skip
 
 
-class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+class RunViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "runs"
+    scopes = {"resume": "messages:write"}  # as for POST inputs/{id}
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter
@@ -84,6 +94,24 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
         run = endings.cancel(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
         return Response(RunSerializer(run).data)
 
+    @extend_schema(operation_id="runs_resume", request=ResumeSerializer, responses={202: RunSerializer})
+    def resume(self, request: Any, pk: Any = None) -> Response:
+        """Answer what the run waits for; it continues. All answers are taken, or none.
+
+        Each is taken once: 409 if one was answered before, has expired or its run has ended. A key
+        needs the scope `approvals:decide` to answer an approval.
+        """
+        run, given = self.get_object(), read(ResumeSerializer, request)["inputs"]
+        answers = {as_id(one): answer for one, answer in given.items()}
+        asked, decided = pending.find(run, answers, request.user)
+        if decided:
+            require_scope(request, DECIDE)
+        with transaction.atomic():
+            pending.resume(asked, decided, answers, by=request.user, source=address_of(request))
+            self.audit("resumed", run, inputs=[str(one) for one in answers])
+        fresh = self.get_queryset().get(pk=run.pk)
+        return Response(RunSerializer(fresh).data, status=202, headers={"Location": urls_of(run)["self"]})
+
     @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
     def tool_calls(self, request: Any, pk: Any = None) -> Response:
         """Tool calls, in the order in which they were made."""
@@ -102,3 +130,11 @@ class RunViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.Gene
     def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
         self.page_ordering = ("id",)
         return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
+
+
+def as_id(text: str) -> UUID:
+    """Raises NotFound."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise pending.unknown([text])

@@ -20,6 +20,7 @@ from agents.http.strict import (
     Words,
 )
 from agents.serializers import ModelParamsSerializer
+from runs.calls import pending
 from runs.events import record as events
 from runs.figures import totals
 from runs.intake import caller_tools, options
@@ -179,12 +180,26 @@ class RunUrlsSerializer(serializers.Serializer):
     page = serializers.CharField()
 
 
+class PendingInputSerializer(serializers.Serializer):
+    """An answer that the run waits for: `POST …/resume` takes it by this id."""
+
+    id = serializers.CharField()
+    run = serializers.CharField(help_text="The run itself, or one below it.")
+    kind = serializers.ChoiceField(choices=["tool", "question", "approval"])
+    name = serializers.CharField(help_text="The tool.")
+    arguments = serializers.JSONField(allow_null=True, help_text="Of the call; null for a question.")
+    schema = serializers.JSONField(allow_null=True, help_text="JSON Schema of the answer; null: any JSON.")
+    text = serializers.CharField(help_text="The question, or why a person is asked.")
+    expires_at = serializers.DateTimeField()
+
+
 class RunListSerializer(serializers.ListSerializer):
-    """Reads the usage of all chains of a page at once, and the pools of the workers."""
+    """Reads for all runs of a page at once the usage of chains, the pools of the workers, and what they wait for."""
 
     def to_representation(self, data: Any) -> Any:
         runs = list(data)
         self.child.usages = totals.of_all(runs)
+        self.child.waits = pending.of(runs)
         self.child.served = Worker.objects.alive().pools() if any(map(workers.stands_long, runs)) else set()
         return super().to_representation(runs)
 
@@ -192,6 +207,7 @@ class RunListSerializer(serializers.ListSerializer):
 class RunSerializer(serializers.ModelSerializer):
     usages: dict[Any, totals.Usage] = {}
     served: set[str] | None = None
+    waits: dict[Any, list[dict[str, Any]]] | None = None
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)
     agent_owner = serializers.SerializerMethodField(help_text="Whose agent it is; null: the site's.")
@@ -214,15 +230,17 @@ class RunSerializer(serializers.ModelSerializer):
     )
     usage = serializers.SerializerMethodField()
     counts = serializers.SerializerMethodField()
+    pending = serializers.SerializerMethodField(help_text="What it waits for from a person or from a program.")
     urls = serializers.SerializerMethodField()
 
     class Meta:
         model = Run
         list_serializer_class = RunListSerializer
         fields = [
-            "id", "status", "waiting_for", "pool", "priority", "why_queued", "agent", "agent_owner", "agent_version",
-            "chain", "session", "parent", "root", "depth", "trigger", "created_at", "started_at", "finished_at",
-            "deadline", "input", "options", "output", "error", "turns", "usage", "counts", "metadata", "urls",
+            "id", "status", "waiting_for", "pending", "pool", "priority", "why_queued", "agent", "agent_owner",
+            "agent_version", "chain", "session", "parent", "root", "depth", "trigger", "created_at", "started_at",
+            "finished_at", "deadline", "input", "options", "output", "error", "turns", "usage", "counts", "metadata",
+            "urls",
         ]  # fmt: skip
 
     def get_agent_owner(self, run: Run) -> str | None:
@@ -234,6 +252,10 @@ class RunSerializer(serializers.ModelSerializer):
 
     def get_why_queued(self, run: Run) -> str:
         return workers.why_queued(run, self.served)
+
+    @extend_schema_field(PendingInputSerializer(many=True))
+    def get_pending(self, run: Run) -> list[dict[str, Any]]:
+        return (pending.of([run]) if self.waits is None else self.waits).get(run.pk, [])
 
     @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
     def get_options(self, run: Run) -> dict[str, Any] | None:
@@ -398,3 +420,29 @@ class InputAnswerSerializer(StrictSerializer):
         if len(given) != 1:
             raise serializers.ValidationError("Send one of: value, error, decline.")
         return data
+
+
+class ResumeAnswerSerializer(StrictSerializer):
+    """One of the three."""
+
+    result = serializers.JSONField(required=False, allow_null=True, help_text="Of a tool that the caller executes.")
+    answer = serializers.JSONField(
+        required=False, allow_null=True, help_text='To a question. To an approval: {"decision", "arguments"?, "note"?}.'
+    )
+    error = InputFailureSerializer(required=False, help_text="Or the message alone, as text.")
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, dict) and isinstance(data.get("error"), str):
+            data = {**data, "error": {"message": data["error"]}}
+        return super().to_internal_value(data)
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        if len(data) != 1:
+            raise serializers.ValidationError("Send one of: result, answer, error.")
+        return data
+
+
+class ResumeSerializer(StrictSerializer):
+    inputs = serializers.DictField(
+        child=ResumeAnswerSerializer(), allow_empty=False, help_text="By the ids in the run's `pending`."
+    )

@@ -142,7 +142,8 @@ def message_run(
     if tools:
         taken = [grant.tool for grant in spec.grants] if spec else []
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
-    given = options.read(asked)
+    given = options.read({**(asked or {}), "timeout": timeout} if timeout else asked)
+    timeout = given.get("timeout")
     about = told_before(user, context or [])
     is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
     run = Run(
@@ -155,7 +156,7 @@ def message_run(
         policy={**(policy or {}), **about},
         embed=embed,
         has_untrusted=is_foreign or embed is not None,
-        options={"asked": given} if given else {},
+        options=options.recorded(given, [tool["name"] for tool in tools or ()]),
         metadata=metadata or {},
         trace_parent=tracing.PARENT.get(),
         deadline=checks.deadline(spec, timeout),

@@ -57,6 +57,7 @@ class Asked(Part):
     tool_policy: Narrowing | None = None
     output_schema: dict[str, JSON] | None = None
     max_steps: int | None = Field(default=None, ge=1, le=200)
+    timeout: float | None = Field(default=None, gt=0, le=86_400)
     budget: Most | None = None
     priority: Literal["batch"] | None = None
 
@@ -69,6 +70,11 @@ def read(asked: dict[str, JSON] | None) -> dict[str, JSON]:
     except pydantic.ValidationError as error:
         found = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
         raise refused(found)
+
+
+def recorded(given: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
+    """What the run's row keeps, before it is merged. `tools`: names of the caller's."""
+    return {**({"asked": given} if given else {}), **({"tools": tools} if tools else {})}
 
 
 def for_chain(priority: str | None) -> dict[str, JSON]:
@@ -118,7 +124,7 @@ def settle(run: Run, spec: AgentSpec | None, *, timeout: float | None = None, ta
     }
     if spec.variables:
         merged["system_prompt"] = prompts.rendered(spec.system_prompt, shown(values, run))
-    run.options = {"asked": asked, "merged": merged}
+    run.options = {**run.options, "asked": asked, "merged": merged}
     run.policy = {**run.policy, **narrowed(run.policy, asked)}
 
 
@@ -217,8 +223,9 @@ def limit_cost(run: Run) -> None:
 
 
 def as_json(run: Run) -> dict[str, JSON] | None:
-    """The merged options with the names of those that were asked for; null if there are none."""
+    """The merged options, the names of the caller's tools, and the names of what was `asked`; null for nothing."""
     if not run.options:
         return None
-    asked = run.options.get("asked", {})
+    asked = {name: run.options[name] for name in ("asked", "tools") if name in run.options}
+    asked |= asked.pop("asked", {})
     return {**asked, **run.options.get("merged", {}), "asked": sorted(asked)}

@@ -1,6 +1,7 @@
 """What a message asks for beside its agent's definition: merged, recorded, and never more than the definition allows."""
 
 import pytest
+from django.utils.dateparse import parse_datetime
 
 from agents.exceptions import Invalid
 from agents.models import Agent, Provider, Tool, ToolGrant
@@ -61,6 +62,32 @@ def test_model_instructions_schema_and_steps_are_merged_and_recorded(alice_api, 
     assert stub.requests[0]["model"] == "other" and "You help.\n\nAnswer in Norwegian." in system(stub)
     assert {name: run["options"][name] for name in asked} == asked
     assert run["options"]["asked"] == sorted(asked) and run["options"]["timeout"] == 300.0
+
+
+def test_the_time_limit_and_the_names_of_the_caller_s_tools_are_recorded_and_a_retry_keeps_the_limit(
+    alice_api, agent, worker, stub
+):
+    stub.script(says("Hi"), says("Hi"))
+    run = sent(
+        alice_api, worker, {"timeout": 20, "tools": [{"name": "weather", "description": "", "input_schema": {}}]}
+    )
+    assert (run["options"]["timeout"], run["options"]["tools"]) == (20, ["weather"])
+    assert run["options"]["asked"] == ["timeout", "tools"]
+    with worker.capture(execute=True):
+        again = alice_api.post(f"{V1}/runs/{run['id']}/retry", {}).json()
+    assert again["options"]["asked"] == ["timeout"] and again["options"]["timeout"] == 20
+    limit = parse_datetime(again["deadline"]) - parse_datetime(again["created_at"])
+    assert 19 < limit.total_seconds() < 21
+
+
+def test_a_limit_above_the_agent_s_own_is_the_agent_s(alice_api, agent, worker, stub):
+    stub.script(says("Hi"))
+    assert sent(alice_api, worker, {"timeout": 80_000})["options"]["timeout"] == 300.0
+
+
+@pytest.mark.parametrize("field", ["modl", "instruction", "max_turns", "tool_polcy", "input_schema"])
+def test_a_field_that_does_not_exist_is_refused(alice_api, agent, field):
+    assert faults(alice_api, {field: None}) == {(field, "unknown_field")}
 
 
 def test_the_page_of_the_run_shows_them(alice, alice_api, agent, worker, stub, signed_in):

@@ -1,0 +1,138 @@
+"""What waiting runs wait for, in one list: approvals, questions, and tools that the caller executes.
+Several answers are sent at once, all of them or none.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import schema
+from agents.exceptions import Invalid, NotFound
+from runs.events import record as events
+from runs.models import Approval, InputRequest, Run
+
+from . import approvals, inputs
+
+JSON = Any
+DECISION = {
+    "type": "object",
+    "properties": {
+        "decision": {"enum": ["approve", "deny"]},
+        "arguments": {"type": ["object", "null"]},
+        "note": {"type": "string", "maxLength": 500},
+    },
+    "required": ["decision"],
+    "additionalProperties": False,
+}
+
+
+def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
+    """The open requests of each run; for the first run of a tree those of all runs below it.
+
+    At most three queries, however many runs; none if no run waits for an answer.
+    """
+    found = defaultdict[UUID, list[dict[str, JSON]]](list)
+    waiting = [run for run in runs if run.waiting_for and not run.is_done]
+    if not waiting:
+        return found
+    above = tree_of(waiting)
+    still = {"run__in": above, "expires_at__gt": timezone.now()}
+    for request in InputRequest.objects.open().filter(**still).order_by("id"):
+        found[request.run_id].append(request_json(request))
+    for approval in Approval.objects.open().filter(**still).order_by("id"):
+        found[approval.run_id].append(approval_json(approval))
+    for run, root in above.items():
+        if root != run:
+            found[root] += found[run]
+    return found
+
+
+def tree_of(runs: list[Run]) -> dict[UUID, UUID]:
+    """The run under which each run is listed: itself, or the first run of its tree if that one is asked for."""
+    roots = [run.pk for run in runs if run.root_id is None]
+    below = Run.objects.live().filter(root__in=roots).values_list("pk", "root_id") if roots else ()
+    return {**{run.pk: run.pk for run in runs}, **dict(below)}
+
+
+def request_json(request: InputRequest) -> dict[str, JSON]:
+    is_tool = request.kind == InputRequest.Kind.TOOL
+    return {
+        "id": str(request.pk),
+        "run": str(request.run_id),
+        "kind": "tool" if is_tool else "question",
+        "name": request.name,
+        "arguments": request.arguments if is_tool else None,
+        "schema": request.schema,
+        "text": request.prompt,
+        "expires_at": events.rfc3339(request.expires_at),
+    }
+
+
+def approval_json(approval: Approval) -> dict[str, JSON]:
+    return {
+        "id": str(approval.pk),
+        "run": str(approval.run_id),
+        "kind": "approval",
+        "name": approval.tool,
+        "arguments": approval.arguments,
+        "schema": DECISION,
+        "text": approval.reason,
+        "expires_at": events.rfc3339(approval.expires_at),
+    }
+
+
+def find(run: Run, ids: Collection[UUID], user: Any) -> tuple[dict[UUID, InputRequest], dict[UUID, Approval]]:
+    """The requests with these ids of this run, or of the runs below it, also closed ones. Raises NotFound."""
+    tree = [run.pk, *(Run.objects.filter(root=run).values_list("pk", flat=True) if run.root_id is None else ())]
+    asked = InputRequest.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
+    decided = Approval.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
+    if lacking := [str(one) for one in ids if one not in asked and one not in decided]:
+        raise unknown(lacking)
+    return asked, decided
+
+
+def unknown(ids: Iterable[str]) -> NotFound:
+    details = [
+        {"field": f"inputs.{one[:80]}", "code": "unknown_input", "message": "the run has never waited for it"}
+        for one in islice(ids, 20)
+    ]
+    hint = "GET the run: “pending” lists what it waits for."
+    return NotFound("The run does not wait for this.", code="unknown_input", hint=hint, details=details)
+
+
+@transaction.atomic
+def resume(
+    asked: Mapping[UUID, InputRequest],
+    decided: Mapping[UUID, Approval],
+    answers: Mapping[UUID, dict[str, JSON]],
+    *,
+    by: Any,
+    source: str = "",
+) -> None:
+    """Send all these answers, {"result"}, {"answer"} or {"error": {"code", "message"}} by id, or none.
+
+    Raises Invalid, Forbidden, AlreadyAnswered, AlreadyDecided.
+    """
+    for row in sorted([*asked.values(), *decided.values()], key=lambda one: (one.run_id, one.pk)):
+        given = answers[row.pk]
+        if isinstance(row, Approval):
+            approvals.decide(row, by=by, source=source, **decision_in(row, given))
+        else:
+            value = given["result"] if "result" in given else given.get("answer")
+            inputs.answer(row, by=by, value=value, error=given.get("error"))
+
+
+def decision_in(approval: Approval, given: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The arguments of `approvals.decide`. A plain “approve” or “deny” is a decision too. Raises Invalid."""
+    answer = given.get("answer")
+    decision = {"decision": answer} if isinstance(answer, str) else answer
+    if schema.validate(DECISION, decision):
+        message = 'An approval is answered with {"answer": {"decision": "approve" or "deny"}}.'
+        detail = {"field": f"inputs.{approval.pk}", "code": "not_a_decision", "message": message}
+        raise Invalid(message, code="invalid_answer", details=[detail])
+    return dict(decision)
