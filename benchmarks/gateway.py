@@ -69,7 +69,7 @@ def calls_to(agent: str) -> tuple[dict[str, Call], dict[str, Call]]:
         "REST": Call(f"/api/v1/agents/{agent}/messages", {"message": TEXT}, STREAMED),
         "OpenAI chat completions": Call("/v1/chat/completions", {**chat, "stream": True}, {}),
         "OpenAI responses": Call("/v1/responses", {**responses, "stream": True}, {}),
-        "AG-UI": Call(f"/ag-ui/agents/{agent}", agui, STREAMED),
+        "AG-UI": Call(f"/agui/{agent}", agui, STREAMED),
         "LangGraph runs/stream": Call("/langgraph/runs/stream", {**human, "stream_mode": ["messages-tuple"]}, {}),
         "A2A SendStreamingMessage": Call(f"/a2a/{agent}/message:stream", message, a2a),
     }

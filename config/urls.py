@@ -35,8 +35,8 @@ urlpatterns = [
     path(".well-known/oauth-protected-resource/<path:resource_path>", ResourceView.as_view(), name="oauth-resource"),
     path("a2a/", include("gateway.a2a.urls")),
     path(".well-known/agent-card.json", CardView.as_view(), name="a2a-card"),
-    path("ag-ui/agents/<slug:name>", agui.AgentView.as_view(), name="agui"),
-    path("ag-ui/agents/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
+    path("agui/<slug:name>", agui.AgentView.as_view(), name="agui"),
+    path("agui/<slug:name>/threads/<str:thread>", agui.ThreadView.as_view(), name="agui-thread"),
     path("", include("gateway.embed.urls")),
     path("", include("runs.pages.urls")),
 ]

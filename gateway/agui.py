@@ -37,7 +37,7 @@ YES_OR_NO = {
 
 @extend_schema(exclude=True)
 class AgentView(APIView):
-    """POST /ag-ui/agents/{name}: run input in, events out."""
+    """POST /agui/{name}: run input in, events out."""
 
     scope = "messages"
 
@@ -50,7 +50,7 @@ class AgentView(APIView):
 
 @extend_schema(exclude=True)
 class ThreadView(APIView):
-    """GET /ag-ui/agents/{name}/threads/{id}: the messages so far, then the run in progress."""
+    """GET /agui/{name}/threads/{id}: the messages so far, then the run in progress."""
 
     scope = "messages"
 

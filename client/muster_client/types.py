@@ -729,6 +729,16 @@ class ReplayRequest(TypedDict):
     limit: NotRequired[int]
 
 
+class ResumeAnswerRequest(TypedDict):
+    result: NotRequired[Any]
+    answer: NotRequired[Any]
+    error: NotRequired[InputFailureRequest]
+
+
+class ResumeRequest(TypedDict):
+    inputs: dict[str, ResumeAnswerRequest]
+
+
 class RetryRequest(TypedDict):
     step: NotRequired[str]
     input: NotRequired[Any]
@@ -1869,6 +1879,17 @@ class PatchedTriggerRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class PendingInput(TypedDict):
+    id: str
+    run: str
+    kind: Literal["tool", "question", "approval"]
+    name: str
+    arguments: Any
+    schema: Any
+    text: str
+    expires_at: str
+
+
 class PlannedChange(TypedDict):
     verb: Literal["create", "change", "same"]
     kind: Literal["provider", "function", "tool", "agent", "chain"]
@@ -1962,6 +1983,7 @@ class Run(TypedDict):
         Literal["queued", "running", "waiting", "succeeded", "partial", "failed", "cancelled", "expired"]
     ]
     waiting_for: NotRequired[str]
+    pending: list[PendingInput]
     pool: NotRequired[str]
     priority: Literal["person", "trigger", "schedule", "batch"]
     why_queued: str

@@ -1,8 +1,15 @@
-"""The public page of an agent: the chat alone, for visitors without an account."""
+"""The public page of an agent: the chat alone, for visitors without an account. And the script that
+shows the chat on other sites.
+"""
 
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from django.contrib.staticfiles import finders
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import etag, require_safe
 
 from agents.exceptions import NotFound
 
@@ -25,4 +32,23 @@ def public_page(request: HttpRequest, key: str) -> HttpResponse:
     response["Content-Security-Policy"] = POLICY.format(ancestors=" ".join(embed.origins) or "'none'")
     response["Referrer-Policy"] = "no-referrer"  # the key is in the address
     response.xframe_options_exempt = bool(embed.origins)  # type: ignore[attr-defined]
+    return response
+
+
+@cache
+def content() -> bytes:
+    found = finders.find("muster/embed.js")
+    if found is None:
+        raise FileNotFoundError("static/muster/embed.js")
+    return Path(found).read_bytes()
+
+
+@require_safe
+@etag(lambda request: f'"{sha256(content()).hexdigest()[:32]}"')
+def script(request: HttpRequest) -> HttpResponse:
+    """The same for everybody, under an address that never changes; any page may load it."""
+    response = HttpResponse(content(), content_type="text/javascript; charset=utf-8")
+    response["Cache-Control"] = "public, max-age=3600"
+    response["Access-Control-Allow-Origin"] = "*"
+    response["Cross-Origin-Resource-Policy"] = "cross-origin"
     return response

@@ -8,5 +8,6 @@ urlpatterns = [
     path("embed/v1/<slug:key>/messages", views.MessagesView.as_view(), name="embed-messages"),
     path("embed/v1/<slug:key>/runs/<uuid:run>/reply", views.ReplyView.as_view(), name="embed-reply"),
     path("embed/v1/<slug:key>/runs/<uuid:run>/stop", views.StopView.as_view(), name="embed-stop"),
-    path("p/<slug:key>/", page.public_page, name="embed-page"),
+    path("chat/<slug:key>/", page.public_page, name="embed-page"),
+    path("embed.js", page.script, name="embed-script"),
 ]

@@ -141,4 +141,4 @@ def costs_of(embed: Embed) -> dict[str, Decimal | None]:
 
 
 def page_url(embed: Embed) -> str:
-    return f"{settings.PUBLIC_URL.rstrip('/')}/p/{embed.key}/"
+    return f"{settings.PUBLIC_URL.rstrip('/')}/chat/{embed.key}/"

@@ -118,7 +118,8 @@ def resume(
 
     Raises Invalid, Forbidden, AlreadyAnswered, AlreadyDecided.
     """
-    for row in sorted([*asked.values(), *decided.values()], key=lambda one: (one.run_id, one.pk)):
+    rows: list[InputRequest | Approval] = [*asked.values(), *decided.values()]
+    for row in sorted(rows, key=lambda one: (one.run_id, one.pk)):  # runs are locked in one order
         given = answers[row.pk]
         if isinstance(row, Approval):
             approvals.decide(row, by=by, source=source, **decision_in(row, given))

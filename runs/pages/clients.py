@@ -57,7 +57,7 @@ CLIENTS = (
         (*TALKS, "agents:read", "sessions:read", "sessions:write", "runs:read", "runs:write"),
     ),
     Client(
-        "ag-ui", "AG-UI", "CopilotKit, assistant-ui", "/ag-ui/agents/NAME",
+        "ag-ui", "AG-UI", "CopilotKit, assistant-ui", "/agui/NAME",
         'new HttpAgent({ url: "{address}", headers: { Authorization: "Bearer {key}" } })',
         "Replace NAME with the name of an agent.",
     ),

@@ -19,7 +19,7 @@ from .base import page, signed_in
 
 WRITES = "agents:write"
 LISTED = 200
-SNIPPET = '<script src="{server}/static/muster/embed.js" data-key="{key}" async></script>'
+SNIPPET = '<script src="{server}/embed.js" data-key="{key}" async></script>'
 
 
 class Lines(forms.CharField):

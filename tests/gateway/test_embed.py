@@ -133,7 +133,7 @@ def test_what_is_closed_is_as_if_it_did_not_exist(visitor, embed, base, charlie,
     for answer in (one.call("get", "messages"), one.call("post", "messages", {"message": "hi"})):
         assert answer.status_code == 404
         assert answer.json()["error"]["message"] == unknown.json()["error"]["message"]
-    assert Client().get(f"/p/{embed.key}/").status_code == 404 and not Run.objects.exists()
+    assert Client().get(f"/chat/{embed.key}/").status_code == 404 and not Run.objects.exists()
 
 
 def test_an_owner_without_the_right_to_start_runs_offers_nothing(base, client, settings):
@@ -296,14 +296,24 @@ def test_visitors_spend_the_budget_of_the_embed(visitor, embed, stub):
 
 
 def test_only_listed_origins_may_frame_the_page(embed, client):
-    page = client.get(f"/p/{embed.key}/")
+    page = client.get(f"/chat/{embed.key}/")
     assert f"frame-ancestors {SHOP}" in page["Content-Security-Policy"] and "X-Frame-Options" not in page
     assert "unsafe" not in page["Content-Security-Policy"] and not page.cookies
     Embed.objects.update(origins=[])
-    page = client.get(f"/p/{embed.key}/")
+    page = client.get(f"/chat/{embed.key}/")
     assert "frame-ancestors 'none'" in page["Content-Security-Policy"] and page["X-Frame-Options"] == "DENY"
+
+
+def test_any_page_may_load_the_script_from_its_short_address(client):
+    script = client.get("/embed.js", headers={"Origin": "https://anywhere.example"})
+    assert script.status_code == 200 and script["Content-Type"].startswith("text/javascript")
+    assert script["Access-Control-Allow-Origin"] == "*" and script["Cache-Control"] == "public, max-age=3600"
+    assert b"/static/muster/embed/widget.js" in script.content and not script.cookies
+    same = client.get("/embed.js", headers={"If-None-Match": script["ETag"]})
+    assert same.status_code == 304 and same.content == b""
+    assert client.post("/embed.js").status_code == 405
 
 
 def test_the_title_is_text_on_the_page(embed, client):
     Embed.objects.update(title="</title><script>alert(1)</script>")
-    assert b"<script>alert" not in client.get(f"/p/{embed.key}/").content
+    assert b"<script>alert" not in client.get(f"/chat/{embed.key}/").content

@@ -11,7 +11,7 @@ AGUI = {
 }  # fmt: skip
 CHAT = {"messages": [{"role": "user", "content": "hello"}]}
 STREAMED = {
-    "agui": lambda name: (f"/ag-ui/agents/{name}", AGUI),
+    "agui": lambda name: (f"/agui/{name}", AGUI),
     "chat": lambda name: ("/v1/chat/completions", {"model": name, "stream": True, **CHAT}),
     "responses": lambda name: ("/v1/responses", {"model": name, "stream": True, "input": "hello"}),
 }

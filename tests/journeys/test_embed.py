@@ -77,7 +77,7 @@ def embed(live, hosts, model):
     made.raise_for_status()
     for host in hosts:
         host.server = live.url
-        host.body = f'<script src="{live.url}/static/muster/embed.js" data-key="{made.json()["key"]}" async></script>'
+        host.body = f'<script src="{live.url}/embed.js" data-key="{made.json()["key"]}" async></script>'
     return made.json()
 
 
@@ -186,7 +186,7 @@ def test_a_page_that_is_not_listed_shows_no_chat(visit, hosts):
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
 def test_the_public_page(visit, embed, live, model, device, request):
     model.script(says("Hello from the **page**."))
-    page = visit(f"{live.url}/p/{embed['key']}/", device)
+    page = visit(f"{live.url}/chat/{embed['key']}/", device)
     page.get_by_text("How can we help?").wait_for()
     ask(page, "Hello")
     page.locator(".say strong").wait_for()
@@ -197,7 +197,7 @@ def test_the_public_page(visit, embed, live, model, device, request):
 
 def test_only_a_listed_origin_frames_the_page(visit, embed, live, hosts):
     for host, is_shown in zip(hosts, (True, False), strict=True):
-        script, host.body = host.body, f'<iframe title="Chat" src="{live.url}/p/{embed["key"]}/"></iframe>'
+        script, host.body = host.body, f'<iframe title="Chat" src="{live.url}/chat/{embed["key"]}/"></iframe>'
         page = visit(host.url)
         frame = page.frame_locator("iframe")
         if is_shown:

@@ -30,7 +30,7 @@ def patch(api: ApiClient, row, **fields):
 def test_a_new_one_is_off_and_limited(made, alice_api, settings):
     assert made["enabled"] is False and made["origins"] == made["tools"] == []
     assert (made["daily_cost"], made["monthly_cost"]) == ("1.0000", None)
-    assert made["page_url"] == f"{settings.PUBLIC_URL}/p/{made['key']}/"
+    assert made["page_url"] == f"{settings.PUBLIC_URL}/chat/{made['key']}/"
     listed = alice_api.get(f"/api/v1/budgets/{Budget.objects.get().pk}").json()
     assert listed["embed"] == made["id"] and listed["max_cost"] == "1.0000"
 
