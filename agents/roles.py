@@ -30,6 +30,7 @@ WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
      "budgets", "keys", "records", "workers"]
 )  # fmt: skip
+WRITTEN_BY_ALL = frozenset(["account"])  # what is a person's own: settings, browsers that get notices
 USES = frozenset(["functions:execute", "approvals:decide"])
 ACT = "runs:write"  # what every operator may do
 
@@ -45,7 +46,7 @@ def allows(user: Any, scope: str) -> bool:
 
 def rank_for(scope: str) -> int:
     resource, _, verb = scope.partition(":")
-    if verb == "read":
+    if verb == "read" or resource in WRITTEN_BY_ALL:
         return VIEWER
     return OPERATOR if resource in WRITTEN_BY_OPERATORS or scope in USES else AUTHOR
 

@@ -9,8 +9,10 @@ from collections.abc import Callable
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
+from django.utils import translation
 
 from agents.http.later import Later
+from agents.models import Preference
 from plumbing import apart, tracing
 from runs.figures import metrics
 
@@ -29,6 +31,8 @@ BORROWED = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; form-action 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'"
 )
+IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/ag-ui/", "/oauth/", "/.well-known/", "/healthz",
+              "/readyz", "/metrics", "/static/", "/embed/", "/approvals/count")  # fmt: skip
 BORROWED_PAGES = ("/admin/", "/api/docs/")
 
 
@@ -85,6 +89,26 @@ def content_policy(answer: Answer) -> Answer:
         return response
 
     return with_policy
+
+
+def language(answer: Answer) -> Answer:
+    """Pages in the language that the person chose, else the browser's. The API speaks English."""
+
+    def spoken(request: HttpRequest) -> HttpResponseBase:
+        chosen = settings.LANGUAGE_CODE if request.path.startswith(IN_ENGLISH) else language_of(request)
+        with translation.override(chosen):
+            request.LANGUAGE_CODE = chosen  # type: ignore[attr-defined]
+            return answer(request)
+
+    return spoken
+
+
+def language_of(request: HttpRequest) -> str:
+    if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
+        request.preference = Preference.of(request.user)  # type: ignore[attr-defined]
+        if request.preference.language:  # type: ignore[attr-defined]
+            return request.preference.language  # type: ignore[attr-defined]
+    return translation.get_language_from_request(request)
 
 
 def rate_headers(answer: Answer) -> Answer:

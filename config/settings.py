@@ -116,6 +116,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "config.middleware.language",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -271,6 +272,25 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# Server for e-mail: smtp+tls://user:password@mail.example.org:587, or smtp+ssl://… ; empty: no e-mail is sent
+EMAIL_URL = env.str("MUSTER_EMAIL_URL", default="")
+EMAIL_IS_ON = bool(EMAIL_URL)
+try:
+    MAIL = environ.Env.email_url_config(EMAIL_URL or "dummymail://")
+except (KeyError, ValueError):
+    raise ImproperlyConfigured("MUSTER_EMAIL_URL cannot be read: write smtp+tls://user:password@mail.example.org:587.")
+EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = (
+    MAIL["EMAIL_BACKEND"],
+    MAIL["EMAIL_HOST"] or "localhost",
+    MAIL["EMAIL_PORT"] or 25,
+)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL["EMAIL_HOST_USER"] or "", MAIL["EMAIL_HOST_PASSWORD"] or ""
+EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.get("EMAIL_USE_TLS", False), MAIL.get("EMAIL_USE_SSL", False)
+EMAIL_FILE_PATH = MAIL["EMAIL_FILE_PATH"]
+EMAIL_TIMEOUT = 10
+# address that e-mail is sent from
+EMAIL_FROM = DEFAULT_FROM_EMAIL = env.str("MUSTER_EMAIL_FROM", default="muster@localhost")
+
 # OAuth for MCP clients (gateway/mcp/oauth.py): authorization codes with PKCE, for scopes of API keys.
 OAUTH2_PROVIDER = {
     "SCOPES": {
@@ -311,7 +331,9 @@ LOGIN_REDIRECT_URL = "/"
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
-USE_I18N = False
+USE_I18N = True
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
@@ -421,6 +443,9 @@ if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
 # decision when an approval expires: deny or approve
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
+# seconds that an approval or question must have been open before people are notified of it
+NOTICE_AFTER_S = env.float("MUSTER_NOTICE_AFTER", default=10.0)
+APPROVAL_LINK_S = env.int("MUSTER_APPROVAL_LINK", default=86_400)  # seconds that a signed link to an approval is good
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
 KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # keep raw model requests and responses with each model call
 # address of an OpenTelemetry collector (OTLP over HTTP) that gets the traces of runs; empty: nothing is sent

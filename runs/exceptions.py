@@ -4,9 +4,16 @@ from datetime import datetime
 
 from django.db import InterfaceError, OperationalError
 
-from agents.exceptions import Conflict, Invalid, Unavailable
+from agents.exceptions import Conflict, Invalid, MusterError, Unavailable
 
 DATABASE_GONE = (OperationalError, InterfaceError)  # unavailable, restarting or full disk: the run continues later
+
+
+class LinkExpired(MusterError):
+    """This link has expired."""
+
+    status = 410
+    code = "link_expired"
 
 
 class SessionBusy(Conflict):

@@ -33,6 +33,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.connectors.linked",
     "tests.devices.written",
     "tests.runs.carriers.brokers",
+    "tests.runs.notices.asked",
     "tests.runs.pages.finished",
 )
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG",

@@ -7,6 +7,7 @@ from .hook import Hook
 from .invitation import Invitation
 from .item import StoredItem
 from .key import ApiKey
+from .preference import Preference
 from .provider import Provider
 from .secret import Secret
 from .starter import Starter
@@ -25,6 +26,7 @@ __all__ = [
     "Hook",
     "Invitation",
     "Membership",
+    "Preference",
     "Provider",
     "Secret",
     "Starter",

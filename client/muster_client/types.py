@@ -384,6 +384,16 @@ class KeyRequest(TypedDict):
     expires_at: NotRequired[str | None]
 
 
+class Keys(TypedDict):
+    p256dh: str
+    auth: str
+
+
+class KeysRequest(TypedDict):
+    p256dh: str
+    auth: str
+
+
 class Listing(TypedDict):
     new: list[str]
     changed: list[str]
@@ -609,6 +619,14 @@ class PatchedSecretRequest(TypedDict):
     team: NotRequired[str | None]
 
 
+class PatchedSettingsRequest(TypedDict):
+    language: NotRequired[Literal["en", "de"] | Literal[""]]
+    zone: NotRequired[str]
+    email_notices: NotRequired[bool]
+    push_notices: NotRequired[bool]
+    teams_url: NotRequired[str]
+
+
 class PatchedWebhookRequest(TypedDict):
     url: NotRequired[str]
     events: NotRequired[
@@ -660,6 +678,10 @@ class Problem(TypedDict):
     code: str
     message: str
     hint: str
+
+
+class PublicKey(TypedDict):
+    public_key: str
 
 
 class PublishFunctionRequest(TypedDict):
@@ -827,6 +849,15 @@ class Services(TypedDict):
     next: str | None
 
 
+class Settings(TypedDict):
+    language: NotRequired[Literal["en", "de"] | Literal[""]]
+    zone: NotRequired[str]
+    email_notices: NotRequired[bool]
+    push_notices: NotRequired[bool]
+    teams_notices: bool
+    updated_at: str
+
+
 class SpentRequest(TypedDict):
     input_tokens: NotRequired[int]
     output_tokens: NotRequired[int]
@@ -843,6 +874,19 @@ class StartRequest(TypedDict):
     draft: NotRequired[bool]
     until: NotRequired[str]
     pinned: NotRequired[dict[str, PinRequest]]
+
+
+class Subscription(TypedDict):
+    id: str
+    browser: NotRequired[str]
+    digest: str
+    created_at: str
+
+
+class SubscriptionRequest(TypedDict):
+    endpoint: str
+    keys: KeysRequest
+    browser: NotRequired[str]
 
 
 class TestFromRequest(TypedDict):
@@ -1687,6 +1731,11 @@ class PaginatedRemoteToolList(TypedDict):
 
 class PaginatedSecretList(TypedDict):
     results: list[Secret]
+    next: str | None
+
+
+class PaginatedSubscriptionList(TypedDict):
+    results: list[Subscription]
     next: str | None
 
 

@@ -6,6 +6,7 @@ from django.urls import path
 from agents.http.viewsets import routed
 
 from . import (
+    account,
     agents,
     approvals,
     budgets,
@@ -30,6 +31,7 @@ prepared = partial(routed, external.PreparedRunViewSet)
 outside = partial(routed, external.ExternalViewSet)
 claimed = partial(routed, executor.ExecutorViewSet)
 session = partial(routed, sessions.SessionViewSet)
+push = partial(routed, account.PushViewSet)
 approval = partial(routed, approvals.ApprovalViewSet)
 input_request = partial(routed, inputs.InputRequestViewSet)
 budget = partial(routed, budgets.BudgetViewSet)
@@ -143,6 +145,10 @@ urlpatterns = [
     path("definitions/", definitions.DefinitionsView.as_view(), name="definitions"),
     path("definitions/plan", definitions.PlanView.as_view(), name="definitions-plan"),
     path("definitions/apply", definitions.ApplyView.as_view(), name="definitions-apply"),
+    path("account/settings", account.SettingsView.as_view(), name="account-settings"),
+    path("account/push/", push(get="list", post="create"), name="push-list"),
+    path("account/push/key", push(get="key"), name="push-key"),
+    path("account/push/<uuid:pk>", push(delete="destroy"), name="push-detail"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),
 ]

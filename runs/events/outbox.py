@@ -6,6 +6,7 @@ event.
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -15,6 +16,8 @@ from django.utils import timezone
 from plumbing.statements import Select
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.rules import task_states
+
+from . import links
 
 DEFAULT_EVENTS = ("run.finished",)
 TOLD = frozenset(
@@ -98,7 +101,9 @@ def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
 
 def body_of(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
     chain = run.chain_version.chain.name if run.chain_version_id else None
+    link = {"link": links.link_to(UUID(data["id"]), run.principal_id)} if type == "approval.requested" else {}
     return {
+        **link,
         "type": type,
         "at": timezone.now().isoformat(),
         "run": str(run.pk),

@@ -7,6 +7,7 @@ from .event import EventPayload, RunEvent
 from .feedback import Feedback
 from .file import Artifact
 from .input import InputRequest
+from .notice import Notice, PushSubscription
 from .route import RouteDecision, Worker
 from .run import Run, RunValue
 from .saved_filter import SavedFilter
@@ -27,6 +28,8 @@ __all__ = [
     "InputRequest",
     "Message",
     "ModelCall",
+    "Notice",
+    "PushSubscription",
     "RouteDecision",
     "Run",
     "RunEvent",

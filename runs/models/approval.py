@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from uuid_utils.compat import uuid7
@@ -81,13 +82,17 @@ class Approval(models.Model):
     )
     decided_at = models.DateTimeField(null=True, blank=True)
     note = models.CharField(max_length=500, blank=True)
+    noticed_at = models.DateTimeField(null=True, editable=False, help_text="When its notices were made.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = ApprovalQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["expires_at"], condition=Q(status="open"), name="approval_open")]
+        indexes = [
+            models.Index(fields=["expires_at"], condition=Q(status="open"), name="approval_open"),
+            models.Index(fields=["created_at"], condition=Q(status="open", noticed_at=None), name="approval_unnoticed"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=["open", "approved", "denied", "expired", "void"]), name="approval_status_known"
@@ -96,3 +101,16 @@ class Approval(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool}: {self.status}"
+
+    def deciders(self) -> models.QuerySet:
+        """The people who may decide it now: `may_decide`, seen from the approval."""
+        Decider = ToolGrant.Decider
+        members = Membership.objects.filter(team_id=self.decider_team_id)
+        ids = {
+            Decider.STARTER: [self.run.principal_id],
+            Decider.OWNER: [self.decider_id],
+            Decider.TEAM: members.filter(role__in=Membership.USERS).values("user_id"),
+            Decider.ROLE: members.filter(role=self.decider_role).values("user_id"),
+        }[Decider(self.decides)]
+        people = get_user_model().objects.filter(pk__in=ids, is_active=True)
+        return people.exclude(pk=self.run.principal_id) if self.not_starter else people

@@ -56,13 +56,19 @@ class InputRequest(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     answered_at = models.DateTimeField(null=True, blank=True)
+    noticed_at = models.DateTimeField(null=True, editable=False, help_text="When its notices were made.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = InputRequestQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["run", "status"])]
+        indexes = [
+            models.Index(fields=["run", "status"]),
+            models.Index(
+                fields=["created_at"], condition=Q(status="open", kind="form", noticed_at=None), name="input_unnoticed"
+            ),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["call", "key"], name="input_asked_once"),
             models.CheckConstraint(

@@ -3,18 +3,24 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
+from django.forms.models import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
+from rest_framework.exceptions import ValidationError
 
 from agents.http.login import PasswordForm
 from agents.http.viewsets import refusals
-from agents.models import AuditEvent, Secret
+from agents.models import AuditEvent, Preference, Secret
 from agents.serializers import SecretSerializer
 from agents.sharing import let_go
+from runs.api.account import change
+from runs.models import PushSubscription
 
 from .base import page, signed_in
 
@@ -25,6 +31,40 @@ class EmailForm(forms.Form):
     email = forms.EmailField(
         label="E-mail address", required=False, max_length=254, help_text="Only administrators of the site see it."
     )
+
+
+class SettingsForm(forms.Form):
+    """Language, time zone, and notices. The rules are those of the API."""
+
+    language = forms.ChoiceField(
+        label=_("Language"), required=False, choices=[("", _("As the browser")), *settings.LANGUAGES]
+    )
+    zone = forms.CharField(
+        label=_("Time zone"),
+        max_length=64,
+        required=False,
+        help_text=_("An IANA name such as Europe/Berlin. Empty: the browser's."),
+        widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
+    )
+
+
+class NoticesForm(forms.Form):
+    email_notices = forms.BooleanField(label=_("By e-mail"), required=False)
+    push_notices = forms.BooleanField(label=_("In the browsers below"), required=False)
+    teams_url = forms.CharField(
+        label=_("In Microsoft Teams"),
+        max_length=2000,
+        required=False,
+        widget=forms.URLInput(attrs={"autocomplete": "off"}),
+        help_text=_("The address of a workflow that posts to a chat or channel. It is stored encrypted."),
+    )
+    no_teams = forms.BooleanField(label=_("Remove the address of Teams"), required=False)
+
+    def as_body(self) -> dict[str, Any]:
+        body = {name: self.cleaned_data[name] for name in ("email_notices", "push_notices")}
+        if self.cleaned_data["no_teams"]:
+            return {**body, "teams_url": ""}
+        return {**body, "teams_url": self.cleaned_data["teams_url"]} if self.cleaned_data["teams_url"] else body
 
 
 class SecretForm(forms.Form):
@@ -81,6 +121,25 @@ def email(request: HttpRequest) -> HttpResponse:
     return redirect("page:account")
 
 
+@sensitive_post_parameters("teams_url")
+@require_POST
+@signed_in(writes="")
+def settings_form(request: HttpRequest) -> HttpResponse:
+    """Save one of two forms: `which` is settings or notices."""
+    is_notices = request.POST.get("which") == "notices"
+    form: Any = NoticesForm(request.POST) if is_notices else SettingsForm(request.POST)
+    name = "notices" if is_notices else "settings"
+    if not form.is_valid():
+        return shown(request, **{name: form})
+    try:
+        change(request, form.as_body() if is_notices else form.cleaned_data)
+    except ValidationError as error:
+        problems: Any = error.detail
+        return shown(request, **{name: with_problems(form, problems)})
+    messages.success(request, _("The settings are saved."))
+    return redirect("page:account")
+
+
 @sensitive_post_parameters("value")
 @require_POST
 @signed_in(writes="secrets:write")
@@ -127,7 +186,13 @@ def with_problems(form: forms.Form, problems: dict[str, Any]) -> forms.Form:
 def shown(request: HttpRequest, **forms: Any) -> HttpResponse:
     """The page, with a refused form in place of an empty one."""
     user: Any = request.user
+    preference = Preference.of(user)
     context = {
+        "settings": SettingsForm(initial={"language": preference.language, "zone": preference.zone}),
+        "notices": NoticesForm(initial=model_to_dict(preference, fields=["email_notices", "push_notices"])),
+        "has_teams": bool(preference.teams_url),
+        "email_is_on": settings.EMAIL_IS_ON,
+        "browsers": PushSubscription.objects.visible_to(user),
         "password": PasswordForm(request),
         "email": EmailForm(initial={"email": user.email}),
         "secret": SecretForm(),

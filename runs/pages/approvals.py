@@ -7,14 +7,16 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
 from agents.models import Tool, ToolGrant
-from runs.calls import approvals
-from runs.models import Approval
+from runs.calls import approvals, inputs
+from runs.models import Approval, InputRequest, Run
+from runs.templatetags.muster import who_ran
 
-from .base import page, pretty, signed_in, tell, uuid_in
+from .base import open_count, page, pretty, signed_in, tell, uuid_in
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
 EFFECTS = dict(Tool.Effect.choices)
@@ -36,18 +38,38 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     waiting = list(mine.open().order_by("expires_at")[:OPEN_SHOWN])
     decidable = set(mine.open().decidable_by(request.user).values_list("pk", flat=True))
     for approval in waiting:
-        approval.typed, approval.complaint = pretty(approval.arguments), ""
-        approval.is_mine = approval.run.principal_id == request.user.pk
-        approval.may_decide = approval.pk in decidable
-        approval.who_decides = who_decides(approval)
-        approval.does = EFFECTS.get(approval.effect, "")
-        approval.whose = [{**found, "who": WHOSE.get(found["source"], "")} for found in approval.findings]
-        if failed and failed[0] == approval.pk:
-            approval.typed, approval.complaint = failed[1], failed[2]
+        prepared(approval, request.user, approval.pk in decidable, failed)
     decided = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")[:DECIDED_SHOWN]
-    shown = page(request, "approvals.html", "Approvals", waiting=waiting, decided=decided, several=len(decidable) > 1)
+    shown = page(
+        request, "approvals.html", "Approvals", waiting=waiting, decided=decided, several=len(decidable) > 1,
+        questions=open_questions(request.user),
+    )  # fmt: skip
     shown.status_code = status
     return shown
+
+
+def open_questions(user: Any) -> list[dict[str, Any]]:
+    """What runs of this user ask, for the script that draws the cards."""
+    rows = (
+        InputRequest.objects.visible_to(user)
+        .open()
+        .filter(kind=InputRequest.Kind.FORM, run__status__in=Run.LIVE, expires_at__gt=timezone.now())
+    )
+    found = rows.select_related("run__agent", "run__chain_version__chain").order_by("expires_at")[:OPEN_SHOWN]
+    return [{**inputs.requested_data(one), "run": str(one.run_id), "agent": who_ran(one.run)} for one in found]
+
+
+def prepared(approval: Approval, user: Any, may_decide: bool, failed: tuple[UUID, str, str] | None = None) -> Approval:
+    """With what its card shows."""
+    approval.typed, approval.complaint = pretty(approval.arguments), ""
+    approval.is_mine = approval.run.principal_id == user.pk
+    approval.may_decide = may_decide
+    approval.who_decides = who_decides(approval)
+    approval.does = EFFECTS.get(approval.effect, "")
+    approval.whose = [{**found, "who": WHOSE.get(found["source"], "")} for found in approval.findings]
+    if failed and failed[0] == approval.pk:
+        approval.typed, approval.complaint = failed[1], failed[2]
+    return approval
 
 
 def who_decides(approval: Approval) -> str:
@@ -65,7 +87,7 @@ def who_decides(approval: Approval) -> str:
 @signed_in
 def count(request: HttpRequest) -> JsonResponse:
     """How many are open, for the menu of a page that stays open."""
-    return JsonResponse({"open": Approval.objects.visible_to(request.user).open().count()})
+    return JsonResponse({"open": open_count(request.user)})
 
 
 @require_POST
@@ -96,11 +118,19 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     approval = Approval.objects.visible_to(request.user).select_related("run").filter(pk=pk).first()
     if approval is None:
         raise Http404("You have no such approval.")
+    complaint = attempt(request, approval)
+    if complaint is not None:
+        return inbox(request, failed=(pk, *complaint), status=422)
+    return redirect("page:approvals")
+
+
+def attempt(request: HttpRequest, approval: Approval) -> tuple[str, str] | None:
+    """Decide as the form says, with a message; (text, complaint) if its arguments were refused."""
     typed = request.POST.get("arguments", "")
     try:
         arguments = read_arguments(typed, approval)
     except ValueError as error:
-        return inbox(request, failed=(pk, typed, f"This is not a JSON object: {error}"), status=422)
+        return typed, f"This is not a JSON object: {error}"
     try:
         approvals.decide(
             approval, request.POST.get("decision", ""), by=request.user, arguments=arguments,
@@ -109,11 +139,11 @@ def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     except MusterError as error:
         if error.status == 422:
             said = [str(error), *(str(one.get("message", "")) for one in error.details if isinstance(one, dict))]
-            return inbox(request, failed=(pk, typed, " ".join(said)), status=422)
+            return typed, " ".join(said)
         tell(request, error)
     else:
         messages.success(request, f"{approval.tool}: {approval.status}. The run continues.")
-    return redirect("page:approvals")
+    return None
 
 
 def read_arguments(typed: str, approval: Approval) -> dict[str, Any] | None:

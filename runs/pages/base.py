@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents import roles
 from agents.exceptions import MusterError
 from devices.models import Record
-from runs.models import Approval, Run
+from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
 NAVIGATION = [
@@ -60,10 +60,17 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
     """A page inside the shell."""
-    approvals = Approval.objects.visible_to(request.user).open().count()
+    approvals = open_count(request.user)
     counts = {"approvals": approvals, "records": Record.objects.visible_to(request.user).waiting().count()}
     shell = {"title": title, "navigation": navigation(request, counts), "open_approvals": approvals}
     return render(request, f"muster/{template}", {**shell, **context})
+
+
+def open_count(user: Any) -> int:
+    """Approvals and questions that wait for this user, in one statement."""
+    approvals = Approval.objects.visible_to(user).open().order_by().values("pk")
+    questions = InputRequest.objects.visible_to(user).open().filter(kind=InputRequest.Kind.FORM).order_by().values("pk")
+    return approvals.union(questions, all=True).count()
 
 
 def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[str, Any]]]:
@@ -104,9 +111,10 @@ def signed_in(view: Any = None, *, writes: str = roles.ACT) -> Any:
 
 
 def zone_of(request: HttpRequest) -> tzinfo:
-    """The viewer's time zone, which page.js stores in a cookie; UTC if it is missing or unknown."""
+    """The zone that the person chose, else the browser's, which page.js stores in a cookie; UTC if it is unknown."""
+    chosen = getattr(request, "preference", None)
     try:
-        return zone_named(request.COOKIES.get("zone", "UTC")[:64])
+        return zone_named((chosen and chosen.zone) or request.COOKIES.get("zone", "UTC")[:64])
     except TimingError:
         return UTC
 

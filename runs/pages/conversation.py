@@ -17,7 +17,7 @@ FAMILY = 200  # branches of one conversation
 LISTED = 60  # conversations beside the chat
 SHOWN = (
     "run.routed", "model.finished", "tool.called", "tool.denied", "tool.finished", "artifact.created",
-    "approval.requested", "approval.decided", "child.started", "run.finished",
+    "approval.requested", "approval.decided", "input.requested", "input.answered", "child.started", "run.finished",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from connectors.logins import checking
 from plumbing import threads
 from runs.lifecycle import duties
 from runs.lifecycle.leases import worker_name
+from runs.notices import sending
 from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 from runs.traces import export
@@ -53,6 +54,7 @@ def start_due() -> None:
 OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
+    Job("notices-of-approvals", 2, sending.tick),
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
     Job("remote-tasks", 5, remote_tasks.cancel_left),

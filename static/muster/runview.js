@@ -4,6 +4,7 @@ import { ApprovalCard, ToolCard, fileCard } from "./cards.js";
 import { feedbackLine } from "./feedback.js";
 import { renderMarkdown } from "./markdown.js";
 import { api, make, money } from "./page.js";
+import { QuestionCard } from "./questions.js";
 import { TextSoFar } from "./textsofar.js";
 
 export class RunView {
@@ -19,6 +20,8 @@ export class RunView {
     this.calls = new Map();
     /** @type {Map<string, {card: ApprovalCard, call?: ToolCard}>} */
     this.asks = new Map();
+    /** @type {Map<string, QuestionCard>} */
+    this.questions = new Map();
     this.files = new Set();
     this.hasChildren = false;
     this.isOver = false;
@@ -89,7 +92,7 @@ export class RunView {
   }
 
   run_waiting({ waiting_for: what }) {
-    if (what && what !== "approval") this.state(`Waiting for ${what === "child" ? "another agent" : `the ${what}`}.`);
+    if (what && what !== "approval" && !(what === "input" && this.questions.size)) this.state(`Waiting for ${what === "child" ? "another agent" : `the ${what}`}.`);
   }
 
   run_resumed() { this.think(); }
@@ -129,6 +132,16 @@ export class RunView {
     if (call?.state === "waiting") call.setState("running");
   }
 
+  input_requested(asked) {
+    if (asked.kind !== "form" || this.questions.has(asked.id)) return; // a tool's answer comes from a program
+    const card = new QuestionCard(asked);
+    this.questions.set(asked.id, card);
+    this.element.append(card.element);
+    if (!this.isReplay && !document.activeElement?.matches("textarea, input")) card.focus();
+  }
+
+  input_answered(answered) { this.questions.get(answered.id)?.close(answered); }
+
   child_started({ run, agent, chain }) {
     this.hasChildren = true;
     this.element.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} is working on it. `, make("a", { href: `/runs/${run}/`, textContent: "Open its run" })));
@@ -138,6 +151,7 @@ export class RunView {
     this.isOver = true;
     if (this.hasChildren) this.showFilesBelow();
     for (const { card } of this.asks.values()) if (!card.element.classList.contains("decided")) card.close({ status: "closed" });
+    for (const card of this.questions.values()) if (!card.element.classList.contains("decided")) card.close({ status: "closed" });
     for (const { element } of this.turns.values()) element.classList.remove("live");
     this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));

@@ -2,7 +2,8 @@
 import { make } from "./page.js";
 
 export class SchemaForm {
-  constructor(element) { this.element = element; this.schema = null; }
+  // `prefix`: of the ids of its fields, where several forms are on one page.
+  constructor(element, { prefix = "argument" } = {}) { this.element = element; this.prefix = prefix; this.schema = null; }
 
   show(schema) {
     const text = JSON.stringify(schema ?? {});
@@ -12,7 +13,7 @@ export class SchemaForm {
     this.schema = schema ?? {};
     const properties = Object.entries(this.schema.properties ?? {});
     const required = new Set(this.schema.required ?? []);
-    this.element.replaceChildren(...properties.flatMap(([name, about]) => field(name, about, required.has(name), before[name])));
+    this.element.replaceChildren(...properties.flatMap(([name, about]) => field(`${this.prefix}-${name}`, name, about, required.has(name), before[name])));
     if (!properties.length) this.element.append(make("p", { className: "soft small", textContent: "This function takes no arguments." }));
   }
 
@@ -51,8 +52,7 @@ function parsed(name, kind, text) {
   try { return JSON.parse(text); } catch { throw new Error(`${name} is not JSON.`); }
 }
 
-function field(name, about, required, before) {
-  const id = `argument-${name}`;
+function field(id, name, about, required, before) {
   const kind = Array.isArray(about.enum) && about.enum.every((one) => typeof one === "string") ? "string" : ["string", "integer", "number", "boolean"].includes(about.type) ? about.type : "json";
   const value = before ?? (about.default === undefined || about.default === null ? "" : kind === "string" ? String(about.default) : JSON.stringify(about.default));
   let input;

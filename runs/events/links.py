@@ -1,0 +1,28 @@
+"""Signed links to one approval for one person. A link opens a page; it decides nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core import signing
+
+SALT = "muster.approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    approval: UUID
+    person: int
+
+
+def link_to(approval_id: UUID, person_id: Any) -> str:
+    """An address that only this person can use, for `MUSTER_APPROVAL_LINK` seconds."""
+    token = signing.dumps([approval_id.hex, person_id], salt=SALT)
+    return f"{settings.PUBLIC_URL}/approvals/link/{token}/"
+
+
+def read(token: str) -> Link:
+    """Raises signing.SignatureExpired, signing.BadSignature."""
+    approval, person = signing.loads(token, salt=SALT, max_age=settings.APPROVAL_LINK_S)
+    return Link(UUID(approval), int(person))

@@ -1,0 +1,115 @@
+"""The ways in which a notice leaves: e-mail, a push service, a Teams workflow. Each makes one attempt."""
+
+import json
+import smtplib
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.utils.translation import gettext as _
+
+from agents.models import Preference
+from plumbing import outbound
+from runs.models import Notice, PushSubscription
+
+from . import push
+from .words import Words
+
+TIMEOUT_S = 10.0
+
+
+class NotSent(Exception):
+    """It may be tried again later."""
+
+
+class Undeliverable(Exception):
+    """Trying again cannot help."""
+
+
+def send_email(notice: Notice, words: Words) -> None:
+    text = "\n\n".join(
+        [
+            words.body,
+            _("Open this page to decide. You are asked to sign in."),
+            words.url,
+            _("You can switch these messages off in your account: %(url)s")
+            % {"url": f"{settings.PUBLIC_URL}/account/#notices"},
+        ]
+    )
+    if not notice.person.email:
+        raise Undeliverable("the person has no e-mail address any more")
+    message = EmailMessage(words.title, text, to=[notice.person.email], headers={"Auto-Submitted": "auto-generated"})
+    try:
+        message.send()
+    except (smtplib.SMTPRecipientsRefused, ValueError) as error:  # ValueError: a header that would be two
+        raise Undeliverable(f"the mail server refuses it: {type(error).__name__}")
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotSent(f"the mail server did not take it: {type(error).__name__}")
+
+
+def send_push(notice: Notice, words: Words) -> None:
+    """A subscription that the push service no longer knows is deleted."""
+    subscription = PushSubscription.objects.filter(pk=notice.address, owner_id=notice.person_id).first()
+    if subscription is None:
+        raise Undeliverable("the browser has unsubscribed")
+    subject = notice.subject
+    about = {"title": words.title, "body": words.body, "url": words.url, "tag": str(subject.pk)}
+    body, headers = push.message(
+        subscription, json.dumps(about, ensure_ascii=False).encode(), topic=subject.pk.hex, until=subject.expires_at
+    )
+    status = post(subscription.endpoint, body, headers)
+    if status in (404, 410):
+        subscription.delete()
+        raise Undeliverable("the browser has unsubscribed")
+    accept(status)
+
+
+def send_teams(notice: Notice, words: Words) -> None:
+    """An Adaptive Card. Text runs are not read as Markdown, so a name cannot contain a link."""
+    url = Preference.of(notice.person).teams_url
+    if not url:
+        raise Undeliverable("the person has removed the address")
+    text = [
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": words.title, "weight": "Bolder"}]},
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": words.body}]},
+    ]
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4",
+        "body": text, "actions": [{"type": "Action.OpenUrl", "title": _("Open"), "url": words.url}],
+    }  # fmt: skip
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    message = json.dumps({"type": "message", "attachments": [attachment]}, ensure_ascii=False).encode()
+    accept(post(url, message, {"Content-Type": "application/json"}))
+
+
+def accept(status: int) -> None:
+    if status in (408, 429) or status >= 500:
+        raise NotSent(f"answered {status}")
+    if not 200 <= status < 300:
+        raise Undeliverable(f"answered {status}")
+
+
+def post(url: str, body: bytes, headers: dict[str, Any]) -> int:
+    """The status of the answer. Private addresses are refused, redirects are not followed."""
+    try:
+        with (
+            outbound.until(TIMEOUT_S),
+            outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
+            client.stream("POST", url, content=body, headers={"User-Agent": "Muster-Notice/1", **headers}) as answer,
+        ):
+            return answer.status_code
+    except outbound.AddressRefused as error:
+        raise Undeliverable(f"refused: {error}")
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        raise Undeliverable("the address cannot be used")
+    except httpx.HTTPError as error:
+        raise NotSent(f"the address cannot be reached: {type(error).__name__}")
+
+
+CHANNELS: dict[str, Callable[[Notice, Words], None]] = {
+    Notice.Channel.EMAIL: send_email,
+    Notice.Channel.PUSH: send_push,
+    Notice.Channel.TEAMS: send_teams,
+}

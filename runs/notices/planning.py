@@ -1,0 +1,72 @@
+"""Finds approvals and questions that nobody was notified of, and makes a row for each message.
+
+The rows of approvals and questions say what is due, so the run that asks writes nothing more.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import DateTimeField
+
+from agents.models import Preference
+from plumbing import clock
+from plumbing.statements import Select
+from runs.models import Approval, InputRequest, Notice, PushSubscription, Run
+
+AT_ONCE = 100  # approvals and questions of one turn
+PEOPLE = 50  # of a team, for one approval
+Channel = Notice.Channel
+
+
+def plan() -> int:
+    """The number of notices that were made."""
+    now = clock.now()
+    before = now - timedelta(seconds=settings.NOTICE_AFTER_S)
+    made = 0
+    for [pk] in APPROVALS.all(now=now, before=before):
+        made += plan_for(Approval, pk, "approval", now)
+    for [pk] in QUESTIONS.all(now=now, before=before):
+        made += plan_for(InputRequest, pk, "question", now)
+    return made
+
+
+def waiting(rows: Any, at: Any) -> Any:
+    due = rows.filter(noticed_at=None, created_at__lte=at.before, expires_at__gt=at.now)
+    return due.filter(run__status__in=Run.LIVE).order_by("created_at").values_list("pk", flat=True)[:AT_ONCE]
+
+
+APPROVALS = Select(lambda at: waiting(Approval.objects.open(), at), now=DateTimeField(), before=DateTimeField())
+QUESTIONS = Select(
+    lambda at: waiting(InputRequest.objects.open().filter(kind=InputRequest.Kind.FORM), at),
+    now=DateTimeField(), before=DateTimeField(),
+)  # fmt: skip
+
+
+@transaction.atomic
+def plan_for(model: Any, pk: Any, name: str, now: datetime) -> int:
+    """One approval or question: taking it and its notices are written together."""
+    if not model.objects.open().filter(pk=pk, noticed_at=None).update(noticed_at=now):
+        return 0  # another worker was first, or it was just decided
+    subject = model.objects.select_related("run").get(pk=pk)
+    people = subject.deciders()[:PEOPLE] if name == "approval" else [subject.run.principal]
+    rows = [
+        Notice(**{name: subject}, person=person, channel=channel, address=address, next_attempt_at=now)
+        for person in people
+        for channel, address in channels_of(person)
+    ]
+    return len(Notice.objects.bulk_create(rows))
+
+
+def channels_of(person: Any) -> Iterable[tuple[str, str]]:
+    """(channel, address) of each way in which this person wants to be told."""
+    preference = Preference.of(person)
+    if preference.email_notices and person.email and settings.EMAIL_IS_ON:
+        yield Channel.EMAIL, ""
+    if preference.push_notices:
+        for pk in PushSubscription.objects.filter(owner=person).values_list("pk", flat=True):
+            yield Channel.PUSH, str(pk)
+    if preference.teams_url:
+        yield Channel.TEAMS, ""

@@ -1,0 +1,89 @@
+"""Web push: the message encrypted for one browser (RFC 8291), and the site's signature (VAPID, RFC 8292).
+
+The site's key is derived from `SECRET_KEY`, so that all its processes and hosts have the same one.
+After a change of `SECRET_KEY` people subscribe again.
+"""
+
+import base64
+import time
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import http_ece
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.conf import settings
+from django.utils import timezone
+
+from runs.models import PushSubscription
+
+SIGNED_FOR_S = 6 * 3600
+LONGEST_S = 24 * 3600
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the curve P-256
+
+
+def message(
+    subscription: PushSubscription, content: bytes, *, topic: str, until: datetime
+) -> tuple[bytes, dict[str, str]]:
+    """(body, headers). The push service keeps it until then, and replaces an earlier one of the same topic."""
+    body = http_ece.encrypt(
+        content,
+        private_key=ec.generate_private_key(ec.SECP256R1()),
+        dh=from_text(subscription.p256dh),
+        auth_secret=from_text(subscription.auth),
+        version="aes128gcm",
+    )
+    left = int((until - timezone.now()).total_seconds())
+    return body, {
+        "Authorization": authorization(subscription.endpoint),
+        "Content-Encoding": "aes128gcm",
+        "Content-Type": "application/octet-stream",
+        "TTL": str(min(max(left, 0), LONGEST_S)),
+        "Topic": topic,
+        "Urgency": "high",
+    }
+
+
+def authorization(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    claims: dict[str, Any] = {
+        "aud": f"{parts.scheme}://{parts.netloc}",
+        "exp": int(time.time()) + SIGNED_FOR_S,
+        "sub": settings.PUBLIC_URL if settings.PUBLIC_URL.startswith("https:") else f"mailto:{settings.EMAIL_FROM}",
+    }
+    return f"vapid t={jwt.encode(claims, private_key(settings.SECRET_KEY), algorithm='ES256')}, k={public_key()}"
+
+
+def public_key() -> str:
+    """What a browser needs to subscribe, as base64url."""
+    public = private_key(settings.SECRET_KEY).public_key()
+    return to_text(public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
+
+
+@lru_cache(maxsize=2)
+def private_key(secret: str) -> ec.EllipticCurvePrivateKey:
+    derived = HKDF(SHA256(), length=48, salt=None, info=b"muster web push").derive(secret.encode())
+    return ec.derive_private_key(int.from_bytes(derived, "big") % (ORDER - 1) + 1, ec.SECP256R1())
+
+
+def to_text(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def from_text(text: str) -> bytes:
+    """Raises ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
+def is_point(text: str) -> bool:
+    """Whether this is a public key of the curve P-256, as browsers send it."""
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), from_text(text))
+    except ValueError:
+        return False
+    return len(from_text(text)) == 65

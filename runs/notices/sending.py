@@ -1,0 +1,103 @@
+"""Sends the notices that are due, outside of runs and of the ticker's thread."""
+
+import logging
+from concurrent import futures
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import DateTimeField, F
+from django.utils import timezone, translation
+
+from agents.models import Preference, SiteHold
+from plumbing import clock, threads
+from plumbing.statements import Select
+from runs.models import Approval, Notice, Run
+
+from . import planning
+from .channels import CHANNELS, NotSent, Undeliverable
+from .words import words_of
+
+log = logging.getLogger(__name__)
+State = Notice.State
+WAITS_S = (30, 120, 600, 3600)  # seconds after the 1st … 4th failure; then it is given up
+AT_ONCE = 16
+SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="notice")
+UNDER_WAY: set[futures.Future] = set()
+
+
+def tick() -> int:
+    """Make the notices that are due, and begin to send as many as there are threads."""
+    planning.plan()
+    UNDER_WAY.difference_update([one for one in UNDER_WAY if one.done()])
+    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY))
+    UNDER_WAY.update(SENDERS.submit(threads.answer, deliver, pk) for pk in claimed)
+    return len(claimed)
+
+
+def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
+    """Take those that are due. What a sender that dies has taken is not sent again."""
+    rows = Notice.objects.filter(state=State.PENDING)
+    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(state=State.SENDING)]
+
+
+DUE = Select(
+    lambda at: (
+        Notice.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=at.now)
+        .order_by("next_attempt_at")
+        .values_list("pk", flat=True)[:AT_ONCE]
+    ),
+    now=DateTimeField(),
+)
+
+
+def deliver(pk: Any) -> None:
+    """One attempt, unless it was decided in the meantime or the person may no longer decide."""
+    rows = Notice.objects.select_related(
+        "person", "approval__run__agent", "approval__run__principal", "approval__run__chain_version__chain",
+        "question__run__agent", "question__run__chain_version__chain",
+    )  # fmt: skip
+    notice = rows.filter(pk=pk, state=State.SENDING).first()
+    if notice is None:
+        return
+    if not is_needed(notice):
+        close(notice, State.DROPPED)
+        return
+    try:
+        with translation.override(Preference.of(notice.person).language or settings.LANGUAGE_CODE):
+            CHANNELS[notice.channel](notice, words_of(notice))
+    except Undeliverable as error:
+        close(notice, State.DEAD, str(error))
+    except NotSent as error:
+        again(notice, str(error))
+    except Exception as error:
+        log.exception("Notice %s", notice.pk)
+        close(notice, State.DEAD, type(error).__name__)
+    else:
+        close(notice, State.SENT, sent_at=timezone.now())
+
+
+def is_needed(notice: Notice) -> bool:
+    subject = notice.subject
+    is_open = subject.status == Approval.Status.OPEN and subject.expires_at > timezone.now()
+    if not is_open or subject.run.status not in Run.LIVE or not notice.person.is_active:
+        return False
+    if notice.approval is None:
+        return True
+    return Approval.objects.decidable_by(notice.person).filter(pk=notice.approval_id).exists()
+
+
+def again(notice: Notice, error: str) -> None:
+    if notice.attempts >= len(WAITS_S):
+        close(notice, State.DEAD, error)
+        return
+    wait = clock.Now(WAITS_S[notice.attempts])
+    change(notice, state=State.PENDING, next_attempt_at=wait, last_error=error[:300])
+
+
+def close(notice: Notice, state: str, error: str = "", **fields: Any) -> None:
+    change(notice, state=state, last_error=error[:300], **fields)
+
+
+def change(notice: Notice, **fields: Any) -> None:
+    Notice.objects.filter(pk=notice.pk, state=State.SENDING).update(attempts=F("attempts") + 1, **fields)

@@ -1,0 +1,54 @@
+"""What a notice says. Arguments of calls are never in it: they may be secret, and strangers may have written them."""
+
+import unicodedata
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from runs.events import links
+from runs.models import Approval, InputRequest, Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    title: str
+    body: str
+    url: str
+
+
+def words_of(notice: Notice) -> Words:
+    """In the active language."""
+    subject = notice.subject
+    agent = plain(who_asks(subject))
+    if isinstance(subject, Approval):
+        title = _("Approval needed: %(tool)s") % {"tool": plain(subject.tool)}
+        if subject.run.principal_id == notice.person_id:
+            body = _("%(agent)s asks before it calls “%(tool)s”.") % {"agent": agent, "tool": plain(subject.tool)}
+        else:
+            body = _("%(agent)s asks before it calls “%(tool)s”, in a run of %(person)s.") % {
+                "agent": agent,
+                "tool": plain(subject.tool),
+                "person": plain(subject.run.principal.get_username()),
+            }
+        return Words(title, body, links.link_to(subject.pk, notice.person_id))
+    title = _("A question from %(agent)s") % {"agent": agent}
+    return Words(title, _("%(agent)s waits for your answer.") % {"agent": agent}, address_of(subject))
+
+
+def who_asks(subject: Approval | InputRequest) -> str:
+    run = subject.run
+    if run.agent_id:
+        return run.agent.name
+    return run.chain_version.chain.name if run.chain_version_id else "Muster"
+
+
+def address_of(question: InputRequest) -> str:
+    return f"{settings.PUBLIC_URL}/approvals/#question-{question.pk}"
+
+
+def plain(text: str, limit: int = 80) -> str:
+    """One line without control characters, so that a name cannot add a header or reverse the text after it."""
+    kept = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
+    found = " ".join(kept.split())
+    return found if len(found) <= limit else f"{found[: limit - 1]}…"

@@ -1,0 +1,56 @@
+"""Each person's language and time zone; the API stays English."""
+
+import pytest
+
+from agents.models import Preference
+
+pytestmark = pytest.mark.django_db
+
+
+def html_of(page):
+    return page.content.decode()
+
+
+def test_settings_and_notices_are_saved_on_the_account_page(signed_in, alice, charlie):
+    browser = signed_in(alice)
+    assert (
+        browser.post("/account/settings", {"which": "settings", "language": "de", "zone": "Asia/Tokyo"}).status_code
+        == 302
+    )
+    form = {"which": "notices", "email_notices": "on", "teams_url": "https://flows.example.com/s3cret"}
+    assert browser.post("/account/settings", form).status_code == 302
+    saved = Preference.objects.get()
+    assert (saved.user, saved.language, saved.zone, saved.push_notices) == (alice, "de", "Asia/Tokyo", False)
+    page = html_of(browser.get("/account/"))
+    assert "s3cret" not in page and 'name="no_teams"' in page
+    browser.post("/account/settings", {"which": "notices", "email_notices": "on"})
+    assert Preference.objects.get().teams_url
+    browser.post("/account/settings", {"which": "notices", "no_teams": "on"})
+    assert not Preference.objects.get().teams_url
+    assert not Preference.objects.filter(user=charlie).exists()
+
+
+@pytest.mark.parametrize("wrong", [{"zone": "Mars/Base"}, {"language": "tlh"}])
+def test_wrong_settings_are_refused_on_the_page(signed_in, alice, wrong):
+    page = signed_in(alice).post("/account/settings", {"which": "settings", **wrong})
+    assert page.status_code == 200 and 'role="alert"' in html_of(page)
+    assert not Preference.objects.exists()
+
+
+def test_a_teams_address_without_https_is_refused_on_the_page(signed_in, alice):
+    page = signed_in(alice).post("/account/settings", {"which": "notices", "teams_url": "http://flows.example.com"})
+    assert page.status_code == 200 and "https://" in html_of(page) and not Preference.objects.exists()
+
+
+def test_the_api_stays_english_whatever_the_browser_or_the_person_asks_for(signed_in, alice, alice_api):
+    Preference.objects.create(user=alice, language="de")
+    german = {"Accept-Language": "de"}
+    answer = alice_api.post("/api/v1/agents/", {}, headers=german)
+    assert answer.status_code == 422 and "required" in answer.content.decode()
+    session = signed_in(alice).post("/api/v1/agents/", "{}", content_type="application/json", headers=german)
+    assert "required" in session.content.decode()
+
+
+def test_who_is_not_signed_in_changes_nothing(client):
+    assert client.post("/account/settings", {"which": "settings", "language": "de"}).status_code == 302
+    assert not Preference.objects.exists()
