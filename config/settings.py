@@ -208,12 +208,23 @@ def sqlite(known: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# A database host that stops answering without closing its connections is noticed within about ten
+# seconds, also by a connection that only listens: before a lease ends. DATABASE_URL may say otherwise.
+NOTICED = {
+    "connect_timeout": 5,
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+
+
 def postgresql(known: dict[str, Any]) -> dict[str, Any]:
     size = env.int("DATABASE_POOL", default=20)  # PostgreSQL connections per process
     pool = {"min_size": 1, "max_size": size, "timeout": 20}
     # Prepare the statements of a message once per connection; 0 for a pooler that switches connections.
     prepare = env.int("DATABASE_PREPARE", default=2) or None
-    options = known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}
+    options = NOTICED | known.get("OPTIONS", {}) | {"pool": pool, "prepare_threshold": prepare}
     return known | {"ENGINE": "config.postgresql", "OPTIONS": options}
 
 

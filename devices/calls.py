@@ -15,7 +15,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import DateTimeField, Q, UUIDField
-from django.utils import timezone
 
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolResult
 from devices import protocol
@@ -25,6 +24,7 @@ from devices.nudges import ANSWERS, announce, nudge
 from devices.outbox import OUTBOX
 from devices.statements import NewCall, Place
 from devices.wire import BadFrame, mended
+from plumbing import clock
 from plumbing.announcements import Waiter
 from plumbing.statements import Select
 from plumbing.threads import release_connection
@@ -73,7 +73,7 @@ def create(
     """Write the row before anything is sent, then notify. Returns the time until which an answer
     may come, or None if the call is not new or no device is online.
     """
-    now = timezone.now()
+    now = clock.near()
     limit = wanted.timeout_s if is_online else settings.DEVICE_WAIT_S
     row = NewCall(
         id=UUID(call.id),
@@ -131,7 +131,7 @@ def frame_of(row: NewCall | DeviceCall, now: datetime) -> str:
 
 def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
-    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - timezone.now()).total_seconds()))
+    until = time.monotonic() + min(settings.DEVICE_HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
     release_connection()
     while (left := until - time.monotonic()) > 0 and not context.is_cancelled():
         if waiter.wait(min(left, PULSE_S)):
@@ -141,7 +141,7 @@ def hold(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
 
 def pend_or_answer(row: DeviceCall) -> ToolResult:
     """The answer if it has arrived; otherwise the run releases its worker. Raises CallPending."""
-    now = timezone.now()
+    now = clock.near()
     if not row.is_settled and row.deadline <= now:
         expire(DeviceCall.objects.filter(pk=row.pk), now)
         row.refresh_from_db()
@@ -172,7 +172,7 @@ def expire_due(now: datetime | None = None) -> list[Any]:
 
     Returns the ids of the runs that wait for one of them.
     """
-    now = now or timezone.now()
+    now = now or clock.near()
     return expire(OVERDUE.all(now=now), now)
 
 
@@ -235,7 +235,7 @@ def cancel_run(run_id: Any, reason: str) -> int:
 
 
 def cancel(rows: Iterable[DeviceCall], reason: str) -> int:
-    now, count = timezone.now(), 0
+    now, count = clock.near(), 0
     error = {"code": protocol.CANCELLED, "message": reason[:200] or "the run was cancelled"}
     for row in rows:
         mine = DeviceCall.objects.open().filter(pk=row.pk)
@@ -274,7 +274,7 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     devices = dict(WORKED_FOR.all(run=run_id))
     if not devices:
         return 0
-    online = set(Device.objects.online(timezone.now()).filter(pk__in=devices).values_list("pk", flat=True))
+    online = set(Device.objects.online(clock.near()).filter(pk__in=devices).values_list("pk", flat=True))
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
         text = protocol.encode(protocol.RunComplete(closing, status, counts, mended(summary[:2000])))

@@ -13,7 +13,6 @@ import orjson
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
-from django.utils import timezone
 
 from agents.exceptions import MusterError
 from devices import presence, protocol
@@ -24,6 +23,7 @@ from devices.settling import SETTLER, Said
 from devices.sweeping import SWEEPER
 from devices.threads import in_batch
 from devices.wire import BadFrame
+from plumbing import clock
 from plumbing.listener import LISTENER
 from plumbing.sockets import RESTART
 from plumbing.threads import in_thread
@@ -190,7 +190,7 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     def note(self, frame: Any) -> None:
         assert self.device is not None
-        SETTLER.put(Said(self.device.pk, frame, timezone.now()))
+        SETTLER.put(Said(self.device.pk, frame, clock.near()))
 
     async def on_ping(self, frame: protocol.Ping) -> None:
         assert self.device is not None

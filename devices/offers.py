@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import AuditEvent, Tool
 from agents.models.agent import tool_changed
 from devices.client.tools import TOOLS
 from devices.models import OfferedTool
+from plumbing import clock
 
 Status = OfferedTool.Status
 
@@ -55,7 +55,7 @@ def reject(offer: OfferedTool, *, by: Any, source: str = "") -> None:
 
 
 def decide(offer: OfferedTool, status: str, by: Any, tool: Tool | None) -> None:
-    offer.status, offer.decided_by, offer.decided_at, offer.tool = status, by, timezone.now(), tool
+    offer.status, offer.decided_by, offer.decided_at, offer.tool = status, by, clock.near(), tool
     offer.save()
 
 

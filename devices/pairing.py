@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents.exceptions import Forbidden
 from agents.models import AuditEvent
 from devices.models import Device, Pairing
+from plumbing import clock
 
 MAX_DEVICES = 100  # per user
 
@@ -43,7 +43,7 @@ def make_device(pairing: Pairing, name: str, platform: str, source: str) -> Pair
 
 
 def find(code: str) -> Pairing:
-    pairing = Pairing.find(code, timezone.now())
+    pairing = Pairing.find(code, clock.near())
     if pairing is None:
         raise refused()
     return pairing

@@ -8,13 +8,13 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import DateTimeField, Q
-from django.utils import timezone
 
 from agents.schema import check_schema
 from devices import protocol
 from devices.calls import State, hand_over, latest_deadline
 from devices.models import Device, DeviceCall, Notice, OfferedTool, silence_allowed
 from devices.nudges import nudge
+from plumbing import clock
 from plumbing.statements import Select
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def arrive(device_id: UUID, socket: str, hello: protocol.DeviceHello, now: datet
     A delayed server may process the hello of a device that has connected elsewhere since: that
     changes nothing.
     """
-    now = now or timezone.now()
+    now = now or clock.near()
     device = Device.objects.select_for_update().filter(pk=device_id, revoked_at=None).first()
     if device is None:
         return None
@@ -175,7 +175,7 @@ def leave(device_id: UUID, socket: str) -> bool:
     """This socket closed. Calls that were sent and not answered are unknown until the device
     reports.
     """
-    if not Device.objects.filter(pk=device_id, socket=socket).update(socket="", last_seen=timezone.now()):
+    if not Device.objects.filter(pk=device_id, socket=socket).update(socket="", last_seen=clock.near()):
         return False  # a newer socket has taken over
     doubt([device_id])
     return True
@@ -195,7 +195,7 @@ VANISHED = Select(
 
 def sweep(now: datetime | None = None) -> int:
     """Devices whose server died with their socket: set offline, their calls unknown."""
-    silent_since = (now or timezone.now()) - silence_allowed()
+    silent_since = (now or clock.near()) - silence_allowed()
     if not (gone := [pk for (pk,) in VANISHED.all(silent_since=silent_since)]):
         return 0
     with transaction.atomic():  # devices heard from in the meantime are back
@@ -208,7 +208,7 @@ def sweep(now: datetime | None = None) -> int:
 
 def is_online(owner_id: Any, device_id: Any = None) -> bool:
     """Whether this device (or any device of the user, if none is named) is connected now."""
-    online = Device.objects.online(timezone.now()).filter(owner_id=owner_id)
+    online = Device.objects.online(clock.near()).filter(owner_id=owner_id)
     return (online.filter(pk=device_id) if device_id else online).exists()
 
 

@@ -1,10 +1,10 @@
 """Devices, calls and offers as JSON. Credentials are shown once, in the answer to `pair`."""
 
-from django.utils import timezone
 from rest_framework import serializers
 
 from agents.http.strict import Flag, StrictModelSerializer, StrictSerializer, Text
 from devices.models import Device, DeviceCall, OfferedTool
+from plumbing import clock
 
 
 class DeviceSerializer(StrictModelSerializer):
@@ -23,7 +23,7 @@ class DeviceSerializer(StrictModelSerializer):
         read_only_fields = [field for field in fields if field != "name"]
 
     def get_is_online(self, device: Device) -> bool:
-        return device.is_online(timezone.now())
+        return device.is_online(clock.near())
 
     def get_tools(self, device: Device) -> list[str]:
         return sorted(device.tools)

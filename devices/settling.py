@@ -19,13 +19,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, close_old_connections, connections, transaction
-from django.utils import timezone
 
 from devices import presence, protocol, statements
 from devices.calls import State
 from devices.models import Device, DeviceCall
 from devices.nudges import announce
 from devices.statements import OpenCall
+from plumbing import clock
 
 log = logging.getLogger(__name__)
 MAX_BATCH = 256
@@ -82,7 +82,7 @@ class Settler:
     def flush_seen(self) -> None:
         seen, self.seen = self.seen, set()
         if seen:
-            self.do(lambda: note_seen(seen, timezone.now()))
+            self.do(lambda: note_seen(seen, clock.near()))
 
     def do(self, task: Said | Work) -> None:
         if self.started_in != os.getpid():

@@ -11,10 +11,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import DateTimeField
-from django.utils import timezone
 
 from devices import calls, presence, protocol
 from devices.models import Device
+from plumbing import clock
 from plumbing.statements import Select
 from plumbing.threads import in_thread
 
@@ -81,7 +81,7 @@ class Sweeper:
 
 
 def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any]]:
-    now = timezone.now()
+    now = clock.near()
     presence.sweep(now)
     here, lately = set(device_ids), REVOKED.all(since=now - timedelta(hours=1))
     return calls.claim_unanswered(here, now), [pk for (pk,) in lately if pk in here]

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-
 from agents.tools import OutcomeUnknown, ToolCall, ToolContext, ToolResult, ToolSpec
 from devices import statements
 from devices.calls import Wanted, call_device
@@ -16,6 +14,7 @@ from devices.models import DeviceCall, OfferedTool
 from devices.protocol import DEADLINE
 from devices.records.tools import run_tool
 from devices.statements import Place
+from plumbing import clock
 
 SHORTEST_S = 0.1
 
@@ -74,7 +73,7 @@ def place(wanted: Wanted, context: ToolContext, devices: list[Place]) -> tuple[P
     is not to wait.
     """
     able = able_among(devices, wanted, context)
-    now = timezone.now()
+    now = clock.near()
     if context.device_id:
         chosen = next((device for device in able if str(device.pk) == str(context.device_id)), None)
         if chosen is None and wanted.offline != "any":

@@ -4,12 +4,16 @@ PostgreSQL answers with the time of its server. SQLite has no server: its clock 
 machine, on which all its processes run.
 """
 
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import models
 
 from .statements import database
+
+OLD_S = 10.0  # a reading is renewed after that
+STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Now(models.Func):
@@ -31,6 +35,43 @@ class Now(models.Func):
         read = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW', %(expressions)s || ' seconds')"
         template = f"REPLACE({read} || '000', '.000000', '')"
         return self.as_sql(compiler, connection, template=template, **extra)
+
+
+class Reading:
+    """The last time that this process read, and when that was in `seconds()`."""
+
+    last: tuple[datetime, float] | None = None
+
+
+def seconds() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
+    return time.clock_gettime(STEADY)
+
+
+def is_old() -> bool:
+    return Reading.last is None or seconds() - Reading.last[1] > OLD_S
+
+
+def keep(read: datetime) -> None:
+    """The database just answered with this time."""
+    Reading.last = read.astimezone(UTC), seconds()
+
+
+def near() -> datetime:
+    """The time of the database without a statement: the last reading and the time since then. For
+    the times of a run, which other hosts compare. Before the first reading, this machine's time.
+
+    `config/postgresql/base.py` reads the time when a connection is taken, every few seconds.
+    """
+    if Reading.last is None:
+        return datetime.now(UTC)
+    read, at = Reading.last
+    return read + timedelta(seconds=seconds() - at)
+
+
+def local(moment: datetime) -> datetime:
+    """A time of the database on this machine's clock."""
+    return moment + (datetime.now(UTC) - near()) if Reading.last else moment
 
 
 def now() -> datetime:

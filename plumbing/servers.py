@@ -34,6 +34,18 @@ def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
     return SentinelConnectionPool(service, watchers, **login, **options)
 
 
+def is_clustered(url: str) -> bool:
+    """Whether the server belongs to a Redis Cluster; False if it does not answer within two seconds."""
+    pool = pool_of(url, socket_timeout=2, socket_connect_timeout=2)
+    try:
+        told: Any = redis.Redis(connection_pool=pool).info("cluster")
+        return bool(told.get("cluster_enabled"))
+    except (redis.RedisError, OSError):
+        return False
+    finally:
+        pool.disconnect()
+
+
 def read_sentinel(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
     """(the Sentinels, the service, database and login of the server). Raises ValueError."""
     parts = urlsplit(url)

@@ -10,6 +10,8 @@ import socket
 import time
 from pathlib import Path
 
+from plumbing.servers import is_clustered
+
 BACKLOG = 1024
 NEEDED_MB = 100
 DESCRIPTORS = 65_536
@@ -43,6 +45,15 @@ def check_external(*, embedded: bool) -> None:
     """One program alone starts no servers: several such programs share them."""
     if embedded:
         raise Refusal("With --only, set DATABASE_URL, BROKER_URL, CHANNEL_URL and CACHE_URL to running servers.")
+
+
+def check_no_cluster(**urls: str) -> None:
+    """A server that is away is no reason: it may come."""
+    if found := [name for name, url in urls.items() if is_clustered(url)]:
+        raise Refusal(
+            f"{' and '.join(found)}: this server belongs to a Redis Cluster, which Muster cannot use; "
+            "name a single server or Sentinels."
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -11,6 +11,7 @@ from django.test import Client
 
 from agents.http import throttles
 from agents.models import Agent, ApiKey, Membership, Provider, Team
+from plumbing import clock
 from plumbing.line import Line
 
 EVERYTHING = ["*", "approvals:decide"]
@@ -77,6 +78,14 @@ def api(db: None) -> Callable[..., ApiClient]:
         return ApiClient(user, secret)
 
     return client_for
+
+
+@pytest.fixture
+def time_machine(time_machine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The plugin's. What is measured from the clock of PostgreSQL, which it does not move, follows this machine."""
+    monkeypatch.setattr(clock.Reading, "last", None)
+    monkeypatch.setattr(clock, "is_old", lambda: False)
+    return time_machine
 
 
 @pytest.fixture

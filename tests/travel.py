@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from unittest.mock import patch
 
 import time_machine
 from django.db import connection
 from django.utils import timezone
+
+from plumbing import clock
 
 # A function in front of PostgreSQL's own of that name: statements that are kept are planned again for the new path.
 LATER = """CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
@@ -24,7 +27,8 @@ def later(seconds: float) -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute(LATER.format(float(seconds)))
             cursor.execute("SET LOCAL search_path = public, pg_catalog")
-        yield
+        with patch.object(clock.Reading, "last", (clock.now(), clock.seconds())):
+            yield
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL search_path TO DEFAULT")
             cursor.execute("DROP FUNCTION public.statement_timestamp()")

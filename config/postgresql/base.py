@@ -11,6 +11,8 @@ from typing import Any
 
 from django.db.backends.postgresql import base
 
+from plumbing import clock
+
 
 class Stack(deque):
     """The pool appends returned connections on the right and takes from the left."""
@@ -20,6 +22,13 @@ class Stack(deque):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    def init_connection_state(self) -> None:
+        """Read the time of the server, unless this process did so a few seconds ago."""
+        super().init_connection_state()
+        if clock.is_old():
+            (read,) = self.connection.execute("SELECT STATEMENT_TIMESTAMP()").fetchone()
+            clock.keep(read)
+
     @property
     def pool(self) -> Any:
         pool = super().pool

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
-from django.utils import timezone
 
 from agents.exceptions import Invalid
 from agents.models import Tool
@@ -27,7 +26,7 @@ from connectors.exceptions import failed
 from connectors.models import Connection, RemoteTask, RemoteTool
 from connectors.remote import Listing, Offered, secret_header, take_offers
 from connectors.timing import seconds_left
-from plumbing import outbound, waits
+from plumbing import clock, outbound, waits
 
 from .mcp import source_of
 
@@ -188,7 +187,7 @@ class Talk:
         pause = WAITS_S[min(row.waits, len(WAITS_S) - 1)]
         row.waits += 1
         row.save(update_fields=["waits"])
-        return CallPending("timer", until=timezone.now() + timedelta(seconds=pause), reference=f"task {row.task}")
+        return CallPending("timer", until=clock.near() + timedelta(seconds=pause), reference=f"task {row.task}")
 
     def answered(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> dict[str, JSON]:
         """Ask the person what the agent asks, and send the answer. Raises CallPending, ToolFailed."""

@@ -10,11 +10,11 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
-from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import AuditEvent
 from devices.protocol import MISSED_BEATS
+from plumbing import clock
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters that are hard to confuse: 5 bits each
 PAIRING_MINUTES = 10
@@ -87,7 +87,7 @@ class Device(models.Model):
     def is_online(self, now: datetime | None = None) -> bool:
         if self.revoked_at or not self.socket or self.last_seen is None:
             return False
-        return self.last_seen > (now or timezone.now()) - silence_allowed()
+        return self.last_seen > (now or clock.near()) - silence_allowed()
 
     def issue_credential(self, generation: int = 1) -> tuple["DeviceCredential", str]:
         """A new credential and its secret, which is shown once and stored as a hash."""
@@ -99,7 +99,7 @@ class Device(models.Model):
 
     def revoke(self, *, reason: str, actor: Any = None, source: str = "") -> None:
         """Revoke all its credentials; the caller closes the socket (`presence.tell_revoked`)."""
-        now = timezone.now()
+        now = clock.near()
         with transaction.atomic():
             Device.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
             self.credentials.filter(revoked_at=None).update(revoked_at=now)
@@ -170,7 +170,7 @@ class DeviceCredential(models.Model):
 
     def rotate(self, unused: list[int]) -> "Admission":
         """Mark this one used and issue its successor; the last few unused ones stay valid."""
-        now = timezone.now()
+        now = clock.near()
         if stale := unused[UNUSED_KEPT:]:
             DeviceCredential.objects.filter(pk__in=stale).delete()
         successor, secret = self.device.issue_credential(self.generation + 1)
@@ -225,7 +225,7 @@ class Pairing(models.Model):
     @classmethod
     def make(cls, owner: Any) -> tuple["Pairing", str]:
         """The row and its code, such as 7KQW-MX3D-PA9T."""
-        now = timezone.now()
+        now = clock.near()
         cls.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
         taken = set(cls.objects.values_list("locator", flat=True))
         while (locator := letters(4)) in taken:
@@ -254,7 +254,7 @@ class Pairing(models.Model):
 
     def use(self) -> bool:
         """False if another request was faster."""
-        return bool(Pairing.objects.filter(pk=self.pk, used_at=None).update(used_at=timezone.now()))
+        return bool(Pairing.objects.filter(pk=self.pk, used_at=None).update(used_at=clock.near()))
 
 
 def letters(count: int) -> str:

@@ -6,10 +6,8 @@ from contextvars import ContextVar
 from datetime import datetime
 from time import monotonic
 
-from django.utils import timezone
-
 from agents.tools import never
-from plumbing import waits
+from plumbing import clock, waits
 from plumbing.waits import GLANCE_S
 from registry.exceptions import ModelCancelled, ModelFailed
 
@@ -23,7 +21,7 @@ class Watch:
         now = monotonic()
         self._is_cancelled = is_cancelled
         self._next = now + GLANCE_S
-        self._ends = None if deadline is None else now + (deadline - timezone.now()).total_seconds()
+        self._ends = None if deadline is None else now + (deadline - clock.near()).total_seconds()
 
     def check(self) -> None:
         """Raises ModelCancelled or ModelFailed(deadline)."""

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import structlog
 from django.conf import settings
-from django.utils import timezone
 
 from agents.models import Provider
 from agents.models.provider import units
 from agents.spec import ModelParams
+from plumbing import clock
 from registry.exceptions import CannotBuild, ModelFailed
 from registry.llm.attempts import ask
 from registry.llm.bids import Bid, bid
@@ -65,7 +65,7 @@ def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | N
         tools=(),
         output_schema=schema_of(names),
         on_delta=None,
-        watch=Watch(deadline=timezone.now() + timedelta(seconds=TIME_S)),
+        watch=Watch(deadline=clock.near() + timedelta(seconds=TIME_S)),
     )
     longest = purse.hold(bid_of(question, provider)) if purse else None
     if longest == 0:

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers, viewsets
 from rest_framework.response import Response
@@ -14,6 +13,7 @@ from agents.exceptions import Forbidden, Invalid
 from agents.http.resources import Tagged
 from agents.http.strict import KnownFields, RowId
 from agents.models import Agent, AuditEvent, Membership, Team
+from plumbing import clock
 from runs.figures import usage
 from runs.models import Budget, Run
 
@@ -153,7 +153,7 @@ class UsageView(APIView):
             days.isascii() and days.isdigit() and len(days) < 4 and 1 <= int(days) <= 366
         ):
             raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
-        now = timezone.now()
+        now = clock.near()
         runs = Run.objects.visible_to(request.user)
         rows = usage.table(runs, by=by, since=now - timedelta(days=int(days)), until=now)
         return Response({"results": rows, "next": None})

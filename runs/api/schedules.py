@@ -5,7 +5,6 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import viewsets
@@ -16,6 +15,7 @@ from rest_framework.views import APIView
 from agents.exceptions import Conflict, Invalid, NotFound, TooLarge
 from agents.http.resources import Tagged
 from agents.http.viewsets import Audited, NamedViewSet, refusals
+from plumbing import clock
 from runs.models import Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.models.trigger import new_secret
 from runs.schedules import tick as schedules
@@ -244,7 +244,7 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
     def renew_secret(self, request: Any, pk: Any = None) -> Response:
         """A new secret, shown once."""
         webhook = self.get_object()
-        webhook.secret, webhook.updated_at = new_secret(), timezone.now()
+        webhook.secret, webhook.updated_at = new_secret(), clock.near()
         webhook.save(update_fields=["secret", "updated_at"])
         self.audit("secret_renewed", webhook)
         return Response(NewWebhookSerializer(webhook).data)

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists
-from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Forbidden, Invalid
 from agents.models import Agent, AuditEvent, Chain, Tool
 from agents.spec import StepSpec
+from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyDecided
 from runs.intake.children import own_input
@@ -45,7 +45,7 @@ def decide(
         raise Invalid(f"“{decision}” is not a decision.", hint="Send approve or deny.")
     check_edited(approval, arguments)
     endings.lock(approval.run_id)
-    now = timezone.now()
+    now = clock.near()
     fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
     alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)
     mine = Approval.objects.open().filter(pk=approval.pk, expires_at__gt=now)

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 
 from agents import schema
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
-from plumbing import waits
+from plumbing import clock, waits
 from plumbing.statements import insert, update_each
 from plumbing.threads import release_connection
 from registry import toolsets
@@ -176,7 +176,7 @@ class Desk:
         return record
 
     def approval_for(self, record: ToolCallRecord) -> Approval:
-        until = timezone.now() + timedelta(seconds=settings.APPROVAL_S)
+        until = clock.near() + timedelta(seconds=settings.APPROVAL_S)
         return Approval(
             run=self.run,
             call=record,
@@ -284,7 +284,8 @@ class Desk:
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:
         """A callback ends no later than the call that makes it."""
         of_caller = self.deadlines.get(record.parent_call_id) if record.parent_call_id else None
-        until = limits.deadline(timezone.now(), tool.deadline_s, self.run.deadline, of_caller)
+        of_run = clock.local(self.run.deadline) if self.run.deadline else None
+        until = limits.deadline(timezone.now(), tool.deadline_s, of_run, of_caller)
         self.deadlines[record.pk] = until
         return until
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists
-from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Invalid
 from agents.tools import CallPending, ToolFailed, ToolResult
+from plumbing import clock
 from runs.events import record as events
 from runs.exceptions import AlreadyAnswered
 from runs.lifecycle import endings
@@ -27,7 +27,7 @@ def ask(run: Run, record: ToolCallRecord, key: str = "", **question: Any) -> Too
     """
     found = InputRequest.objects.filter(call=record, key=key).first()
     request = found or created(run, record, key=key, **question)
-    if request.status == Status.OPEN and request.expires_at <= timezone.now():
+    if request.status == Status.OPEN and request.expires_at <= clock.near():
         expire(request)
     if request.status == Status.OPEN:
         raise CallPending("input", until=request.expires_at, reference=str(request.pk))
@@ -48,13 +48,13 @@ def earlier(record: ToolCallRecord) -> list[dict[str, Any]]:
 
 def is_closed(record: ToolCallRecord) -> bool:
     """Has every question of this call been answered, or has its time passed?"""
-    return not InputRequest.objects.open().filter(call=record, expires_at__gt=timezone.now()).exists()
+    return not InputRequest.objects.open().filter(call=record, expires_at__gt=clock.Now()).exists()
 
 
 @transaction.atomic
 def created(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any) -> InputRequest:
     request = InputRequest(
-        run=run, call=record, name=record.name, expires_at=timezone.now() + timedelta(seconds=timeout_s), **fields
+        run=run, call=record, name=record.name, expires_at=clock.near() + timedelta(seconds=timeout_s), **fields
     )
     endings.lock(run.pk)
     request.save(force_insert=True)
@@ -78,7 +78,7 @@ def requested_data(request: InputRequest) -> dict[str, Any]:
 @transaction.atomic
 def expire(request: InputRequest) -> None:
     endings.lock(request.run_id)
-    if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=timezone.now()):
+    if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=clock.near()):
         events.record(request.run, "input.answered", {"id": str(request.pk), "status": Status.EXPIRED, "by": ""})
     request.refresh_from_db()
 
@@ -101,7 +101,7 @@ def decline(request: InputRequest, *, by: Any) -> InputRequest:
 @transaction.atomic
 def close(request: InputRequest, status: str, *, by: Any, **fields: Any) -> InputRequest:
     endings.lock(request.run_id)
-    now = timezone.now()
+    now = clock.near()
     alive = Run.objects.live().filter(pk=request.run_id, cancel_requested_at=None)
     mine = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
     if not mine.update(status=status, answered_by=by, answered_at=now, **fields):

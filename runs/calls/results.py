@@ -10,11 +10,11 @@ from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from agents.http.parsers import MAX_DEPTH
 from agents.schema import depth_of
 from agents.tools import ToolResult
+from plumbing import clock
 from plumbing.statements import update_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -93,7 +93,7 @@ def close_callbacks(record: ToolCallRecord) -> None:
     ToolCallRecord.objects.filter(parent_call=record, outcome="").update(
         outcome=ToolCallRecord.Outcome.UNKNOWN,
         error={"code": "outcome_unknown", "message": message},
-        finished_at=timezone.now(),
+        finished_at=clock.near(),
     )
 
 

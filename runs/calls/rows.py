@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents import schema
 from agents.tools import OutcomeUnknown, ToolError, ToolResult, ToolSpec
+from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, Run, ToolCallRecord
 
@@ -26,18 +26,18 @@ def may_start(record: ToolCallRecord) -> bool:
 def waits_for_time(record: ToolCallRecord, now: datetime | None = None) -> bool:
     if record.waiting_for != "timer" or not record.details.get("until"):
         return False
-    return parse_datetime(record.details["until"]) > (now or timezone.now())
+    return parse_datetime(record.details["until"]) > (now or clock.near())
 
 
 def start(record: ToolCallRecord) -> None:
     record.attempt += 1
-    record.started_at = timezone.now()
+    record.started_at = clock.near()
 
 
 def close(record: ToolCallRecord, outcome: str, **fields: Any) -> None:
     record.outcome = outcome
     record.waiting_for = ""
-    record.finished_at = timezone.now()
+    record.finished_at = clock.near()
     if record.started_at:
         record.wall_ms = (record.finished_at - record.started_at).total_seconds() * 1000
     for name, value in fields.items():
@@ -113,3 +113,10 @@ def approval_data(approval: Approval) -> dict[str, Any]:
         "expires_at": events.rfc3339(approval.expires_at),
         "default": approval.default,
     }
+
+
+def earliest(records: list[ToolCallRecord]) -> Any:
+    """When the first of these waits ends, as far as that is known."""
+    times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
+    times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
+    return min(times, default=None)

@@ -12,7 +12,6 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import prefetch_related_objects
-from django.utils import timezone
 
 from agents import schema
 from agents.mapping import MappingError
@@ -86,7 +85,7 @@ class Walk:
         if self.lease is not None and self.lease.is_cancelled():
             self.run.refresh_from_db(fields=["cancel_reason"])
             raise RunEnded(Run.Status.CANCELLED, "cancelled", endings.cancelled_error(self.run)["message"])
-        if self.run.deadline and timezone.now() >= self.run.deadline:
+        if self.run.deadline and clock.near() >= self.run.deadline:
             raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
         checks.require_shared(self.run, self.run.chain_version.chain)
 
@@ -219,7 +218,7 @@ class Walk:
         """False, without any change, if the general path must report why not."""
         row = StepRun(
             run=self.run, key=step.key, status=Status.RUNNING, attempt=1, lease_owner=self.owner,
-            started_at=timezone.now(),
+            started_at=clock.near(),
         )  # fmt: skip
         try:
             given, tool = steps.input_of(step, row, self.scope()), self.tool_of(step)
@@ -242,7 +241,7 @@ class Walk:
 
     def write(self, made: Plan) -> None:
         """New rows; of two workers the unique constraint lets one win, and both read the result."""
-        now = timezone.now()
+        now = clock.near()
         fresh = [StepRun(run=self.run, key=key) for key in made.start]
         fresh += [
             StepRun(
@@ -340,7 +339,7 @@ class Walk:
         rows = [row for row in self.rows.values() if row.status not in ENDED]
         times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
         if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
-            times.append(timezone.now() + timedelta(seconds=settings.LEASE_S + 2))
+            times.append(clock.near() + timedelta(seconds=settings.LEASE_S + 2))
         approvals = [
             approval.expires_at for row in rows if (approval := steps.approval_of(row)) and row.status == Status.WAITING
         ]

@@ -12,7 +12,6 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, Min, Q
-from django.utils import timezone
 
 from agents.mapping import MappingError, items_of
 from agents.spec import ChainSpec, StepSpec
@@ -221,7 +220,7 @@ def counted(
     `told` are events that come first.
     """
     if failed and step.on_error != "continue":
-        now = timezone.now()
+        now = clock.near()
         done += items(row).filter(status=Status.READY).update(status=Status.CANCELLED, finished_at=now)
     rows = StepRun.objects.filter(pk=row.pk)
     rows.update(done=F("done") + done, failed=F("failed") + failed)

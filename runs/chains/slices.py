@@ -18,7 +18,6 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from agents.spec import ChainSpec, StepSpec
@@ -132,7 +131,7 @@ def work(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: dict[st
 
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
     """The tool itself is refused: no item can succeed."""
-    fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": timezone.now()}
+    fields = {"status": Status.FAILED, "error": failure.as_json(), "finished_at": clock.near()}
     with transaction.atomic():
         failed = items(row).filter(status=Status.READY).update(**fields)
         if failed:
@@ -304,7 +303,7 @@ def end_simply(
     if not pairs:
         events.record_many(run, told)
         return
-    now, failed = timezone.now(), 0
+    now, failed = clock.near(), 0
     for item, record in pairs:
         item.error = error_of(record)
         failed += item.error is not None

@@ -13,7 +13,6 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from agents import schema
 from agents.mapping import MappingError, holds, map_input
@@ -96,7 +95,7 @@ def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
 
 def ask_before(run: Run, step: StepSpec, row: StepRun, given: dict[str, Any]) -> None:
     """Create the approval; the row waits."""
-    until = timezone.now() + timedelta(seconds=step.approval_expires_s)
+    until = clock.near() + timedelta(seconds=step.approval_expires_s)
     with transaction.atomic():
         if not claim(row, Status.WAITING, attempt=False):
             return
@@ -145,7 +144,7 @@ def claim(
     row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
 ) -> bool:
     """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
-    now = clock.now() if lease_s else timezone.now()
+    now = clock.now() if lease_s else clock.near()
     fields: dict[str, Any] = {
         "status": status,
         "wake_at": None,
@@ -219,7 +218,7 @@ def end(
 
 def close(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
     """Set the columns END on the row, without saving it."""
-    row.status, row.output, row.error, row.finished_at = status, output, error, timezone.now()
+    row.status, row.output, row.error, row.finished_at = status, output, error, clock.near()
     row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
 
 

@@ -11,8 +11,8 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db.models import Exists, IntegerField, Q
-from django.utils import timezone
 
+from plumbing import clock
 from plumbing.statements import Select
 from runs.models import Run, Trigger, TriggerFiring, Webhook, WebhookDelivery
 from runs.rules import task_states
@@ -78,7 +78,7 @@ def queue_states(webhook: Webhook, run: Run, told: list[tuple[str, dict[str, Any
 
 
 def status_update(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
-    at = timezone.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = clock.near().isoformat(timespec="milliseconds").replace("+00:00", "Z")
     status = {"state": task_states.state_after(type, data), "timestamp": at}
     context = run.session.name_for_a2a if run.session else ""
     return {"statusUpdate": {"taskId": str(run.pk), "contextId": context, "status": status}}
@@ -90,11 +90,11 @@ def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
     """
     for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True, run=None):
         if not webhook.events or type in webhook.events:
-            create(webhook, [(type, {"type": type, "at": timezone.now().isoformat(), "data": data})])
+            create(webhook, [(type, {"type": type, "at": clock.near().isoformat(), "data": data})])
 
 
 def create(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
-    now = timezone.now()
+    now = clock.near()
     rows = [WebhookDelivery(webhook=webhook, type=type, body=body, next_attempt_at=now) for type, body in bodies]
     WebhookDelivery.objects.bulk_create(rows)
 
@@ -105,7 +105,7 @@ def body_of(run: Run, type: str, data: dict[str, Any]) -> dict[str, Any]:
     return {
         **link,
         "type": type,
-        "at": timezone.now().isoformat(),
+        "at": clock.near().isoformat(),
         "run": str(run.pk),
         "agent": run.agent.name if run.agent_id else None,
         "chain": chain,

@@ -11,9 +11,8 @@ from typing import Any
 
 import redis
 from django.db import transaction
-from django.utils import timezone
 
-from plumbing import broadcast
+from plumbing import broadcast, clock
 from plumbing.announcements import line_of
 from plumbing.broadcast import channel_of
 from plumbing.statements import Question, insert, take_numbers
@@ -141,7 +140,7 @@ def write(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> N
         raise ValueError(f"unknown event types {unknown}; add them to runs.events.TYPES and the docs")
     if entries:
         run.last_event = last
-        now = timezone.now()
+        now = clock.near()
         first = last - len(entries) + 1
         rows = [
             RunEvent(run_id=run.pk, seq=first + place, type=type, at=now, data=data)

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Max, Q, Sum
-from django.utils import timezone
 
 from agents.models import Agent, Chain, ChainStep, Tool, ToolGrant
+from plumbing import clock
 from runs.models import Run, Schedule, Trigger
 
 from .earlier import first_id_at
@@ -30,7 +30,7 @@ class Month:
 
 def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> dict[int, Month]:
     """By the agent's id, in one query; agents without runs are left out."""
-    since = first_id_at((now or timezone.now()) - MONTH)
+    since = first_id_at((now or clock.near()) - MONTH)
     rows = (
         Run.objects.visible_to(user)
         .filter(agent__in=[agent.pk for agent in agents], pk__gte=since)

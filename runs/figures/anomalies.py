@@ -14,8 +14,8 @@ from typing import Any
 
 from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import TruncDate
-from django.utils import timezone
 
+from plumbing import clock
 from runs.models import Run
 
 from . import money
@@ -65,7 +65,7 @@ class Anomaly:
 
 def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
     """What is unusual about these runs since midnight UTC. One query."""
-    now = (now or timezone.now()).astimezone(UTC)
+    now = (now or clock.near()).astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     of_agents: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
     for row in by_day(runs.filter(pk__gte=first_id_at(midnight - timedelta(days=DAYS - 1)))):

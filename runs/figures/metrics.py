@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Min, QuerySet
-from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from plumbing import clock
 from runs.models import Approval, Run
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -43,7 +43,7 @@ class Rows(Collector):
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        now = timezone.now()
+        now = clock.near()
         yield by_status("muster_runs_live", "Runs that have not ended.", Run.objects.live())
         recent = Run.objects.filter(pk__gte=first_id_at(now - RECENT))
         yield by_status("muster_runs_recent", "Runs accepted within the last five minutes.", recent)

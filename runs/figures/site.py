@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents.models import AuditEvent, SiteHold
 from plumbing import clock
+from plumbing.servers import is_clustered
 from runs.models import Run, StepRun, Worker
 
 SKEW_S = 2.0
@@ -24,6 +25,7 @@ def report() -> dict[str, dict[str, Any]]:
     return {
         "clock": skew(),
         "connections": connections(),
+        "redis": redis_servers(),
         "descriptors": descriptors(),
         "disk": disk(),
         "workers": workers(),
@@ -55,6 +57,15 @@ def connections() -> dict[str, Any]:
     return part(pool * programs <= allowed, hint, allowed=allowed, pool=pool, programs=programs)
 
 
+def redis_servers() -> dict[str, Any]:
+    """None of them may belong to a Redis Cluster: one transaction or wake-up uses several keys."""
+    urls = {"QUEUE_URL": settings.QUEUE_URL if settings.CARRIER == "list" else "", "CHANNEL_URL": settings.CHANNEL_URL,
+            "CACHE_URL": settings.CACHE_URL}  # fmt: skip
+    clustered = [name for name, url in urls.items() if url and is_clustered(url)]
+    hint = "Name a single server or Sentinels: Redis Cluster is not supported."
+    return part(not clustered, hint, clustered=", ".join(clustered) or "none")
+
+
 def descriptors() -> dict[str, Any]:
     """The limit of open files as `serve` would raise it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -76,7 +87,7 @@ def workers() -> dict[str, Any]:
 
 def pools() -> dict[str, Any]:
     """Pools in which runs or steps wait, and which no live worker serves."""
-    long_ago = timezone.now() - timedelta(seconds=settings.LEASE_S)
+    long_ago = clock.near() - timedelta(seconds=settings.LEASE_S)
     runs = Run.objects.filter(place__isnull=False, queued_at__lt=long_ago).order_by()
     steps = StepRun.objects.filter(place__isnull=False).order_by()
     waiting = {name for rows in (runs, steps) for name in rows.values_list("pool", flat=True).distinct()}
@@ -90,7 +101,7 @@ def backup() -> dict[str, Any]:
     made = AuditEvent.objects.filter(action="backup.made").order_by("-at").first()
     if made is None:
         return {"ok": True, "latest": "none by manage.py backup"}
-    age = timezone.now() - made.at
+    age = clock.near() - made.at
     return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=round(age.total_seconds() / 3600, 1))
 
 

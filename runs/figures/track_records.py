@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Case, Count, F, IntegerField, QuerySet, Sum, Value, When
-from django.utils import timezone
 
+from plumbing import clock
 from runs.models import Run
 
 from .earlier import counted_before, first_id_at
@@ -114,7 +114,7 @@ def counted(runs: QuerySet[Run], window: str, by: str, now: datetime | None = No
     """Ended runs of the window by group, status, error and latency class. A week or a month is that
     many whole days (UTC), which this process keeps for some minutes, and today.
     """
-    now = now or timezone.now()
+    now = now or clock.near()
     if window not in ("week", "month"):
         return list(grouped(runs.filter(pk__gte=first_id_at(now - WINDOWS[window])), by))
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
 from agents.graph import needs_of
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
-from plumbing import tracing
+from plumbing import clock, tracing
 from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost, SessionBusy
@@ -220,7 +219,7 @@ def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
     open_items = [StepRun(run=again, key=row.key, item=row.item) for row in items if row.status not in KEPT]
     fresh = StepRun(
         run=again, key=main.key, status=StepRun.Status.RUNNING, input=main.input, total=main.total, done=len(well),
-        started_at=timezone.now(), attempt=1,
+        started_at=clock.near(), attempt=1,
     )  # fmt: skip
     return [fresh, *well, *open_items]
 

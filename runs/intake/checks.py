@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.utils import timezone
 
 from agents import roles, schema
 from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentVersion, Chain, ChainVersion, Provider
 from agents.models.team import is_open
 from agents.spec import AgentSpec, ChainSpec
+from plumbing import clock
 from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEnded
 from runs.models import Run
 
@@ -100,7 +100,7 @@ def deadline(
 ) -> datetime:
     """The run's deadline: the shortest of all limits, and never after its parent's."""
     limits = [settings.MAX_RUN_S, spec.timeout_s if spec else None, timeout]
-    until = timezone.now() + timedelta(seconds=min(filter(None, limits)))
+    until = clock.near() + timedelta(seconds=min(filter(None, limits)))
     return min(until, parent.deadline) if parent and parent.deadline else until
 
 

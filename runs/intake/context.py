@@ -1,5 +1,5 @@
-"""Context for a run: texts that it is told before it starts. Each source names one thing, and a
-missing one is refused.
+"""Context for a run: texts that the model reads before the message. Each source names one thing,
+and a missing one is refused.
 """
 
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agents import storage
+from agents.exceptions import Invalid
 from agents.models import StoredFile
 from agents.tools import ToolFailed
 from runs.models import Message, Run, Session
@@ -42,6 +43,16 @@ def is_untrusted(asker: Asker, sources: Sequence[Source]) -> bool:
         else own_session(asker, source).has_untrusted
         for source in sources
     )
+
+
+def of_message(user: Any, sources: Sequence[Source]) -> dict[str, str]:
+    """The context of a run that is not started by another one: {"context": text}, or {}. Raises Invalid."""
+    try:
+        text = gather(Asker(user.pk), sources)
+    except ToolFailed as error:
+        detail = {"field": "context", "code": error.code, "message": str(error)}
+        raise Invalid(f"The context is not valid: {error}.", code=error.code, details=[detail])
+    return {"context": text} if text else {}
 
 
 def gather(asker: Asker, sources: Sequence[Source]) -> str:

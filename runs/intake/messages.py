@@ -10,7 +10,6 @@ from agents import schema
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
-from agents.tools import ToolFailed
 from plumbing import tracing
 from plumbing.statements import insert, insert_each
 from runs.events import record as events
@@ -135,7 +134,8 @@ def message_run(
 
     `draft`: the agent's working row instead of a version, for people who may change the agent.
     `tools`: tools that the caller executes (`caller_tools.checked`). `asked`: its options
-    (`options.Asked`). `context`: sources of what it is told before (context.py). `embed`: whose visitor sent it.
+    (`options.Asked`). `context`: sources of texts that the model reads before the message (context.py).
+    `embed`: the visitor of this embed sent it.
     """
     chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
@@ -144,7 +144,7 @@ def message_run(
         policy = {**(policy or {}), caller_tools.POLICY: caller_tools.checked(tools, taken)}
     given = options.read({**(asked or {}), "timeout": timeout} if timeout else asked)
     timeout = given.get("timeout")
-    about = told_before(user, context or [])
+    about = contexts.of_message(user, context or [])
     is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
     run = Run(
         principal=user,
@@ -166,16 +166,6 @@ def message_run(
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
     options.settle(run, spec, timeout=limit, taken=[tool["name"] for tool in tools or ()])
     return run
-
-
-def told_before(user: Any, sources: list[dict[str, Any]]) -> dict[str, str]:
-    """The context of a run that is not started by another one. Raises Invalid."""
-    try:
-        text = contexts.gather(contexts.Asker(user.pk), sources)
-    except ToolFailed as error:
-        detail = {"field": "context", "code": error.code, "message": str(error)}
-        raise Invalid(f"The context is not valid: {error}.", code=error.code, details=[detail])
-    return {"context": text} if text else {}
 
 
 def first_event(run: Run) -> RunEvent:

@@ -15,10 +15,10 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum, UUIDField
-from django.utils import timezone
 
 from agents.models import Agent
 from agents.models.provider import dollars, units
+from plumbing import clock
 from plumbing.statements import Select
 from registry.llm.bids import Bid
 from runs.exceptions import RunEnded, RunWaits
@@ -62,7 +62,7 @@ class Watch:
         try:
             self.holds, longest = reserve(self.run, self.budgets, bid)
         except Crowded:
-            raise RunWaits("budget", timezone.now() + timedelta(seconds=AGAIN_S))
+            raise RunWaits("budget", clock.near() + timedelta(seconds=AGAIN_S))
         return longest
 
     def current(self) -> list[Budget]:
@@ -159,7 +159,7 @@ def take(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
         rows = rows.filter(cost__lte=units(budget.max_cost) - cost - F("held_cost"))
     if not rows.update(held_tokens=F("held_tokens") + tokens, held_cost=F("held_cost") + cost):
         return False
-    hold.tokens, hold.cost, hold.is_active, hold.since = tokens, cost, True, timezone.now()
+    hold.tokens, hold.cost, hold.is_active, hold.since = tokens, cost, True, clock.near()
     hold.save(update_fields=["attempt", "tokens", "cost", "is_active", "since"])
     return True
 
@@ -275,7 +275,7 @@ def open_tally(budget: Budget, run: Run) -> Tally:
 def key_of(budget: Budget, run: Run, now: datetime | None = None) -> str:
     if budget.period == Budget.Period.RUN:
         return str(run.root_pk)
-    return start_of(budget.period, now or timezone.now()).strftime(FORMATS[budget.period])
+    return start_of(budget.period, now or clock.near()).strftime(FORMATS[budget.period])
 
 
 FORMATS: dict[str, str] = {Budget.Period.DAY: "%Y-%m-%d", Budget.Period.MONTH: "%Y-%m"}
@@ -285,7 +285,7 @@ def used_before(budget: Budget, run: Run) -> dict[str, int]:
     if budget.period == Budget.Period.RUN:
         runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
     else:
-        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, timezone.now()))
+        runs = in_scope(budget).filter(created_at__gte=start_of(budget.period, clock.near()))
     begun = runs.filter(Q(turns__gt=0) | Q(input_tokens__gt=0) | Q(output_tokens__gt=0))
     sums = begun.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
     return {"tokens": sums["tokens"] or 0, "cost": units(Decimal(sums["cost"] or 0)), "runs": sums["runs"]}

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from django.db import transaction
 from django.db.models import F, Q, UUIDField
-from django.utils import timezone
 
 from devices import calls as device_calls
+from plumbing import clock
 from plumbing.statements import Select
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunFinished
@@ -98,7 +98,7 @@ def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -
         "error": error,
         "waiting_for": "",
         "wake_at": None,
-        "finished_at": timezone.now(),
+        "finished_at": clock.near(),
         "lease_owner": "",
         "lease_expires_at": None,
         "turns": run.turns,
@@ -148,7 +148,7 @@ def counts_of(run: Run) -> dict[str, int]:
 
 def close_open_work(run: Run, *, reason: str) -> None:
     """A failed or stopped run also ends its open calls, approvals and children."""
-    now = timezone.now()
+    now = clock.near()
     Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
     InputRequest.objects.open().filter(run=run).update(status=InputRequest.Status.VOID, answered_at=now)
     ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
@@ -194,7 +194,7 @@ def release(follower: Run, row: Any) -> None:
     """It is its turn: a worker may take it, or the outside program that it is for."""
     follower.after_id = None
     choice.line_up(follower)
-    if row.update(after=None, queued_at=timezone.now(), place=follower.place):
+    if row.update(after=None, queued_at=clock.near(), place=follower.place):
         queue.enqueue(follower)
 
 
@@ -209,7 +209,7 @@ def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
     if waiting_for:
         waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
-    run, now = waiting.first(), timezone.now()
+    run, now = waiting.first(), clock.near()
     if run is None:
         return False
     queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.place_of(run)}
@@ -244,9 +244,9 @@ def wait(run: Run, lease: Lease, waiting_for: str, until: datetime | None = None
         raise LeaseLost(str(run.pk))
 
 
-def leave(run: Run, lease: Lease, needs: int) -> None:
-    """Put a claimed run back for workers that know this format of definitions."""
-    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": timezone.now(), "needs": needs}
+def leave(run: Run, lease: Lease, **needs: Any) -> None:
+    """Put a claimed run back for other workers: those of its pool, or that know a newer format (`needs`)."""
+    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": clock.near(), **needs}
     if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=choice.place_of(run)) is not None:
         queue.enqueue(run)
 
@@ -256,7 +256,7 @@ def cancel(run: Run, *, by: Any, reason: str = "") -> Run:
     """Stop a run, its children and what they wait for. The worker is notified at once. Raises
     RunFinished.
     """
-    now = timezone.now()
+    now = clock.near()
     if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
         cancel_requested_at=now, cancel_reason=reason[:200]
     ):

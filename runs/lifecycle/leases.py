@@ -139,17 +139,24 @@ class Keeper:
         return any(lease.rows().exists() for lease in self.of_run(str(run_id)) if isinstance(lease, Lease))
 
     def renew_for_ever(self) -> None:
+        """No error ends this thread: other workers would take the runs of this process."""
         while True:
             time.sleep(settings.LEASE_S / 3)
             try:
-                self.renew()
+                self.renew_and_close()
             except DatabaseError as error:
                 log.warning("Leases were not renewed: %s", error)
             except RuntimeError as error:  # the process is shutting down, or is a test without a database
                 log.debug("Leases were not renewed: %s", error)
-            finally:
-                for opened in connections.all(initialized_only=True):
-                    opened.close()
+            except Exception:
+                log.exception("Leases were not renewed")
+
+    def renew_and_close(self) -> None:
+        try:
+            self.renew()
+        finally:
+            for opened in connections.all(initialized_only=True):
+                opened.close()
 
     def renew(self) -> None:
         """Extend the held leases; notice lost and cancelled ones."""

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Max
-from django.utils import timezone
 
+from plumbing import clock
 from runs.models import Approval, InputRequest, Run
 
 
 def pause(run: Run, now: datetime | None = None) -> None:
     """Extend the deadlines if an approval or an input request is open."""
     asked = max(filter(None, (open_until(rows, run) for rows in (Approval, InputRequest))), default=None)
-    longest = (asked - (now or timezone.now())) if asked else timedelta()
+    longest = (asked - (now or clock.near())) if asked else timedelta()
     if longest <= timedelta():
         return
     move([run.pk, *ancestors(run)], longest)
@@ -35,7 +35,7 @@ def resume(run: Run, now: datetime | None = None) -> None:
     """The person has answered, or the time is over: take back the unused time."""
     if run.paused_until is None:
         return
-    left = max(run.paused_until - (now or timezone.now()), timedelta())
+    left = max(run.paused_until - (now or clock.near()), timedelta())
     move([run.pk, *ancestors(run)], -left)
     Run.objects.filter(pk=run.pk).update(paused_until=None)
     run.paused_until = None

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
 
 from agents.models import Agent
 from agents.spec import FORMAT
+from plumbing import clock
 from registry import factory
 from runs.models import Run, Worker
 from runs.models.route import SILENT
@@ -16,13 +16,13 @@ FORGOTTEN = timedelta(hours=1)
 MOST = 500  # hashes that a row lists: the most recently used
 
 _reported: tuple[str, list[str]] | None = None
-STARTED = timezone.now()
+STARTED = clock.near()
 
 
 def report(name: str, *, runs: int, now: datetime | None = None) -> None:
     """This process is alive and holds these agents. The list is only written when it changed."""
     global _reported
-    now = now or timezone.now()
+    now = now or clock.near()
     loaded = factory.loaded_hashes()[-MOST:]
     pools = list(settings.WORKER_POOLS)
     fields: dict[str, object] = {"seen_at": now, "runs": runs, "pools": pools, "format": FORMAT}
@@ -44,12 +44,12 @@ def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
 
 
 def is_alive(worker: Worker, now: datetime | None = None) -> bool:
-    return (now or timezone.now()) - worker.seen_at < SILENT
+    return (now or clock.near()) - worker.seen_at < SILENT
 
 
 def stands_long(run: Run, now: datetime | None = None) -> bool:
     """It is in the queue for longer than a worker that just started needs to say that it is there."""
-    waited = (now or timezone.now()) - run.queued_at
+    waited = (now or clock.near()) - run.queued_at
     return run.status == Run.Status.QUEUED and run.place is not None and waited.total_seconds() > settings.LEASE_S
 
 

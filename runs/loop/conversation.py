@@ -10,18 +10,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from agents import schema
 from agents.exceptions import Invalid
 from agents.tools import ToolSpec
+from plumbing import clock
 from plumbing.statements import insert
 from plumbing.threads import release_connection
 from registry import factory
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import CannotBuild, ModelCancelled, ModelFailed
-from runs.calls import hooks, offers, routing, shown
+from runs.calls import hooks, offers, routing, rows, shown
 from runs.calls.desk import Desk
 from runs.calls.offers import COMPLETE
 from runs.events import record as events
@@ -93,11 +92,15 @@ class Conversation:
         if route.agent is None:
             raise RunEnded(Status.FAILED, "nobody_fits", route.reason or "no agent fits this message")
         run.agent, run.version = route.agent, route.agent.published
+        run.pool = run.agent.pool or run.pool
         self.settle_options()
-        self.lease.write(agent=run.agent, version=run.version, options=run.options, policy=run.policy)
+        self.lease.write(agent=run.agent, version=run.version, options=run.options, policy=run.policy, pool=run.pool)
         if run.session is not None and run.session.agent_id is None:
             run.session.agent = run.agent
             run.session.save(update_fields=["agent"])
+        if run.pool not in settings.WORKER_POOLS:
+            endings.leave(run, self.lease)
+            raise RunDone
 
     def settle_options(self) -> None:
         """Now that the agent is known: what the message asked for is merged with its definition."""
@@ -174,7 +177,7 @@ class Conversation:
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
-        began = timezone.now()
+        began = clock.near()
         try:
             return self.live.reply(
                 self.messages,
@@ -209,7 +212,7 @@ class Conversation:
             turn=run.turns,
             provider=self.live.provider_name,
             model_name=reply.model_name,
-            started_at=timezone.now() - timedelta(milliseconds=reply.wall_ms),
+            started_at=clock.near() - timedelta(milliseconds=reply.wall_ms),
             first_token_ms=reply.first_token_ms,
             cost=cost,
             attempts=reply.attempts,
@@ -253,7 +256,7 @@ class Conversation:
             provider=self.live.provider_name,
             model_name=self.spec.model_name,
             started_at=began,
-            wall_ms=(timezone.now() - began).total_seconds() * 1000,
+            wall_ms=(clock.near() - began).total_seconds() * 1000,
             attempts=error.attempts,
             error={"code": error.code, "message": str(error)},
         )
@@ -279,7 +282,7 @@ class Conversation:
         check_alive(self.run, self.lease)
         waiting = [record for record in records if not record.outcome and record.waiting_for]
         if waiting:
-            raise RunWaits(waiting[0].waiting_for, earliest(waiting))
+            raise RunWaits(waiting[0].waiting_for, rows.earliest(waiting))
         for record in records:
             if record.name == COMPLETE.name and record.kind == COMPLETE.kind and record.outcome == "ok":
                 self.complete(record.result)
@@ -389,12 +392,5 @@ def check_alive(run: Run, lease: Lease) -> None:
     if lease.is_cancelled():
         run.refresh_from_db(fields=["cancel_reason"])
         raise RunEnded(Status.CANCELLED, "cancelled", endings.cancelled_error(run)["message"])
-    if run.deadline and timezone.now() >= run.deadline:
+    if run.deadline and clock.near() >= run.deadline:
         raise RunEnded(Status.EXPIRED, "deadline", "the run's deadline passed")
-
-
-def earliest(records: list[ToolCallRecord]) -> Any:
-    """When the first of these waits ends, as far as that is known."""
-    times = [parse_datetime(record.details["until"]) for record in records if record.details.get("until")]
-    times += [record.approval.expires_at for record in records if record.waiting_for == "approval"]
-    return min(times, default=None)

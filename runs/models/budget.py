@@ -9,10 +9,10 @@ from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from agents.models import Agent, Team
 from agents.models.team import Membership
+from plumbing import clock
 
 from .embed import Embed
 from .run import Run
@@ -96,7 +96,7 @@ class Tally(models.Model):
     runs = models.PositiveIntegerField(default=0)
     held_tokens = models.BigIntegerField(default=0)
     held_cost = models.BigIntegerField(default=0)
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.near)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["budget", "key"], name="tally_once")]
@@ -119,7 +119,7 @@ class Hold(models.Model):
     tokens = models.BigIntegerField(default=0)
     cost = models.BigIntegerField(default=0)
     is_active = models.BooleanField(default=False)
-    since = models.DateTimeField(default=timezone.now)
+    since = models.DateTimeField(default=clock.near)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tally", "run"], name="hold_once")]

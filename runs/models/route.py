@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
-from django.utils import timezone
 
 from agents.models import Agent
+from plumbing import clock
 
 from .run import Run
 
@@ -40,7 +40,7 @@ class RouteDecision(models.Model):
 
 class WorkerQuerySet(models.QuerySet):
     def alive(self, now: datetime | None = None) -> Self:
-        return self.filter(seen_at__gt=(now or timezone.now()) - SILENT)
+        return self.filter(seen_at__gt=(now or clock.near()) - SILENT)
 
     def pools(self) -> set[str]:
         """Every pool that one of them serves."""

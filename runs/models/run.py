@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion, SiteHold
@@ -153,8 +152,8 @@ class Run(models.Model):
     trace_parent = models.CharField(
         max_length=55, blank=True, editable=False, help_text="Header traceparent of the request that started it."
     )
-    created_at = models.DateTimeField(default=timezone.now)
-    queued_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.near)
+    queued_at = models.DateTimeField(default=clock.near)
     pool = models.CharField(max_length=32, default="default", help_text="Workers that serve this pool take it.")
     priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.PERSON)
     place = models.BigIntegerField(

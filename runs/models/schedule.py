@@ -6,13 +6,13 @@ from typing import Any
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import OuterRef, Q, Subquery
-from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 from uuid_utils.compat import uuid7
 
 from agents.fields import check_moment
 from agents.models import Agent, Chain, SiteHold
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from plumbing import clock
 from runs.rules.crontab_words import in_words
 from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read_crontab, zone_named
 
@@ -115,7 +115,7 @@ class Schedule(Owned):
             raise TimingError("An interval must be a second or longer.")
         if seconds > LONGEST_S:
             raise TimingError("An interval can be at most ten years.")
-        return Interval(seconds, self.starts_at or self.created_at or timezone.now())
+        return Interval(seconds, self.starts_at or self.created_at or clock.near())
 
     def on_the_wall(self) -> Crontab:
         row = self.crontab

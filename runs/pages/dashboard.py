@@ -5,11 +5,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 
 from agents.models import Agent
 from devices.models import Device
 from functions.models import Execution
+from plumbing import clock
 from runs.figures import anomalies
 from runs.figures import dashboard as figures
 from runs.figures.dashboard import Day
@@ -63,7 +63,7 @@ def schedule_figures(request: HttpRequest) -> dict[str, Any] | None:
     mine = Schedule.objects.visible_to(request.user)
     coming = list(mine.filter(enabled=True, next_due_at__isnull=False).order_by("next_due_at")[:6])
     lost = ScheduleOccurrence.Outcome.MISSED, ScheduleOccurrence.Outcome.REFUSED
-    week = timezone.now() - timedelta(days=7)
+    week = clock.near() - timedelta(days=7)
     missed = ScheduleOccurrence.objects.filter(pk__gte=figures.first_id_at(week), schedule__in=mine, outcome__in=lost)
     count = missed.count()
     return {"next": coming, "missed": count} if coming or count else None

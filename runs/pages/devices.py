@@ -7,13 +7,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
+from plumbing import clock
 
 from .base import page, signed_in, tell
 
@@ -22,7 +22,7 @@ CALLS = 50
 
 @signed_in
 def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) -> HttpResponse:
-    now = timezone.now()
+    now = clock.near()
     devices = list(Device.objects.visible_to(request.user).order_by("revoked_at", "name"))
     for device in devices:
         device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
-
 from devices.models import DeviceCall
+from plumbing import clock
 from runs.models import Approval, ModelCall, Run, StepRun, ToolCallRecord
 
 LIMIT = 500  # entries of one kind; longer runs are read through their events
@@ -48,7 +47,7 @@ class Waterfall:
 
 def waterfall(run: Run, now: datetime | None = None) -> Waterfall:
     """Bars in order of their start, with their parts below them. Six bounded queries."""
-    now = now or timezone.now()
+    now = now or clock.near()
     steps = steps_of(run)
     calls = tool_calls_of(run, steps)
     groups = [steps, model_calls_of(run), calls, device_calls_of(run, calls), children_of(run, steps)]

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
 from devices import presence
+from plumbing import clock
 from plumbing.statements import update_each
 from runs.events import outbox
 from runs.exceptions import DATABASE_GONE
@@ -288,7 +288,7 @@ def still_open(occurrence: ScheduleOccurrence) -> Any:
 
 def conclude(occurrence: ScheduleOccurrence, outcome: str, reason: str) -> bool:
     """Record why no run was started. Returns False, for use in a return statement."""
-    fields = {"outcome": outcome, "reason": reason[:300], "settled_at": timezone.now()}
+    fields = {"outcome": outcome, "reason": reason[:300], "settled_at": clock.near()}
     if still_open(occurrence).update(**fields) and outcome == Outcome.REFUSED:
         count_failure(occurrence.schedule, reason)
     return False
@@ -327,7 +327,7 @@ def settle_started() -> int:
 
 @transaction.atomic
 def settle_well(found: list[ScheduleOccurrence]) -> int:
-    now = timezone.now()
+    now = clock.near()
     for occurrence in found:
         occurrence.outcome, occurrence.settled_at = Outcome.SUCCEEDED, now
     settled = update_each(found, ("outcome", "settled_at"), where={"outcome": Outcome.STARTED})
@@ -340,7 +340,7 @@ def settle(occurrence: ScheduleOccurrence) -> bool:
     outcome = ENDS.get(Run.Status(run.status), Outcome.FAILED)
     reason = (run.error or {}).get("message", "") if outcome != Outcome.SUCCEEDED else occurrence.reason
     rows = ScheduleOccurrence.objects.filter(pk=occurrence.pk, outcome=Outcome.STARTED)
-    if not rows.update(outcome=outcome, reason=reason[:300], settled_at=timezone.now()):
+    if not rows.update(outcome=outcome, reason=reason[:300], settled_at=clock.near()):
         return False
     if outcome == Outcome.FAILED:
         count_failure(occurrence.schedule, reason)

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField
-from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
@@ -117,7 +116,7 @@ def occurrences_of(schedule: Schedule, found: Missed, now: datetime) -> list[Sch
 
 def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
     """Set `next_due_at` of a new or changed schedule (not saved). Raises Invalid."""
-    now = now or timezone.now()
+    now = now or clock.near()
     try:
         after = beginning(schedule, now)
         due = next_due(schedule.timing(), after)
@@ -137,7 +136,7 @@ def beginning(schedule: Schedule, now: datetime) -> datetime:
 
 def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) -> list[datetime]:
     """The next due times (UTC). Raises Invalid if the timing is invalid."""
-    now = now or timezone.now()
+    now = now or clock.near()
     try:
         return upcoming(schedule.timing(), beginning(schedule, now), count, end=schedule.ends_at)
     except (TimingError, OverflowError) as error:
@@ -146,7 +145,7 @@ def preview(schedule: Schedule, count: int = 10, now: datetime | None = None) ->
 
 def run_now(schedule: Schedule, *, by: Any) -> ScheduleOccurrence:
     """Start it manually, regardless of its times and of runs in progress."""
-    now = timezone.now()
+    now = clock.near()
     try:
         with transaction.atomic():
             occurrence = ScheduleOccurrence.objects.create(

@@ -15,13 +15,13 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from django.utils import timezone
 from rest_framework.exceptions import ParseError
 
 from agents.exceptions import MusterError, NotFound
 from agents.http import parsers
 from agents.mapping import MappingError, map_input
 from agents.models import SiteHold
+from plumbing import clock
 from plumbing.statements import Select
 from runs.exceptions import IdempotencyMismatch
 from runs.intake import checks
@@ -88,7 +88,7 @@ def write(
 
 def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> int:
     """A device of this user is online: start its triggers, then the schedules that waited for it."""
-    now = now or timezone.now()
+    now = now or clock.near()
     live = Trigger.objects.filter(kind=Trigger.Kind.DEVICE_ONLINE, enabled=True, owner_id=owner_id)
     for trigger in live.filter(Q(device=device_id) | Q(device=None)):
         event = {"device": str(device_id), "at": now.isoformat()}
@@ -116,7 +116,7 @@ PENDING = Select(
 def start(firing: TriggerFiring) -> TriggerFiring:
     """Start the run of a firing, or record why not."""
     trigger = firing.trigger
-    now = timezone.now()
+    now = clock.near()
     if refusal := refusal_of(trigger, firing, now):
         return refuse(firing, refusal)
     try:

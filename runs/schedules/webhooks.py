@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 from django.conf import settings
 from django.db.models import DateTimeField, F
-from django.utils import timezone
 
 from agents.models import SiteHold
 from plumbing import clock, outbound, threads
@@ -67,7 +66,7 @@ def deliver(delivery_id: str) -> None:
         return
     status, error = post(delivery)
     if status is not None and 200 <= status < 300:
-        fields = {"state": State.DELIVERED, "delivered_at": timezone.now(), "last_status": status, "last_error": ""}
+        fields = {"state": State.DELIVERED, "delivered_at": clock.near(), "last_status": status, "last_error": ""}
         attempts_of(delivery).update(**fields, attempts=F("attempts") + 1)
         return
     if delivery.attempts >= len(WAITS_S) or error.startswith("refused"):
@@ -111,6 +110,6 @@ def post(delivery: WebhookDelivery) -> tuple[int | None, str]:
 
 def send_again(delivery: WebhookDelivery) -> WebhookDelivery:
     """Take a dead delivery off the list and try it again."""
-    delivery.state, delivery.attempts, delivery.next_attempt_at = State.PENDING, 0, timezone.now()
+    delivery.state, delivery.attempts, delivery.next_attempt_at = State.PENDING, 0, clock.near()
     delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
     return delivery

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from plumbing import clock
 from runs.models import Duty, Run
 
 from . import names
@@ -34,7 +34,7 @@ def tick(now: datetime | None = None) -> int:
     """Send what has ended since the last time. Returns the number of root runs."""
     if not settings.OTLP_ENDPOINT:
         return 0
-    now, sent = now or timezone.now(), 0
+    now, sent = now or clock.near(), 0
     for _ in range(MOST_BATCHES):
         batch = due(now)
         if not batch or not send(spans_of(batch, with_contents=settings.TRACE_CONTENTS)):

@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
@@ -15,6 +14,7 @@ from agents import storage
 from agents.models import AgentVersion, ApiKey, AuditEvent, ChainVersion, StoredFile
 from connectors.models import RemoteTask
 from functions.models import Execution
+from plumbing import clock
 from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally, ToolCallRecord
 
 BATCH = 1000
@@ -63,7 +63,7 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     """Delete what is due; {kind: rows}. Raw model requests go first, at a younger age than their
     calls.
     """
-    now = now or timezone.now()
+    now = now or clock.near()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in due(now):
         counts[kind] = counts.get(kind, 0) + (rows.count() if dry_run else delete_in_batches(rows))

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from django.db.models import Exists, OuterRef
-from django.utils import timezone
 
 from agents.models import SiteHold
 from connectors.models import RemoteTask
 from connectors.toolsets import a2a
+from plumbing import clock
 from runs.models import Run, ToolCallRecord
 
 AT_ONCE = 20
@@ -22,6 +22,6 @@ def cancel_left() -> int:
     for row in found:
         run = ToolCallRecord.objects.select_related("run").get(pk=row.pk).run
         a2a.cancel_left(row, run.principal_id)
-        if row.is_open and run.finished_at and run.finished_at < timezone.now() - TRIED_FOR:
+        if row.is_open and run.finished_at and run.finished_at < clock.near() - TRIED_FOR:
             row.close()
     return len(found)

@@ -10,11 +10,11 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
-from django.utils import timezone
 
 from agents.exceptions import Invalid
 from agents.models import AuditEvent, SiteHold, Tool, ToolGrant
 from agents.tools import may_repeat
+from plumbing import clock
 from runs.lifecycle import endings
 from runs.models import Approval, InputRequest, Run, Schedule, ScheduleOccurrence, TriggerFiring, WebhookDelivery
 from runs.schedules import tick
@@ -84,7 +84,7 @@ def resume(made: Plan, *, by: Any = None) -> None:
 
 def postpone_deadlines(made: Plan) -> None:
     """The time in which the site did not run counts against nobody."""
-    lost = timezone.now() - made.hold.snapshot_at
+    lost = clock.near() - made.hold.snapshot_at
     runs = under_way(made.hold)
     runs.filter(deadline__isnull=False).update(deadline=F("deadline") + lost)
     Approval.objects.open().filter(run__in=runs).update(expires_at=F("expires_at") + lost)
@@ -98,12 +98,12 @@ def firings(hold: SiteHold) -> QuerySet[TriggerFiring]:
 
 def passed(hold: SiteHold) -> QuerySet[Schedule]:
     """Schedules that were due between the backup and now: the lost site may have started them."""
-    return Schedule.objects.filter(enabled=True, next_due_at__lte=timezone.now())
+    return Schedule.objects.filter(enabled=True, next_due_at__lte=clock.near())
 
 
 def skip_due_times(hold: SiteHold) -> None:
     """They continue with the next due time, as after a pause."""
-    now = timezone.now()
+    now = clock.near()
     unstarted = (Outcome.DUE, Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP)
     ScheduleOccurrence.objects.filter(outcome__in=unstarted, due_at__lte=hold.since, is_manual=False).update(
         outcome=Outcome.SKIPPED, reason=REASON, settled_at=now

@@ -58,7 +58,7 @@ def work_and_settle(run: Run, lease: Lease) -> None:
         pass
     except NewerFormat as error:
         log.warning("Run %s is left for a newer worker: %s", run.pk, error)
-        endings.leave(run, lease, error.format)
+        endings.leave(run, lease, needs=error.format)
 
 
 def work(run: Run, lease: Lease) -> None:

@@ -1,9 +1,13 @@
 """The pool of connections hands out the one that was used last, and none twice."""
 
+import os
+import socket
 import threading
 from importlib.metadata import version
 
+import psycopg
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from config.postgresql.base import Stack
@@ -58,3 +62,23 @@ def test_no_two_threads_share_a_connection():
     connection.close()
     for _ in range(5):
         assert len(set(in_threads(6, server_process))) == 6
+
+
+def test_every_connection_notices_soon_that_the_host_is_gone():
+    """The pool's and the one that listens have the same settings. On TCP: tests use a unix socket."""
+    given = connection.get_connection_params()
+    named = {name: str(given[name]) for name in settings.NOTICED}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = {"host": "127.0.0.1", "port": str(server.getsockname()[1]), "user": "muster"}
+        line = psycopg.pq.PGconn.connect_start(psycopg.conninfo.make_conninfo(**address | named).encode())
+        line.connect_poll()
+        with socket.socket(fileno=os.dup(line.socket)) as ours:
+            assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            idle, probes, apart, longest = (
+                ours.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPCNT, socket.TCP_KEEPINTVL, socket.TCP_USER_TIMEOUT)
+            )
+        line.finish()
+    assert idle + probes * apart <= 10 < settings.LEASE_S / 2
+    assert longest == 10_000
+    assert connection.pool.kwargs.items() >= {name: given[name] for name in settings.NOTICED}.items()

@@ -77,7 +77,7 @@ class Network:
         holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", "echo; exec sleep infinity"],
                                   stdout=subprocess.PIPE)  # fmt: skip
         assert holder.stdout is not None
-        holder.stdout.readline()  # now it has left ours
+        holder.stdout.readline()  # written after the process has entered its own namespaces
         host = Host(name, f"{NETWORK}.{len(self.hosts) + 2}", holder)
         self.hosts[name] = host
         do("ip", "link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))

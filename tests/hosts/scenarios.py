@@ -21,10 +21,15 @@ def holds(world: World, host: Host) -> int:
 
 
 def is_ready(world: World, host: Host) -> bool:
+    return readiness(world, host) == 200
+
+
+def readiness(world: World, host: Host) -> int:
+    """The status of its answer; 0 without one."""
     try:
-        return world.orders.client(host).get("/readyz").status_code == 200
+        return world.orders.client(host).get("/readyz").status_code
     except httpx.HTTPError:
-        return False
+        return 0
 
 
 def partition(world: World) -> None:
@@ -38,6 +43,7 @@ def partition(world: World) -> None:
         for _ in range(4):
             world.orders.send(at=site.c)
         wait_for(lambda: not holds(world, site.b), lease_s + 15)
+        wait_for(lambda: readiness(world, site.b) == 503, 40)  # it does not wait for a host that is gone
         time.sleep(2)
     finally:
         site.network.heal()

@@ -10,8 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import brokers
 from plumbing.line import Line
-from plumbing.servers import Servers, pool_of, read_sentinel
-from supervisor import valkey
+from plumbing.servers import Servers, is_clustered, pool_of, read_sentinel
+from supervisor import refusals, valkey
 from tests.live import free_port, wait_for
 
 URL = "sentinel://ann:p%40ss@one:1,two/main?db=3"
@@ -99,3 +99,17 @@ def test_commands_go_on_at_the_new_master_after_a_failover(servers):
     wait_for(lambda: goes_on(lambda: line.ask(("LPUSH", "list", "1"))), 60)
     wait_for(lambda: goes_on(lambda: cache.set("new", "1")), 60)
     assert line.ask(("GET", "kept")) == [b"yes"]
+
+
+@pytest.mark.parametrize("mode", ["yes", "no"])
+def test_a_redis_cluster_is_refused_at_the_start_in_one_sentence(tmp_path, mode):
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    with ExitStack() as stack:
+        run(stack, tmp_path / "server", "--port", str(port), "--cluster-enabled", mode)
+        wait_for(lambda: answers(port))
+        assert is_clustered(url) is (mode == "yes")
+        if mode == "no":
+            return refusals.check_no_cluster(CACHE_URL=url)
+        with pytest.raises(refusals.Refusal, match="^CACHE_URL: this server belongs to a Redis Cluster"):
+            refusals.check_no_cluster(CACHE_URL=url, CHANNEL_URL="redis://127.0.0.1:1/0")

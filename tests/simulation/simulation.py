@@ -184,7 +184,7 @@ def simulated(world: World, cast: Cast, carrier: Carrier) -> Iterator[None]:
     changes: list[tuple[Any, str, Any]] = [
         (leases, "KEEPER", keeper), (runner, "KEEPER", keeper), (claims, "KEEPER", keeper),
         (leases, "socket", SimpleNamespace(gethostname=name)), (claims, "time", watch), (budgets, "time", watch), (slices, "time", watch),
-        (clock, "now", database_now), (waits, "each", world.each), (waits, "pause", world.pause),
+        (clock, "now", database_now), (clock, "seconds", watch.monotonic), (clock.Reading, "last", (database_now(), world.now)), (waits, "each", world.each), (waits, "pause", world.pause),
         (broadcast, "publish", publish), (broadcast, "publish_many", lambda _: True), (broadcast, "line", Away),
         (carriers, "current", lambda: carrier), (runner, "SUSPECTS", Suspects(world)),
         (waits, "acquire", lambda lock, seconds: lock.acquire() or world.pause(seconds) or False),

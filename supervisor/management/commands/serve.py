@@ -35,6 +35,9 @@ class Command(BaseCommand):
             address = f"http://{settings.HOST}:{settings.PORT}"
             if given["only"]:
                 refusals.check_external(embedded=settings.EMBEDDED_VALKEY or settings.EMBEDDED_POSTGRES)
+            if not settings.EMBEDDED_VALKEY:
+                queue = {"QUEUE_URL": settings.QUEUE_URL} if settings.CARRIER == "list" else {}
+                refusals.check_no_cluster(**queue, CHANNEL_URL=settings.CHANNEL_URL, CACHE_URL=settings.CACHE_URL)
             lock = 0 if given["only"] else refusals.lock(settings.DATA_DIR, address)
             line = None if given["only"] == "worker" else refusals.listen(settings.HOST, settings.PORT)
         except refusals.Refusal as refusal:

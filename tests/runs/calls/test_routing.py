@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Provider
-from runs.models import Budget, Run, Session
+from runs.models import Budget, RouteDecision, Run, Session
 from tests.fakes import StubOpenAI, says
 
 pytestmark = pytest.mark.django_db
@@ -150,3 +150,21 @@ def test_whatever_a_small_model_writes_the_run_ends_well(send, alice_api, small,
     made = alice_api.get(f"/api/v1/runs/{run['id']}/tool-calls").json()["results"]
     assert (run["status"], [call["outcome"] for call in made]) == ("succeeded", outcomes)
     assert small.requests[0]["response_format"]["type"] == "json_schema" and "tools" not in small.requests[0]
+
+
+def test_a_routed_message_moves_to_the_pool_of_its_agent(send, make_agent):
+    cook = make_agent("cook", **COOK)
+    type(cook).objects.filter(pk=cook.pk).update(pool="gpu")
+    told = send("/api/v1/messages", "Two recipes, please")
+    run = Run.objects.get(pk=told["id"])  # put back by the first worker, and taken by the next
+    assert (run.status, run.pool, run.attempt, run.crashes) == ("succeeded", "gpu", 2, 0)
+    assert RouteDecision.objects.filter(run=run).count() == 1
+
+
+def test_a_worker_that_serves_the_agent_s_pool_goes_on_at_once(send, make_agent, settings):
+    cook = make_agent("cook", **COOK)
+    type(cook).objects.filter(pk=cook.pk).update(pool="gpu")
+    settings.WORKER_POOLS = ["default", "gpu"]
+    told = send("/api/v1/messages", "Two recipes, please")
+    run = Run.objects.get(pk=told["id"])
+    assert (run.status, run.pool, run.attempt) == ("succeeded", "gpu", 1)
