@@ -1,10 +1,18 @@
 """The audit log: who did what to what, from where. Rows are only ever added."""
 
+from functools import partial
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
+
+from plumbing import broadcast
+
+
+def changes_of(kind: str) -> bytes:
+    """The channel on which a change of a row of this kind is announced."""
+    return broadcast.channel_of("changed", kind)
 
 
 class AuditQuerySet(models.QuerySet):
@@ -37,13 +45,15 @@ class AuditEvent(models.Model):
     def record(
         cls, action: str, subject: models.Model, *, actor: Any = None, source: str = "", **details: Any
     ) -> "AuditEvent":
-        """Add one line. `subject` is the changed row; details must not contain a secret."""
+        """Add one line, and announce the change. `subject` is the changed row; details must not contain a secret."""
+        kind = subject._meta.model_name or ""
+        transaction.on_commit(partial(broadcast.publish, changes_of(kind), b""))
         person = actor if getattr(actor, "pk", None) else None
         return cls.objects.create(
             action=action,
             actor=person,
             actor_name=person.get_username() if person else "",
-            subject_kind=subject._meta.model_name or "",
+            subject_kind=kind,
             subject_id=str(subject.pk),
             subject_name=str(subject)[:200],
             owner_id=getattr(subject, "owner_id", None) or getattr(subject, "user_id", None),

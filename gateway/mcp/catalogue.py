@@ -92,6 +92,15 @@ def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
     }
 
 
+def state(asked: Asked) -> dict[str, list[JSON]]:
+    """By kind, what has changed when the list of tools has."""
+    fields = ("pk", "name", "published_id")
+    return {
+        kind: sorted(usable(asked.user, model).values_list(*fields)) if asked.may(SCOPES[kind]) else []
+        for kind, model in MODELS.items()
+    }
+
+
 def marked(ids: list[int], mark: str) -> dict[int, JSON]:
     """Those of these functions whose published input schema has this keyword, with its value."""
     path = f"published__spec__input_schema__{mark}"

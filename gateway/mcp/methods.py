@@ -19,9 +19,9 @@ FRESH = {"ttlMs": 60_000, "cacheScope": "private"}  # hints of 2026-07-28; the l
 
 def capabilities(version: str) -> dict[str, JSON]:
     offered: dict[str, JSON] = {
-        "tools": {},
-        "resources": {"subscribe": True},
-        "prompts": {},
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "prompts": {"listChanged": True},
         "completions": {},
         "logging": {},
     }

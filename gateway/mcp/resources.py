@@ -66,6 +66,12 @@ def page(asked: Asked, after: str | None, size: int) -> tuple[list[dict[str, JSO
     return own + [one for _, one in found[:size]], found[size - 1][0] if len(found) > size else None
 
 
+def newest(asked: Asked) -> list[JSON]:
+    """What has changed when there is another file or run."""
+    rows = files(asked), runs(asked).filter(parent=None)
+    return [below(one, "").values_list("pk", flat=True).first() for one in rows]
+
+
 def below(rows: Any, last: str) -> Any:
     return (rows.filter(pk__lt=last) if last else rows).order_by("-pk")
 

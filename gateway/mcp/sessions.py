@@ -12,6 +12,8 @@ from typing import Any
 from django.core import signing
 from django.core.cache import cache
 
+from plumbing import broadcast
+
 from .protocol import APPS, Asked, Fault
 
 JSON = Any
@@ -75,6 +77,12 @@ def subscribed(digest: str) -> list[str]:
 
 def set_subscribed(digest: str, uris: list[str]) -> None:
     cache.set(f"mcp.watched.{digest}", uris, LIFETIME_S)
+    broadcast.publish(news_of(digest), b"")
+
+
+def news_of(digest: str) -> bytes:
+    """The channel on which a change of a session's subscriptions is announced."""
+    return broadcast.channel_of("mcp", digest)
 
 
 def sealed(asked: Asked, salt: str, facts: dict[str, JSON]) -> str:

@@ -344,3 +344,34 @@ def test_without_a_credential_and_with_a_revoked_one(site):
         assert answer.json()["error"]["code"] == -32000
     with pytest.raises(McpFailed):
         ours.opened(lambda: HttpTransport(site.url, {}, ["127.0.0.1"]), monotonic() + 60)
+
+
+# -- what has changed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_a_listener_hears_that_an_agent_was_published(site, version):
+    own = {"Accept": BOTH, "Authorization": f"Bearer {site.key}"}
+    meta = {"protocolVersion": version, "clientCapabilities": {}}
+    body = {"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": {
+        "notifications": {"toolsListChanged": True, "promptsListChanged": False},
+        "_meta": {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()},
+    }}  # fmt: skip
+    if version == MODERN:
+        own |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}
+        asked = {"method": "POST", "json": body}
+    else:
+        own |= begin(site)
+        asked = {"method": "GET"}
+    with httpx.stream(**asked, url=site.url, headers=own, timeout=60) as stream:
+        lines = stream.iter_lines()
+        if version == MODERN:
+            first = next(json.loads(line[6:]) for line in lines if line.startswith("data: "))
+            assert first["params"]["notifications"] == {"toolsListChanged": True}
+        wait(1)  # so that the first look is over
+        name = f"heard-{version}"
+        made = {"name": name, "description": name, "provider": "scripted", "model_name": "scripted", "grants": []}
+        assert site.live.http.post("/api/v1/agents/", json=made).status_code == 201
+        assert site.live.http.post(f"/api/v1/agents/{name}/publish", json={}).status_code == 200
+        heard = next(json.loads(line[6:]) for line in lines if line.startswith("data: "))
+    assert heard["method"] == "notifications/tools/list_changed"

@@ -159,7 +159,8 @@ def test_a_listener_hears_that_a_run_has_changed(suite):
             lines = (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
             first = next(lines)
             assert first["method"] == "notifications/subscriptions/acknowledged"
-            assert first["params"]["notifications"] == {"resourceSubscriptions": uris[:1]}
+            granted = {"resourceSubscriptions": uris[:1], "toolsListChanged": True}
+            assert first["params"]["notifications"] == granted
             assert first["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": 5}
             client.post(f"/api/v1/runs/{run}/cancel", json={})
             assert next(lines)["params"]["uri"] == uris[0]

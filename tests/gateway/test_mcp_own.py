@@ -7,10 +7,12 @@ import json
 import pytest
 
 from agents import storage
-from agents.models import Chain, Tool
+from agents.models import ApiKey, Chain, Tool
+from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
 from gateway.mcp import content, sessions, subscriptions
 from gateway.mcp.protocol import Asked
+from runs.events.record import events_of
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Run
@@ -234,7 +236,10 @@ def test_a_subscription_hears_of_changes_of_what_the_person_can_read(alice, alic
     watch = watch_of(alice, session)
     assert (watch.changed(), watch.changed()) == ([], [])
     endings.cancel(run, by=alice, reason="")
-    assert (watch.changed(), watch.changed()) == ([uri], [])
+    [heard] = watch.changed()
+    assert (heard["method"], heard["params"]) == ("notifications/resources/updated", {"uri": uri})
+    assert watch.changed() == []
+    assert events_of(run.pk) in watch.channels()
     legacy(alice_api, "resources/unsubscribe", {"uri": uri}, **session)
     assert watch.uris() == []
 
@@ -242,6 +247,32 @@ def test_a_subscription_hears_of_changes_of_what_the_person_can_read(alice, alic
 def watch_of(user, session):
     found = sessions.found(user, session["Mcp-Session-Id"])
     return subscriptions.of_session(Asked(user, None, "", {}, None, found.version, session=found.digest))
+
+
+def heard_of(watch):
+    return sorted(one["method"].split("/")[1] for one in watch.changed())
+
+
+def test_a_client_hears_that_its_lists_have_changed(alice, team, bob, alice_api, bob_api, run):
+    """Alice shares a function with her team: Bob's lists change, and nobody else hears of it."""
+    watches = {one.username: watch_of(one, session_of(client)) for one, client in ((alice, alice_api), (bob, bob_api))}
+    assert {name: heard_of(one) for name, one in watches.items()} == {"alice": [], "bob": []}
+    function = publish(alice, DATA, "made", entry="main")
+    assert heard_of(watches["alice"]) == ["prompts", "resources", "tools"]
+    assert heard_of(watches["bob"]) == []
+    type(function).objects.filter(pk=function.pk).update(team=team)
+    assert (heard_of(watches["alice"]), heard_of(watches["bob"])) == ([], ["prompts", "resources", "tools"])
+    storage.save(alice.pk, "new.txt", b"x", declared="text/plain")
+    assert (heard_of(watches["alice"]), heard_of(watches["bob"])) == (["resources"], [])
+
+
+def test_a_list_that_the_scopes_hide_does_not_change(alice, api):
+    api(alice, "messages:write")
+    watch = subscriptions.of_session(Asked(alice, ApiKey.objects.latest("pk"), "", {}, None, LEGACY))
+    watch.changed()
+    publish(alice, DATA, "made", entry="main")
+    storage.save(alice.pk, "new.txt", b"x", declared="text/plain")
+    assert watch.changed() == []
 
 
 def test_a_session_subscribes_to_so_many(alice_api, run, monkeypatch):
