@@ -33,6 +33,7 @@ NAVIGATION = [
         ("Functions", "functions", "functions"),
         ("Chains", "chains", "chains"),
         ("Devices", "devices", "devices"),
+        ("Providers", "providers", "providers"),
         ("Connections", "connections", "connections"),
     ],
     [
@@ -42,6 +43,10 @@ NAVIGATION = [
         ("First steps", "start", "start"),
     ],
 ]
+CHATTER = [
+    [("Chat", "playground", "talk"), ("Approvals", "approvals", "approvals"), ("History", "sessions", "sessions")]
+]
+AUTHORED = ("/agents/", "/functions/", "/chains/", "/providers/")  # pages for people who may write such things
 STAFF = [("Admin", "admin:index", "admin")]
 PAGE = 50
 
@@ -62,7 +67,10 @@ def page(request: HttpRequest, template: str, title: str, **context: Any) -> Htt
     """A page inside the shell."""
     approvals = open_count(request.user)
     counts = {"approvals": approvals, "records": Record.objects.visible_to(request.user).waiting().count()}
-    shell = {"title": title, "navigation": navigation(request, counts), "open_approvals": approvals}
+    shell = {
+        "title": title, "navigation": navigation(request, counts), "open_approvals": approvals,
+        "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
+    }  # fmt: skip
     return render(request, f"muster/{template}", {**shell, **context})
 
 
@@ -74,10 +82,17 @@ def open_count(user: Any) -> int:
 
 
 def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[str, Any]]]:
+    """By role: people who may write agents see everything, others what they need to talk and approve."""
     staff = [*STAFF] if request.user.is_staff else []
     groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
+    if not may_author(request.user):
+        groups = [*CHATTER, staff]
     shown = [[one for entry in group if (one := item(request, entry, counts))] for group in groups]
     return [group for group in shown if group]
+
+
+def may_author(user: Any) -> bool:
+    return roles.allows(user, "agents:write")
 
 
 def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, int]) -> dict[str, Any] | None:

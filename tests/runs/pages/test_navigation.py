@@ -1,0 +1,40 @@
+"""Who sees which pages in the menu, and what a page says to people who may not change it."""
+
+import re
+
+import pytest
+
+from agents import roles
+
+
+def menu(browser, path="/approvals/"):
+    html = browser.get(path).content.decode()
+    nav = html[html.index('<nav id="nav"') : html.index("</nav>")]
+    return [re.sub(r"<[^>]+>", "", link).strip() for link in re.findall(r"<li>(.*?)</li>", nav, re.S)]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_people_who_do_not_author_see_chat_approvals_and_history(role, alice, signed_in, settings):
+    settings.DEFAULT_ROLE = role
+    browser = signed_in(alice)
+    assert menu(browser) == ["Chat", "Approvals", "History"]
+    for path in ("/playground/", "/sessions/", "/account/"):
+        assert "Your role on this site lets you read" not in browser.get(path).content.decode(), path
+    for path in ("/agents/", "/functions/", "/chains/", "/providers/"):
+        assert "Your role on this site lets you read" in browser.get(path).content.decode(), path
+
+
+@pytest.mark.parametrize("role", ["author", "administrator"])
+def test_authors_see_the_rest(role, alice, signed_in, settings):
+    settings.DEFAULT_ROLE = role
+    seen = menu(signed_in(alice))
+    assert {"Dashboard", "Playground", "Runs", "Agents", "Functions", "Chains", "Providers", "First steps"} <= set(seen)
+    assert "Admin" not in seen
+    assert "Your role on this site lets you read" not in signed_in(alice).get("/agents/").content.decode()
+
+
+def test_a_role_on_the_site_counts_more_than_the_default(alice, signed_in, settings):
+    settings.DEFAULT_ROLE = "operator"
+    roles.make_roles()
+    alice.groups.add(roles.Group.objects.get(name="author"))
+    assert "Agents" in menu(signed_in(alice))
