@@ -20,7 +20,7 @@ AUTHORED = (
 )  # fmt: skip
 OPERATED = (
     "run", "session", "approval", "schedule", "trigger", "webhook", "device", "connection", "budget", "apikey",
-    "record",
+    "record", "memory",
 )  # fmt: skip
 
 ROLES = ("viewer", "operator", "author", "administrator")
@@ -28,7 +28,7 @@ VIEWER, OPERATOR, AUTHOR, ADMINISTRATOR = range(len(ROLES))
 # What each resource of the API takes to change it. A resource that is not listed takes an author.
 WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
-     "budgets", "keys", "records", "workers"]
+     "budgets", "keys", "records", "workers", "memory"]
 )  # fmt: skip
 WRITTEN_BY_ALL = frozenset(["account"])  # what is a person's own: settings, browsers that get notices
 USES = frozenset(["functions:execute", "approvals:decide"])

@@ -103,6 +103,7 @@ class ToolContext:
     run_id: str | None = None
     root_id: str | None = None  # the first run of the tree of runs
     agent: str = ""
+    agent_id: int | None = None
     session_id: str | None = None
     device_id: str | None = None
     chain: str = ""

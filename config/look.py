@@ -51,6 +51,7 @@ MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
             ("Devices", "devices", "devices.device"),
             ("Offered tools", "add_home_work", "devices.offeredtool"),
             ("Records", "checklist", "devices.record"),
+            ("Memories", "psychology", "knowledge.memory"),
         ],
     ),
     (

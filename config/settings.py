@@ -95,6 +95,7 @@ INSTALLED_APPS = [
     "functions",
     "connectors",
     "devices",
+    "knowledge",
     "registry",
     "runs",
     "gateway",
@@ -502,10 +503,21 @@ ROUTER_AHEAD = env.float("MUSTER_ROUTER_AHEAD", default=0.01)  # minimum lead ov
 # an agent with more tools than this is shown a few and the tool search_tools
 TOOLS_SHOWN = env.int("MUSTER_TOOLS_SHOWN", default=40)
 
+# memories of one person, or of one agent or team
+MEMORIES_PER_PERSON = env.int("MUSTER_MEMORIES_PER_PERSON", default=1000)
+# changes of memories that one message may lead to, with all runs that it starts
+MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)
+# suggestions of one person that wait for a decision
+MEMORY_SUGGESTIONS = env.int("MUSTER_MEMORY_SUGGESTIONS", default=100)
+
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no traces are sent unless enabled
 
 # Functions that create the catalogue's built-in tools; `init_db` calls each.
-CATALOGUES = ["connectors.accounts.catalog.offer_tools", "devices.catalog.ensure_tools"]
+CATALOGUES = [
+    "connectors.accounts.catalog.offer_tools",
+    "devices.catalog.ensure_tools",
+    "knowledge.catalog.ensure_tools",
+]
 
 # seconds between heartbeats; a device is offline after two missed ones
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)

@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/", include("functions.urls")),
     path("api/v1/", include("connectors.urls")),
     path("api/v1/", include("devices.urls")),
+    path("api/v1/", include("knowledge.urls")),
     path("api/v1/", include("runs.api.urls")),
     re_path(r"^api/v1/(?P<rest>(?s:.*))$", other_spelling),
     path("v1/", include("gateway.openai.urls")),

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from plumbing.words import words_of
+
 from .cache import Cache
 from .routing import embeddings
-from .words import words_of
 
 WEIGHTS = (3.0, 1.0, 0.5)  # of words in the name, the description, and the parameters
 LONG = 0.25  # how much a long definition counts for less, which has more words to match by chance

@@ -4,10 +4,12 @@ from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset,
 from connectors.tools import A2aToolset, ConnectorToolset, HttpToolset, McpToolset
 from devices.tools import DeviceToolset
 from functions.tools import FunctionToolset
+from knowledge.tools import KnowledgeToolset
 
 from .builtins import BuiltinToolset
 from .minion import ChainToolset, MinionToolset
 from .questions import CallerToolset
+from .routing.embeddings import similar_for
 
 TOOLSETS: dict[str, Toolset] = {
     "agent": MinionToolset(),
@@ -17,6 +19,7 @@ TOOLSETS: dict[str, Toolset] = {
     "device": DeviceToolset(),
     "function": FunctionToolset(),
     "connector": ConnectorToolset(),
+    "knowledge": KnowledgeToolset(similar_for),
     "mcp": McpToolset(),
     "http": HttpToolset(),
     "a2a": A2aToolset(),

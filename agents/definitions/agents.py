@@ -137,7 +137,7 @@ VERSIONED = (
     "max_agent_depth", "session_context", "context_messages", "context_tokens",
 )  # fmt: skip
 # of the row and of no version: `live` does not have them
-OPERATIONAL = ("pool", "max_running", "public_card", "a2a_reply", "enabled")
+OPERATIONAL = ("memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled")
 AGENT_COLUMNS = (*VERSIONED, *OPERATIONAL)
 GRANT_DEFAULTS = {
     "mode": "allow",

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils.cache import get_conditional_response
 from rest_framework.response import Response
 
-from agents.exceptions import NotFound, PreconditionFailed
+from agents.exceptions import Invalid, NotFound, PreconditionFailed
 
 CHANGES = ("PUT", "PATCH", "DELETE")
 SHOWN = ("retrieve", "create", "update", "partial_update")
@@ -85,3 +85,14 @@ def written(serializer_class: Any) -> list[str]:
     shown = [name for name, field in fields.items() if not field.read_only and not field.write_only]
     hidden = [name for name, field in fields.items() if field.write_only]
     return [*shown, *(["updated_at"] if hidden and "updated_at" in fields else [])]
+
+
+def version_seen(request: Any) -> int | None:
+    """The number in If-Match, for rows that count their versions; None without one. Raises Invalid."""
+    text = request.headers.get("If-Match", "*").strip()
+    if text == "*":
+        return None
+    number = text.removeprefix("W/").strip('"')
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Invalid('If-Match must be the ETag of the row, such as "3".', code="invalid_header")
+    return int(number)

@@ -42,6 +42,11 @@ class Agent(Owned):
         TASK = "task", "The task, with the text as an artifact"
         MESSAGE = "message", "The text as a message"
 
+    class Memory(models.TextChoices):
+        OFF = "off", "Off: nothing is put into its prompts"
+        SUGGEST = "suggest", "What it remembers waits for the person’s approval"
+        AUTO = "auto", "What it remembers holds at once"
+
     name = models.CharField(max_length=64, validators=[check_name])
     description = models.TextField(blank=True, help_text="What it does, in one sentence; used by the router.")
     system_prompt = models.TextField(blank=True, help_text="Its instructions.")
@@ -80,6 +85,13 @@ class Agent(Owned):
         default=20, validators=[MinValueValidator(1), MaxValueValidator(500)]
     )
     context_tokens = models.PositiveIntegerField(default=8000, validators=[MinValueValidator(100)])
+    memory = models.CharField(
+        max_length=7, choices=Memory, default=Memory.OFF, help_text="Whether its prompts contain what is remembered."
+    )
+    memory_tokens = models.PositiveIntegerField(
+        default=500, validators=[MinValueValidator(50), MaxValueValidator(20_000)],
+        help_text="How many tokens of memories a prompt contains at most.",
+    )  # fmt: skip
     pool = pool_label()
     max_running = cap_of("this agent")
     public_card = models.BooleanField(

@@ -18,6 +18,7 @@ class Tool(Owned):
         MCP = "mcp", "MCP server"
         HTTP = "http", "HTTP operation"
         A2A = "a2a", "Remote agent (A2A)"
+        KNOWLEDGE = "knowledge", "Memory or collection"
         BUILTIN = "builtin", "Built in"
 
     class Effect(models.TextChoices):

@@ -245,6 +245,10 @@ class EmbedRequest(TypedDict):
     monthly_cost: NotRequired[Decimal | None]
 
 
+class Erased(TypedDict):
+    erased: int
+
+
 class ErrorBody(TypedDict):
     code: str
     message: str
@@ -582,6 +586,14 @@ class PatchedBudgetRequest(TypedDict):
     enabled: NotRequired[bool]
 
 
+class PatchedChangeRequest(TypedDict):
+    text: NotRequired[str]
+    kind: NotRequired[Literal["fact", "preference", "event"]]
+    subject: NotRequired[str]
+    valid_from: NotRequired[str | None]
+    valid_until: NotRequired[str | None]
+
+
 class PatchedDeviceRequest(TypedDict):
     name: NotRequired[str]
 
@@ -701,19 +713,6 @@ class Published(TypedDict):
 
 class ReasonRequest(TypedDict):
     reason: NotRequired[str]
-
-
-class RecordChange(TypedDict):
-    id: str
-    at: str
-    action: Literal["created", "changed", "suggested", "approved", "rejected"]
-    version: int
-    author: str
-    is_agent: bool
-    run: str | None
-    call: str | None
-    fields: dict[str, Any]
-    note: str
 
 
 class Refusal(TypedDict):
@@ -858,6 +857,11 @@ class Settings(TypedDict):
     updated_at: str
 
 
+class Source(TypedDict):
+    run: str | None
+    call: str | None
+
+
 class SpentRequest(TypedDict):
     input_tokens: NotRequired[int]
     output_tokens: NotRequired[int]
@@ -910,7 +914,7 @@ class ToolSearchRequest(TypedDict):
     text: str
     limit: NotRequired[int]
     kinds: NotRequired[
-        list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "builtin"]]
+        list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "knowledge", "builtin"]]
     ]
 
 
@@ -1014,6 +1018,10 @@ class Version(TypedDict):
     note: NotRequired[str]
     created_at: str
     is_live: bool
+
+
+class VersionRequest(TypedDict):
+    version: int
 
 
 class Webhook(TypedDict):
@@ -1319,6 +1327,10 @@ class Execution(TypedDict):
     started_at: str
 
 
+class Export(TypedDict):
+    results: list[Exported]
+
+
 class Feedback(TypedDict):
     rating: Literal["up", "down"]
     note: NotRequired[str]
@@ -1357,6 +1369,31 @@ class Firing(TypedDict):
     reason: NotRequired[str]
     run: str | None
     created_at: str
+
+
+class Found(TypedDict):
+    id: str
+    text: str
+    kind: Literal["fact", "preference", "event"]
+    subject: str
+    valid_from: str | None
+    valid_until: str | None
+    scope: Literal["person", "person_agent", "agent", "team"]
+    owner: str
+    agent: str | None
+    team: str | None
+    source: Source
+    untrusted: bool
+    status: Literal["active", "suggested"]
+    version: int
+    replaces: str | None
+    created_at: str
+    updated_at: str
+    because: str
+
+
+class FoundList(TypedDict):
+    results: list[Found]
 
 
 class Function(TypedDict):
@@ -1545,6 +1582,41 @@ class MemberRequest(TypedDict):
     role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
 
 
+class Memory(TypedDict):
+    id: str
+    text: str
+    kind: Literal["fact", "preference", "event"]
+    subject: str
+    valid_from: str | None
+    valid_until: str | None
+    scope: Literal["person", "person_agent", "agent", "team"]
+    owner: str
+    agent: str | None
+    team: str | None
+    source: Source
+    untrusted: bool
+    status: Literal["active", "suggested"]
+    version: int
+    replaces: str | None
+    created_at: str
+    updated_at: str
+
+
+class MemoryVersion(TypedDict):
+    number: int
+    action: Literal["created", "changed", "approved", "forgotten", "rolled_back"]
+    text: str
+    kind: Literal["fact", "preference", "event"]
+    subject: str
+    valid_from: str | None
+    valid_until: str | None
+    untrusted: bool
+    author: str
+    is_agent: bool
+    source: Source
+    at: str
+
+
 class Message(TypedDict):
     id: str
     seq: int
@@ -1555,6 +1627,17 @@ class Message(TypedDict):
     untrusted: NotRequired[bool]
     run: str | None
     created_at: str
+
+
+class NewMemoryRequest(TypedDict):
+    text: str
+    kind: NotRequired[Literal["fact", "preference", "event"]]
+    subject: NotRequired[str]
+    valid_from: NotRequired[str | None]
+    valid_until: NotRequired[str | None]
+    scope: NotRequired[Literal["person", "person_agent", "agent", "team"]]
+    agent: NotRequired[str]
+    team: NotRequired[str]
 
 
 NewTestRequest: TypeAlias = FunctionTestRequest | TestFromRequest
@@ -1704,6 +1787,16 @@ class PaginatedInvitationList(TypedDict):
     next: str | None
 
 
+class PaginatedMemoryList(TypedDict):
+    results: list[Memory]
+    next: str | None
+
+
+class PaginatedMemoryVersionList(TypedDict):
+    results: list[MemoryVersion]
+    next: str | None
+
+
 class PaginatedMessageList(TypedDict):
     results: list[Message]
     next: str | None
@@ -1716,11 +1809,6 @@ class PaginatedOccurrenceList(TypedDict):
 
 class PaginatedOfferList(TypedDict):
     results: list[Offer]
-    next: str | None
-
-
-class PaginatedRecordChangeList(TypedDict):
-    results: list[RecordChange]
     next: str | None
 
 
@@ -1780,6 +1868,8 @@ class PatchedAgentRequest(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    memory: NotRequired[Literal["off", "suggest", "auto"]]
+    memory_tokens: NotRequired[int]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]
@@ -2012,6 +2102,19 @@ class Record(TypedDict):
     updated_at: str
 
 
+class RecordChange(TypedDict):
+    id: str
+    at: str
+    action: Literal["created", "changed", "suggested", "approved", "rejected"]
+    version: int
+    author: str
+    is_agent: bool
+    run: str | None
+    call: str | None
+    fields: dict[str, Any]
+    note: str
+
+
 class Replayed(TypedDict):
     version: int | None
     replayed: int
@@ -2206,7 +2309,7 @@ class TeamRequest(TypedDict):
 
 class Tool(TypedDict):
     name: str
-    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "builtin"]
+    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "knowledge", "builtin"]
     description: NotRequired[str]
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
@@ -2330,6 +2433,8 @@ class Agent(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    memory: NotRequired[Literal["off", "suggest", "auto"]]
+    memory_tokens: NotRequired[int]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]
@@ -2364,6 +2469,8 @@ class AgentRequest(TypedDict):
     session_context: NotRequired[Literal["none", "last_n", "summary"]]
     context_messages: NotRequired[int]
     context_tokens: NotRequired[int]
+    memory: NotRequired[Literal["off", "suggest", "auto"]]
+    memory_tokens: NotRequired[int]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]
@@ -2467,6 +2574,11 @@ class PaginatedChainList(TypedDict):
 
 class PaginatedProviderList(TypedDict):
     results: list[Provider]
+    next: str | None
+
+
+class PaginatedRecordChangeList(TypedDict):
+    results: list[RecordChange]
     next: str | None
 
 

@@ -10,6 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
+from agents.http.resources import version_seen
 from agents.http.strict import OBJECT
 from agents.http.throttles import address_of
 from agents.http.viewsets import read
@@ -166,14 +167,3 @@ def key_of(request: Any) -> str:
     if len(key) > 255:
         raise Invalid("Idempotency-Key is longer than 255 characters.", hint="Use a UUID.")
     return key
-
-
-def version_seen(request: Any) -> int | None:
-    """The version of If-Match; None without one. Raises Invalid."""
-    text = request.headers.get("If-Match", "*").strip()
-    if text == "*":
-        return None
-    number = text.removeprefix("W/").strip('"')
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Invalid('If-Match must be the ETag of the record, such as "3".', code="invalid_header")
-    return int(number)

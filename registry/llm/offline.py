@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.tools import ToolSpec
-from registry.words import words_of
+from plumbing.words import words_of
 
 from . import offline_script
 from .arguments import Finder

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.cache import cache
 
 from agents.models import Provider
@@ -59,6 +60,13 @@ def similarities(user: Any, text: str, abouts: Sequence[str]) -> list[float] | N
         log.warning("search_embeddings_failed", reason=str(error))
         return None
     return [cosine(wanted, other) for other in others]
+
+
+def similar_for(user_id: int, text: str, abouts: Sequence[str]) -> list[float] | None:
+    """The same for apps that know only the person's id; without a model it costs no query."""
+    if not settings.ROUTER_EMBEDDINGS:
+        return None
+    return similarities(get_user_model()._default_manager.get(pk=user_id), text, abouts)
 
 
 def asker(user: Any) -> Callable[..., list[Vector]] | None:

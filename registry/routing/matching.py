@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.words import words_of
+from plumbing.words import words_of
 
 from .profiles import Profile
 

@@ -11,8 +11,8 @@ from django.db.models import IntegerField
 from agents.models import Agent, AgentVersion
 from agents.spec import AgentSpec
 from plumbing.statements import Select
+from plumbing.words import words_of
 from registry.cache import Cache
-from registry.words import words_of
 
 WEIGHTS = {"capabilities": 3.0, "name": 2.0, "examples": 1.5, "description": 1.0}
 

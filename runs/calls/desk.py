@@ -248,6 +248,7 @@ class Desk:
             run_id=str(run.pk),
             root_id=str(run.root_id or run.pk),
             agent=self.agent,
+            agent_id=run.agent_id,
             session_id=str(run.session_id) if run.session_id else None,
             device_id=device_of(run),
             chain=run.policy.get("chain", ""),

@@ -23,10 +23,10 @@ OF_RUN = Select(
 )
 
 
-def opening(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
+def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]:
     """Everything up to and including the message that started this run."""
     session = run.session
-    messages = [{"role": "system", "content": instructions(run, spec)}]
+    messages = [{"role": "system", "content": instructions(run, spec, memory)}]
     if session is None:
         return [*messages, {"role": "user", "content": json.dumps(run.input)}]
     own = own_messages(run)
@@ -37,12 +37,13 @@ def opening(run: Run, spec: AgentSpec) -> list[dict[str, Any]]:
     return messages + current
 
 
-def instructions(run: Run, spec: AgentSpec) -> str:
+def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
     said = [spec.system_prompt]
     session = run.session
     if session is not None and session.summary and spec.session_context != "none":
         summary = marks.marked(session.summary, "summary") if session.has_untrusted else session.summary
         said.append(f"Summary of the conversation so far:\n{summary}")
+    said.append(memory)
     if context := run.policy.get("context"):
         said.append(f"Context:\n{marks.marked(context, 'context') if run.has_untrusted else context}")
     if run.input is not None:

@@ -41,6 +41,7 @@ TYPES = {
     "tool.progress": "A tool reported progress; data: id, message, fraction.",
     "tool.finished": "A call has its result; data: id, name, outcome, result, error, wall_ms.",
     "hook.applied": "A hook denied or replaced something; data: hook, place, scope, function, verdict, reason, tool.",
+    "memory.recalled": "Memories were put into the prompt; data: memories (id, version, because), left_out.",
     "artifact.created": "A call made a file; data: file, name, media_type, size, untrusted, call.",
     "approval.requested": "An approval is needed; data: id, call, tool, arguments, expires_at, default.",
     "approval.decided": "The approval was decided or expired; data: id, call, status, by, note.",

@@ -31,6 +31,8 @@ LIMITS: Table = [
     ("session_context", "What it remembers", "choice", "Of the conversation, in each new message."),
     ("context_messages", "Messages it remembers", "number", "1 to 500."),
     ("context_tokens", "Tokens it remembers", "number", "100 to 2,000,000."),
+    ("memory", "Memory", "choice", "What it knows of earlier conversations. Takes effect at once."),
+    ("memory_tokens", "Tokens of memories", "number", "Of each prompt at most, 50 to 20,000."),
     ("pool", "Pool of workers", "text", "Only workers that serve this pool take its runs. Empty: the default."),
 ]
 DATA: Table = [
@@ -42,7 +44,7 @@ DATA: Table = [
     ("delegates_to", "Delegates to", "lines", "Capabilities of other agents that it may give work to."),
 ]
 TABS = {"writing": WRITING, "model": MODEL, "limits": LIMITS, "data": DATA}
-CHOICES = {"session_context": Agent.SessionContext.choices}
+CHOICES = {"session_context": Agent.SessionContext.choices, "memory": Agent.Memory.choices}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ CLOSED_BUILTINS = frozenset({"ask_user", "delegate"})  # they ask the owner, or 
 
 def may_open(kind: str, source: dict[str, object]) -> bool:
     """Whether an owner may open this tool to visitors at all."""
-    return kind not in CLOSED_KINDS and source.get("builtin") not in CLOSED_BUILTINS
+    return kind not in CLOSED_KINDS and source.get("builtin") not in CLOSED_BUILTINS and "memory" not in source
 
 
 def is_open(name: str, kind: str, source: dict[str, object], opened: Collection[str]) -> bool:

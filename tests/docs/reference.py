@@ -22,6 +22,7 @@ APPS = (
     "functions",
     "connectors",
     "devices",
+    "knowledge",
     "registry",
     "runs",
     "gateway",

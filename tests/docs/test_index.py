@@ -23,7 +23,18 @@ def test_every_decision_is_linked():
 
 def test_every_package_is_named_in_the_architecture():
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    apps = ("agents", "config", "connectors", "devices", "functions", "plumbing", "registry", "runs", "supervisor")
+    apps = (
+        "agents",
+        "config",
+        "connectors",
+        "devices",
+        "functions",
+        "knowledge",
+        "plumbing",
+        "registry",
+        "runs",
+        "supervisor",
+    )
     packages = {path.parent.relative_to(ROOT) for app in apps for path in (ROOT / app).rglob("__init__.py")}
     hidden = {"migrations", "management", "commands", "admin", "templatetags", "tools"}
 

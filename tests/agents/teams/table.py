@@ -40,6 +40,8 @@ TABLE = {
     "approval": {**PERSONAL, "change": None, "delete": None},  # use: decide
     "device": PERSONAL,
     "record": PERSONAL,  # use: approve
+    "memory": {"see": MEMBERS, "use": None, "change": "owner administrator", "share": None,
+               "delete": "owner administrator"},  # of a team
     "file": {**PERSONAL, "change": None},
     "item": {**PERSONAL, "use": None},  # of the store of the LangGraph API
     "execution": {**PERSONAL, "change": None, "delete": None},

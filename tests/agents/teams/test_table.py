@@ -30,6 +30,7 @@ from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
+from knowledge.models import Memory
 from runs.models import Approval, Budget, Embed, Feedback, Run, Schedule, Session, Trigger, Webhook
 from runs.schedules import tick as schedules
 from tests.agents.teams.table import MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
@@ -281,6 +282,12 @@ def record(world):
     return row(path, use=("post", f"{path}/approve", None), change=("patch", path, {"title": "other"}))
 
 
+def memory(world):
+    made = Memory.objects.create(owner=world.owner, scope="team", team=world.team, text="The office closes at six.")
+    path = f"{V1}/memory/{made.pk}"
+    return row(path, change=("patch", path, {"text": "other"}))
+
+
 def file(world):
     made = stored(world.owner, "a.txt", content=b"words")
     part = {"type": "file", "file": str(made.pk)}
@@ -354,7 +361,7 @@ def answers(call: Callable[[], Any]) -> bool:
 KINDS = {one.__name__.replace("_", " "): one for one in (
     hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, file, item, execution,
+    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, memory, file, item, execution,
     audit_event, invitation,
 )}  # fmt: skip
 

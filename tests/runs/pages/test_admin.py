@@ -11,7 +11,7 @@ from agents.models import Chain, Tool
 from config import look
 from runs.models import Run
 
-OURS = ("agents", "functions", "connectors", "devices", "runs", "auth")
+OURS = ("agents", "functions", "connectors", "devices", "knowledge", "runs", "auth")
 LISTS = sorted(
     f"{model._meta.app_label}_{model._meta.model_name}"
     for model in admin.site._registry

@@ -1,0 +1,1 @@
+"""What people and agents know: memories, and collections of documents that can be searched."""

@@ -1,0 +1,1 @@
+"""Memories: written by agents and people, reviewed by people, put into prompts."""

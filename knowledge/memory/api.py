@@ -1,0 +1,178 @@
+"""Memories over HTTP: list, search, create, edit, approve, reject, versions, export, erase."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents import diff
+from agents.exceptions import Invalid, NotFound
+from agents.http.openapi import IF_MATCH
+from agents.http.resources import located, version_seen
+from agents.http.throttles import address_of
+from agents.http.version_serializers import DiffSerializer
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, number_in
+from agents.http.viewsets import read
+from knowledge.models import Memory, MemoryVersion
+from knowledge.models.memory import MemoryQuerySet
+
+from . import recall, review
+from .filters import MemoryFilter
+from .serializers import (
+    ChangeSerializer,
+    ErasedSerializer,
+    ExportSerializer,
+    FoundListSerializer,
+    MemorySerializer,
+    MemoryVersionSerializer,
+    NewMemorySerializer,
+    VersionSerializer,
+)
+
+STALE = {412: OpenApiResponse(description="The memory has changed since it was read.")}
+LIKES_TEA = OpenApiExample(
+    "A preference", request_only=True, value={"text": "Prefers answers in French.", "kind": "preference"}
+)
+LONGEST_QUERY, MOST_RESULTS = 500, 50
+
+
+class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """What is remembered for the person, with their agents, and in their teams."""
+
+    scope = "memory"
+    queryset = Memory.objects.none()
+    serializer_class = MemorySerializer
+    filterset_class = MemoryFilter
+    orderings = ("created_at", "updated_at")
+    page_ordering: tuple[str, ...] = ("-id",)
+    bodiless = ("approve", "reject")
+    parameters = {"diff": ("from", "to"), "search": ("q", "limit")}
+
+    def get_queryset(self) -> MemoryQuerySet:
+        return Memory.objects.visible_to(self.request.user).select_related("owner", "agent", "team")
+
+    def retrieve(self, request: Any, pk: Any) -> Response:
+        """One memory; the ETag of the answer is its version."""
+        return answer(self.get_object())
+
+    @extend_schema(
+        request=NewMemorySerializer, responses={200: MemorySerializer, 201: MemorySerializer}, examples=[LIKES_TEA]
+    )
+    def create(self, request: Any) -> Response:
+        """Remember something; it needs no approval. 200 with the memory that already says the same."""
+        body = read(NewMemorySerializer, request)
+        scope, agent, team = (body.pop(name, "") for name in ("scope", "agent", "team"))
+        place = review.place_for(request.user, scope, agent=agent, team=team)
+        row, is_new = review.create(request.user, place, body, source=address_of(request))
+        return answer(row, 201, located(request, row.pk)) if is_new else answer(row)
+
+    @extend_schema(request=ChangeSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
+    def partial_update(self, request: Any, pk: Any) -> Response:
+        """The next version. A suggestion stays one, and the mark `untrusted` stays."""
+        body = read(ChangeSerializer, request)
+        return answer(review.edit(self.get_object(), body, **self.by()))
+
+    @extend_schema(responses={204: None, **STALE}, parameters=[IF_MATCH])
+    def destroy(self, request: Any, pk: Any) -> Response:
+        """Delete it with all its versions."""
+        review.remove(self.get_object(), **self.by())
+        return Response(status=204)
+
+    @extend_schema(request=None, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def approve(self, request: Any, pk: Any) -> Response:
+        """A suggestion becomes a memory, or the next version of the one that it replaces. 409 if nothing waits."""
+        return answer(review.approve(self.get_object(), **self.by()))
+
+    @extend_schema(request=None, responses={204: None, **STALE}, parameters=[IF_MATCH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def reject(self, request: Any, pk: Any) -> Response:
+        """Delete a suggestion. 409 for a memory that has been approved."""
+        review.reject(self.get_object(), **self.by())
+        return Response(status=204)
+
+    @extend_schema(request=VersionSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def rollback(self, request: Any, pk: Any) -> Response:
+        """The content of an earlier version becomes the next version."""
+        number = read(VersionSerializer, request)["version"]
+        return answer(review.roll_back(self.get_object(), number, **self.by()))
+
+    @extend_schema(responses=MemoryVersionSerializer(many=True), operation_id="memory_versions_list")
+    @action(detail=True, filterset_class=None)
+    def versions(self, request: Any, pk: Any) -> Response:
+        """Newest first: who wrote what, and in which run."""
+        self.page_ordering = ("-number",)
+        page = self.paginate_queryset(self.get_object().versions.all())
+        return self.get_paginated_response(MemoryVersionSerializer(page, many=True).data)
+
+    @extend_schema(
+        responses=DiffSerializer,
+        parameters=[OpenApiParameter(name, NUMBER, required=True) for name in ("from", "to")],
+    )
+    @action(detail=True, **WITHOUT_LISTS)
+    def diff(self, request: Any, pk: Any) -> Response:
+        """What changed between two versions."""
+        row = self.get_object()
+        first, second = (number_in(request, name) for name in ("from", "to"))
+        old, new = (content_of(row, number) for number in (first, second))
+        text = diff.unified(diff.as_text(old), diff.as_text(new), f"version {first}", f"version {second}")
+        body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
+        return Response(DiffSerializer(body).data)
+
+    @extend_schema(
+        responses=FoundListSerializer,
+        parameters=[
+            OpenApiParameter("q", str, required=True, description="Words, at most 500 characters."),
+            OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}),
+        ],
+    )
+    @action(detail=False, **WITHOUT_LISTS)
+    def search(self, request: Any) -> Response:
+        """Approved memories that fit the words, best first, each with the reason."""
+        text, limit = question_of(request)
+        rows = list(self.get_queryset().active()[: recall.CANDIDATES])
+        found = recall.search(rows, text, user_id=request.user.pk, limit=limit)
+        return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in found]})
+
+    @extend_schema(responses=ExportSerializer)
+    @action(detail=False, **WITHOUT_LISTS)
+    def export(self, request: Any) -> Response:
+        """Your own memories with all their versions, oldest first."""
+        return Response(ExportSerializer({"results": list(review.export(request.user))}).data)
+
+    @extend_schema(responses={200: ErasedSerializer}, operation_id="memory_erase")
+    @action(detail=False, methods=["delete"], **WITHOUT_LISTS)
+    def erase(self, request: Any) -> Response:
+        """Delete all your memories with their versions, also those that you wrote for agents and teams."""
+        return Response({"erased": review.erase(request.user, source=address_of(request))})
+
+    def by(self) -> dict[str, Any]:
+        return {
+            "user": self.request.user, "expected": version_seen(self.request), "source": address_of(self.request),
+        }  # fmt: skip
+
+
+def answer(row: Memory, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(MemorySerializer(row).data, status=status, headers={"ETag": f'"{row.version}"', **(headers or {})})
+
+
+def content_of(row: Memory, number: int) -> dict[str, Any]:
+    version = MemoryVersion.objects.filter(memory=row, number=number).first()
+    if version is None:
+        raise NotFound(f"This memory has no version {number}.")
+    shown = MemoryVersionSerializer(version).data
+    return {name: shown[name] for name in Memory.CONTENT}
+
+
+def question_of(request: Any) -> tuple[str, int]:
+    """The text and the number of results. Raises Invalid."""
+    text = request.query_params.get("q", "").replace("\0", " ").strip()
+    if not text or len(text) > LONGEST_QUERY:
+        raise Invalid(f"“q” must have 1 to {LONGEST_QUERY} characters.", code="invalid_query")
+    limit = request.query_params.get("limit", "10")
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MOST_RESULTS):
+        raise Invalid(f"“limit” must be a whole number from 1 to {MOST_RESULTS}.", code="invalid_limit")
+    return text, int(limit)

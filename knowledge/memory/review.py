@@ -1,0 +1,114 @@
+"""What a person does with memories: create, edit, approve, reject, roll back, delete, export, erase.
+
+Each change is one line in the audit log, without the text, which is to be gone once the memory is.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+
+from agents.exceptions import Forbidden, NotFound
+from agents.models import Agent, AuditEvent, Membership, Team
+from knowledge.models import Memory
+
+from . import storage
+from .storage import Author, Place
+
+JSON = Any
+Scope = Memory.Scope
+
+
+def place_for(user: Any, scope: str, *, agent: str = "", team: str = "") -> Place:
+    """Where this person may write. Raises NotFound, Forbidden."""
+    if scope == Scope.PERSON_AGENT:
+        return Place(user.pk, scope, agent_id=Agent.objects.for_use(user, agent).pk)
+    if scope == Scope.AGENT:
+        row = Agent.objects.named(user, agent)
+        if row.owner_id != user.pk:
+            raise Forbidden("Only the owner of an agent writes what it knows for everyone.")
+        return Place(user.pk, scope, agent_id=row.pk)
+    if scope == Scope.TEAM:
+        return Place(user.pk, scope, team_id=team_for(user, team).pk)
+    return Place(user.pk)
+
+
+def team_for(user: Any, name: str) -> Team:
+    row = Team.objects.visible_to(user).filter(name=name).first()
+    if row is None:
+        raise NotFound(f"There is no team “{name[:80]}” that you are in.")
+    membership = Membership.of(user, row.pk)
+    if membership is None or membership.role not in Membership.USERS:
+        raise Forbidden("Viewers of a team do not write its memories.", code="role")
+    return row
+
+
+@transaction.atomic
+def create(user: Any, place: Place, content: dict[str, JSON], *, source: str = "") -> tuple[Memory, bool]:
+    row, is_new = storage.add(place, content, by(user))
+    if is_new:
+        AuditEvent.record("memory.created", row, actor=user, source=source, scope=row.scope)
+    return row, is_new
+
+
+@transaction.atomic
+def edit(
+    row: Memory, content: dict[str, JSON], *, user: Any, expected: int | None = None, source: str = ""
+) -> Memory:  # fmt: skip
+    row = storage.change(required(row, user), content, by(user), expected=expected)
+    AuditEvent.record("memory.changed", row, actor=user, source=source, fields=sorted(content))
+    return row
+
+
+@transaction.atomic
+def approve(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
+    row = storage.approve(required(row, user), by(user), expected=expected)
+    AuditEvent.record("memory.approved", row, actor=user, source=source, version=row.version)
+    return row
+
+
+@transaction.atomic
+def reject(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
+    AuditEvent.record("memory.rejected", required(row, user), actor=user, source=source)
+    storage.reject(row, expected=expected)
+
+
+@transaction.atomic
+def roll_back(row: Memory, number: int, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
+    row = storage.roll_back(required(row, user), number, by(user), expected=expected)
+    AuditEvent.record("memory.rolled_back", row, actor=user, source=source, to=number)
+    return row
+
+
+@transaction.atomic
+def remove(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
+    AuditEvent.record("memory.deleted", required(row, user), actor=user, source=source)
+    storage.remove(row, expected=expected)
+
+
+@transaction.atomic
+def erase(user: Any, *, source: str = "") -> int:
+    """Everything that is remembered about this person, and what they wrote for agents and teams."""
+    count = storage.erase(user.pk)
+    AuditEvent.record("memory.erased", user, actor=user, source=source, memories=count)
+    return count
+
+
+def export(user: Any) -> Iterator[dict[str, JSON]]:
+    """The person's own memories with their versions, oldest first."""
+    rows = Memory.objects.filter(owner_id=user.pk).select_related("owner", "agent", "team").prefetch_related("versions")
+    for row in rows.order_by("pk"):
+        yield {"memory": row, "versions": sorted(row.versions.all(), key=lambda version: version.number)}
+
+
+def required(row: Memory, user: Any) -> Memory:
+    if not row.may_edit(user):
+        raise Forbidden(
+            "You can see this memory, but not change it.",
+            hint="Ask the one who wrote it, or an administrator of the team.",
+        )
+    return row
+
+
+def by(user: Any) -> Author:
+    return Author(user.get_username())

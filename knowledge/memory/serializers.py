@@ -1,0 +1,108 @@
+"""Memories as JSON."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from agents.http.strict import Choice, Moment, StrictSerializer, Text, Whole
+from knowledge.models import Memory, MemoryVersion
+from knowledge.models.memory import SUBJECT, TEXT
+
+CONTENT = ["text", "kind", "subject", "valid_from", "valid_until"]
+
+
+class SourceSerializer(serializers.Serializer):
+    """Null where a person wrote it."""
+
+    run = serializers.CharField(source="run_id", allow_null=True)
+    call = serializers.CharField(source="call_id", allow_null=True)
+
+
+class Sourced(serializers.ModelSerializer):
+    source = serializers.SerializerMethodField()  # type: ignore[assignment]
+
+    @extend_schema_field(SourceSerializer)
+    def get_source(self, row: Any) -> dict[str, str | None]:
+        return {"run": str(row.run_id) if row.run_id else None, "call": str(row.call_id) if row.call_id else None}
+
+
+class MemorySerializer(Sourced):
+    """One memory; `agent` and `team` are names, where it belongs to one."""
+
+    id = serializers.CharField(read_only=True)
+    owner = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    agent = serializers.SlugRelatedField(slug_field="name", read_only=True, allow_null=True)
+    team = serializers.SlugRelatedField(slug_field="name", read_only=True, allow_null=True)
+    replaces = serializers.CharField(
+        source="replaces_id", read_only=True, allow_null=True, help_text="Of a suggestion: the memory it is to change."
+    )
+
+    class Meta:
+        model = Memory
+        fields = [
+            "id", *CONTENT, "scope", "owner", "agent", "team", "source", "untrusted", "status", "version", "replaces",
+            "created_at", "updated_at",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class MemoryVersionSerializer(Sourced):
+    class Meta:
+        model = MemoryVersion
+        fields = ["number", "action", *CONTENT, "untrusted", "author", "is_agent", "source", "at"]
+        read_only_fields = fields
+
+
+class FoundSerializer(MemorySerializer):
+    because = serializers.CharField(read_only=True, help_text="Why it fits.")
+
+    class Meta(MemorySerializer.Meta):
+        fields = [*MemorySerializer.Meta.fields, "because"]
+        read_only_fields = fields
+
+
+class FoundListSerializer(serializers.Serializer):
+    results = FoundSerializer(many=True)
+
+
+class ExportedSerializer(serializers.Serializer):
+    memory = MemorySerializer()
+    versions = MemoryVersionSerializer(many=True)
+
+
+class ExportSerializer(serializers.Serializer):
+    results = ExportedSerializer(many=True)
+
+
+class ErasedSerializer(serializers.Serializer):
+    erased = serializers.IntegerField()
+
+
+class ChangeSerializer(StrictSerializer):
+    """What is not sent stays as it is."""
+
+    text = Text(max_length=TEXT, required=False)
+    kind = Choice(choices=Memory.Kind.choices, required=False)
+    subject = Text(max_length=SUBJECT, required=False, allow_blank=True)
+    valid_from = Moment(required=False, allow_null=True)
+    valid_until = Moment(required=False, allow_null=True)
+
+
+class NewMemorySerializer(ChangeSerializer):
+    text = Text(max_length=TEXT)
+    scope = Choice(choices=Memory.Scope.choices, default=Memory.Scope.PERSON)
+    agent = Text(max_length=64, required=False, help_text="Name of the agent, for the scopes person_agent and agent.")
+    team = Text(max_length=64, required=False, help_text="Name of the team, for the scope team.")
+
+    def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
+        needed = {"person_agent": "agent", "agent": "agent", "team": "team"}.get(fields["scope"])
+        for name in ("agent", "team"):
+            if (name == needed) != (name in fields):
+                said = "needs this field" if name == needed else "does not have this field"
+                raise serializers.ValidationError({name: f"The scope {fields['scope']} {said}."})
+        return fields
+
+
+class VersionSerializer(StrictSerializer):
+    version = Whole(min_value=1, max_value=999_999_999, help_text="The version whose content comes back.")

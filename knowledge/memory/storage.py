@@ -1,0 +1,266 @@
+"""Writes memories with their versions, for an agent's call or for a person.
+
+What an agent writes holds at once or waits for its owner; after the run read text of strangers it always waits, and
+keeps its mark for ever. A change to a memory that waits is a row of its own that `replaces` the memory.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.utils import timezone
+
+from agents.exceptions import Conflict, Invalid, NotFound, PreconditionFailed
+from knowledge.models import Memory, MemoryVersion
+from knowledge.models.memory import SUBJECT, TEXT
+from knowledge.words import stems_of
+from plumbing.formats import clean
+
+JSON = Any
+Action, Scope, Status = MemoryVersion.Action, Memory.Scope, Memory.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes: a person, or an agent in a tool call. `is_untrusted`: its run has read text of strangers."""
+
+    name: str
+    run_id: Any = None
+    root_id: Any = None
+    call_id: Any = None
+    is_untrusted: bool = False
+
+    @property
+    def is_agent(self) -> bool:
+        return self.call_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a memory belongs."""
+
+    owner_id: int
+    scope: str = Scope.PERSON
+    agent_id: int | None = None
+    team_id: int | None = None
+
+    @classmethod
+    def of(cls, row: Memory) -> "Place":
+        return cls(row.owner_id, row.scope, row.agent_id, row.team_id)
+
+    def columns(self) -> dict[str, Any]:
+        return {"owner_id": self.owner_id, "scope": self.scope, "agent_id": self.agent_id, "team_id": self.team_id}
+
+
+@transaction.atomic
+def add(place: Place, content: dict[str, JSON], by: Author, *, at_once: bool = True) -> tuple[Memory, bool]:
+    """A new memory, or the one that says the same; whether it is new. Raises Invalid, Conflict."""
+    content = checked(content)
+    hold(place.owner_id)
+    if row := written_before(by) or same(place, content["text"]):
+        return row, False
+    check_room(place, by, at_once=at_once)
+    row = Memory(**place.columns(), **content, status=Status.ACTIVE if at_once else Status.SUGGESTED)
+    return insert(row, by), True
+
+
+@transaction.atomic
+def change(row: Memory, content: dict[str, JSON], by: Author, *, expected: int | None = None) -> Memory:
+    """The next version with these fields changed. Raises Invalid, PreconditionFailed."""
+    row = locked(row, expected)
+    return next_version(row, content, by, Action.CHANGED)
+
+
+@transaction.atomic
+def propose(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
+    """A suggestion to change this memory; it stays as it is until the owner decides. Raises Invalid, Conflict."""
+    place = Place.of(target)
+    hold(place.owner_id)
+    if row := written_before(by):
+        return row
+    check_room(place, by, at_once=False)
+    values = checked({**target.content(), **content})
+    row = Memory(**place.columns(), **values, status=Status.SUGGESTED, replaces=target)
+    row.untrusted = target.untrusted
+    return insert(row, by)
+
+
+@transaction.atomic
+def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_once: bool) -> Memory:
+    """What an agent changes: the next version at once, or a suggestion."""
+    if not at_once:
+        return propose(target, content, by)
+    hold(target.owner_id)
+    if row := written_before(by):
+        return row
+    check_rate(by)
+    row = locked(target, None)
+    return next_version(row, content, by, Action.FORGOTTEN if "text" not in content else Action.CHANGED)
+
+
+@transaction.atomic
+def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
+    """A suggestion becomes a memory, or the next version of the one that it replaces. Raises Conflict."""
+    row = locked(row, expected)
+    if not row.is_suggested:
+        raise Conflict("This memory has already been approved.", code="nothing_to_decide")
+    if row.replaces_id is None:
+        row.status = Status.ACTIVE
+        return next_version(row, {}, by, Action.APPROVED)
+    target = locked(row.replaces, None)
+    target.untrusted = target.untrusted or row.untrusted
+    source = Author(by.name, run_id=row.run_id, call_id=None)
+    changed = next_version(target, row.content(), source, Action.APPROVED)
+    row.delete()
+    return changed
+
+
+@transaction.atomic
+def reject(row: Memory, *, expected: int | None = None) -> None:
+    """The suggestion is deleted; what it was to replace stays. Raises Conflict."""
+    row = locked(row, expected)
+    if not row.is_suggested:
+        raise Conflict("This memory is not a suggestion.", code="nothing_to_decide", hint="Delete it instead.")
+    row.delete()
+
+
+@transaction.atomic
+def roll_back(row: Memory, number: int, by: Author, *, expected: int | None = None) -> Memory:
+    """The content of an earlier version as the next version. Raises NotFound, PreconditionFailed."""
+    row = locked(row, expected)
+    version = row.versions.filter(number=number).first()
+    if version is None:
+        raise NotFound(f"This memory has no version {number}.")
+    return next_version(row, version.content(), by, Action.ROLLED_BACK)
+
+
+@transaction.atomic
+def remove(row: Memory, *, expected: int | None = None) -> None:
+    """Delete a memory with its versions and the suggestions to change it."""
+    locked(row, expected).delete()
+
+
+@transaction.atomic
+def erase(owner_id: int) -> int:
+    """Delete every memory of this person with its versions. Returns how many."""
+    hold(owner_id)
+    rows = Memory.objects.filter(owner_id=owner_id)
+    count = rows.count()
+    rows.delete()
+    return count
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def insert(row: Memory, by: Author) -> Memory:
+    row.run_id, row.call_id = by.run_id, by.call_id
+    row.untrusted = row.untrusted or by.is_untrusted
+    row.words = words_for(row)
+    row.save(force_insert=True)
+    note(row, by, Action.CREATED)
+    return row
+
+
+def next_version(row: Memory, content: dict[str, JSON], by: Author, action: str) -> Memory:
+    for name, value in checked({**row.content(), **content}).items():
+        setattr(row, name, value)
+    row.untrusted = row.untrusted or by.is_untrusted
+    row.words = words_for(row)
+    row.version += 1
+    row.save()
+    note(row, by, action)
+    return row
+
+
+def note(row: Memory, by: Author, action: str) -> None:
+    MemoryVersion.objects.create(
+        memory=row, number=row.version, action=action, author=by.name[:150], is_agent=by.is_agent, run_id=by.run_id,
+        root_id=by.root_id, call_id=by.call_id, untrusted=row.untrusted, **row.content(),
+    )  # fmt: skip
+
+
+def words_for(row: Memory) -> str:
+    return " ".join(dict.fromkeys(stems_of(f"{row.subject}\n{row.text}")))
+
+
+def locked(row: Memory, expected: int | None) -> Memory:
+    current = Memory.objects.select_for_update().filter(pk=row.pk).first()
+    if current is None:
+        raise NotFound("This memory was deleted in the meantime.")
+    if expected is not None and current.version != expected:
+        raise PreconditionFailed(
+            f"This memory was changed in the meantime: you have seen version {expected}, and it is version "
+            f"{current.version} now.",
+            hint="Read it again, and repeat your change if it still applies.",
+        )
+    return current
+
+
+def written_before(by: Author) -> Memory | None:
+    """What an earlier attempt of this call wrote."""
+    if by.call_id is None:
+        return None
+    done = MemoryVersion.objects.filter(call_id=UUID(str(by.call_id))).select_related("memory").first()
+    return done.memory if done else None
+
+
+def same(place: Place, text: str) -> Memory | None:
+    rows = Memory.objects.filter(**place.columns(), text__iexact=text, replaces=None)
+    return next((row for row in rows if not row.is_over), None)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def checked(content: dict[str, JSON]) -> dict[str, JSON]:
+    """Without invisible characters, which could hide instructions. Raises Invalid."""
+    values = {**content, "text": clean(content["text"]).strip(), "subject": clean(content.get("subject", "")).strip()}
+    for name, most in (("text", TEXT), ("subject", SUBJECT)):
+        if len(values[name]) > most:
+            raise Invalid(f"The {name} has more than {most} characters.", code="too_long", hint="Shorten it.")
+    if not values["text"]:
+        raise Invalid("There is nothing to remember.", code="empty", hint="Give the text.")
+    begins, ends = values.get("valid_from"), values.get("valid_until")
+    if begins and ends and ends <= begins:
+        raise Invalid("It would end before it begins.", code="invalid", hint="Change valid_from or valid_until.")
+    return values
+
+
+def hold(owner_id: int) -> None:
+    """Writers of one person's memories come one after the other, so that they cannot exceed the limits together."""
+    users: Any = get_user_model()
+    list(users.objects.select_for_update(no_key=True).filter(pk=owner_id).values_list("pk"))
+
+
+def check_room(place: Place, by: Author, *, at_once: bool) -> None:
+    """Raises Conflict: a hostile text must not fill somebody's memory or their list of suggestions."""
+    check_rate(by)
+    rows = Memory.objects.filter(owner_id=place.owner_id)
+    if not at_once and rows.suggested().count() >= settings.MEMORY_SUGGESTIONS:
+        raise Conflict(
+            f"{settings.MEMORY_SUGGESTIONS} suggestions already wait for a decision.", code="too_many_suggestions",
+            hint="The person decides about them on the page Memory.",
+        )  # fmt: skip
+    if rows.exclude(status=Status.SUGGESTED).count() >= settings.MEMORIES_PER_PERSON:
+        raise Conflict(
+            f"A person can have {settings.MEMORIES_PER_PERSON} memories.", code="too_many_memories",
+            hint="Delete some on the page Memory.",
+        )  # fmt: skip
+
+
+def check_rate(by: Author) -> None:
+    """Raises Conflict after so many writes of one message and all the runs that it led to."""
+    if by.root_id and MemoryVersion.objects.filter(root_id=by.root_id).count() >= settings.MEMORIES_PER_RUN:
+        raise Conflict(
+            f"One message may lead to {settings.MEMORIES_PER_RUN} changes of the memory.", code="too_many_in_run",
+            hint="Keep what matters most.",
+        )  # fmt: skip
+
+
+def forgotten() -> dict[str, JSON]:
+    """The content that ends a memory now. It can be rolled back."""
+    return {"valid_until": timezone.now()}

@@ -1,0 +1,3 @@
+from .memory import Memory, MemoryVersion
+
+__all__ = ["Memory", "MemoryVersion"]

@@ -1,0 +1,137 @@
+"""What agents remember: at once or as suggestions, never lost, never trusted after strangers' text."""
+
+import uuid
+
+import pytest
+
+from agents.models import Agent, Tool
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed
+from knowledge import catalog
+from knowledge.memory import storage
+from knowledge.memory.storage import Author, Place
+from knowledge.models import Memory
+from registry import factory, toolsets
+
+RUN = "0190a0a0-0000-7000-8000-000000000001"
+
+
+@pytest.fixture
+def tools(db):
+    catalog.ensure_tools()
+    assert catalog.ensure_tools() == [], "nothing changes the second time"
+    return {tool.name: tool for tool in Tool.objects.filter(kind="knowledge")}
+
+
+@pytest.fixture
+def call(alice, agent, tools):
+    def make(name, *, untrusted=False, person=None, call_id="", mode="auto", **arguments):
+        Agent.objects.filter(pk=agent.pk).update(memory=mode)
+        context = ToolContext(
+            (person or alice).pk, agent="librarian", agent_id=agent.pk, run_id=RUN, root_id=RUN, is_untrusted=untrusted
+        )
+        spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
+        return toolsets.call(spec, ToolCall(call_id or str(uuid.uuid4()), name, arguments), context)
+
+    return make
+
+
+def grant_of(tool):
+    from agents.spec import GrantSpec
+
+    return GrantSpec(tool=tool.name, tool_id=tool.pk)
+
+
+def test_what_is_remembered_holds_at_once_only_if_the_agent_is_set_so(call):
+    assert call("remember", text="Likes tea.").value["status"] == "active"
+    for mode in ("off", "suggest"):
+        made = call("remember", text=f"Likes {mode}.", mode=mode).value
+        assert made["status"] == "suggested" and "approval" in made["note"]
+    row = Memory.objects.get(text="Likes tea.")
+    assert (str(row.run_id), row.untrusted, row.scope, row.agent_id) == (RUN, False, "person", None)
+
+
+def test_after_strangers_text_everything_waits_and_is_marked(call, alice):
+    made = call("remember", text="Mallory is a friend.", untrusted=True).value
+    row = Memory.objects.get(pk=made["id"])
+    assert (row.status, row.untrusted) == ("suggested", True)
+    assert call("recall", query="Mallory").value == {"memories": []}, "a suggestion is not known yet"
+    storage.approve(row, Author("alice"))
+    found = call("recall", query="Mallory friend")
+    assert found.value["memories"][0]["text"] == "Mallory is a friend." and found.untrusted is True
+
+
+def test_a_mail_cannot_make_an_agent_forget_or_change_what_it_knows(call):
+    id = call("remember", text="Never pay Mallory.").value["id"]
+    gone = call("forget", id=id, untrusted=True).value
+    changed = call("remember", text="Always pay Mallory.", replaces=id, untrusted=True).value
+    assert gone["status"] == changed["status"] == "suggested"
+    row = Memory.objects.get(pk=id)
+    assert (row.text, row.valid_until, row.untrusted, row.version) == ("Never pay Mallory.", None, False, 1)
+
+
+def test_a_memory_is_corrected_and_ended_and_can_be_brought_back(call):
+    id = call("remember", text="Lives in Rome.").value["id"]
+    assert call("remember", text="Lives in Oslo.", replaces=id).value == {"id": id, "status": "active", "version": 2}
+    assert call("forget", id=id).counts == {"created": 0, "updated": 1}
+    assert call("recall", query="lives").value == {"memories": []}
+    row = Memory.objects.get(pk=id)
+    assert row.is_over and row.versions.first().action == "forgotten"
+    storage.roll_back(row, 2, Author("alice"))
+    assert call("recall", query="living").value["memories"][0]["text"] == "Lives in Oslo."
+
+
+def test_a_repeated_call_writes_once(call):
+    same = str(uuid.uuid4())
+    first = call("remember", text="Likes tea.", call_id=same).value
+    assert call("remember", text="Likes tea.", call_id=same).value == first
+    assert Memory.objects.count() == 1
+    again = str(uuid.uuid4())
+    call("remember", text="Likes coffee.", replaces=first["id"], call_id=again)
+    call("remember", text="Likes coffee.", replaces=first["id"], call_id=again)
+    assert Memory.objects.get().version == 2
+
+
+def test_people_do_not_meet_each_others_memories(call, bob, agent, alice):
+    id = call("remember", text="Alice likes tea.").value["id"]
+    own = call("remember", text="Alice's librarian.", scope="person_agent").value["id"]
+    assert call("recall", query="Alice tea librarian", person=bob).value == {"memories": []}
+    for other in (id, own, str(uuid.uuid4()), "x"):
+        with pytest.raises(RetryTool):
+            call("forget", id=other, person=bob)
+        with pytest.raises(RetryTool):
+            call("remember", text="x", replaces=other, person=bob)
+    elsewhere = Agent.objects.create(name="other", owner=alice, provider=agent.provider)
+    known = Memory.objects.for_run(alice.pk, elsewhere.pk).values_list("text", flat=True)
+    assert list(known) == ["Alice likes tea."], "another agent does not get what is for one alone"
+
+
+def test_an_agent_does_not_change_what_belongs_to_others(call, alice, bob, agent, team):
+    shared, _ = storage.add(Place(alice.pk, "team", team_id=team.pk), {"text": "Office at six."}, Author("alice"))
+    assert call("recall", query="office", person=bob).value["memories"][0]["id"] == str(shared.pk)
+    with pytest.raises(RetryTool):
+        call("forget", id=str(shared.pk), person=bob)
+
+
+def test_limits_are_told_to_the_model(call, settings):
+    settings.MEMORIES_PER_RUN = 1
+    call("remember", text="One.")
+    with pytest.raises(ToolFailed) as refused:
+        call("remember", text="Two.")
+    assert refused.value.code == "too_many_in_run"
+    row = Memory.objects.get()
+    with pytest.raises(ToolFailed):
+        call("remember", text="Two.", replaces=str(row.pk))
+
+
+@pytest.mark.parametrize("when", ["soon", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"])
+def test_a_time_that_cannot_be_read_is_refused(call, when):
+    with pytest.raises(RetryTool):
+        call("remember", text="One.", valid_until=when)
+    assert not Memory.objects.exists()
+
+
+def test_the_tools_of_the_memory_are_closed_to_visitors(tools):
+    from runs.rules import visitors
+
+    for tool in tools.values():
+        assert not visitors.is_open(tool.name, tool.kind, tool.source, [tool.name])
