@@ -25,7 +25,7 @@ from runs.models import Approval, InputRequest, Message, Run, RunEvent, Session,
 JSON = Any
 RUN_JOINS = ("agent", "session", "version")
 LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
-ROUTER = "auto"  # the name under which the router chooses the agent
+ROUTER = "router"  # the name under which the router chooses the agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,12 @@ def begin(
 ) -> Turn:
     """Start a run; `more` as in `runs.intake.messages.accept_message`.
 
-    `earlier` opens a new session. Raises what accept_message raises.
+    `agent`: `name@3` is version 3 of it. `earlier` opens a new session. Raises what accept_message raises.
     """
     earlier = list(earlier)
+    agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
+    if version is not None:
+        more["version"] = version
     with transaction.atomic():  # a refused message leaves no session behind
         if session is None and earlier:
             session = opened(user, agent, earlier)
@@ -100,8 +103,16 @@ def begin_chain(**order: Any) -> Turn:
     return Turn(run)
 
 
+def pinned(name: str) -> tuple[str, int | None]:
+    """An agent's name, and the number of the version behind an “@”."""
+    agent, _, number = name.rpartition("@")
+    if agent and number.isascii() and number.isdigit() and len(number) < 10:
+        return agent, int(number)
+    return name, None
+
+
 def agent_named(user: Any, name: Agent | str | None) -> Agent | str | None:
-    """None, so that the router chooses, for the name `auto` if no agent has it."""
+    """None, so that the router chooses, for the name `router` if no agent has it."""
     if not isinstance(name, str):
         return name
     if name == ROUTER and not Agent.objects.usable_by(user).filter(name=name).exists():

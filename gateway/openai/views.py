@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from agents.exceptions import NotFound
 from agents.models import Agent
-from gateway.turns import ROUTER
+from gateway.turns import ROUTER, pinned
 
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -49,7 +49,7 @@ def error_json(message: str, code: str, status: int = 500, param: str | None = N
 
 @extend_schema(exclude=True)
 class ModelsView(OpenAIView):
-    """The agents that this person can use; `auto` lets the router choose."""
+    """The agents that this person can use; `router` lets the router choose."""
 
     def get(self, request: Any) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner").order_by("name")
@@ -65,8 +65,10 @@ class ModelsView(OpenAIView):
 class ModelView(OpenAIView):
     def get(self, request: Any, name: str) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner")
-        agent = agents.filter(name=name).nearest_first(request.user).first()
-        if agent is None and name != ROUTER:
+        wanted, version = pinned(name)
+        agent = agents.filter(name=wanted).nearest_first(request.user).first()
+        is_there = agent.versions.filter(number=version or 1).exists() if agent else name == ROUTER
+        if not is_there:
             raise NotFound(
                 f"There is no model “{name[:80]}”.", code="model_not_found", hint="GET /v1/models lists them."
             )

@@ -2,6 +2,7 @@
 Optional.
 """
 
+import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ BATCH = 256
 KEPT_S = 30 * 86400
 CLOSELY = 24  # agents whose examples and capabilities are compared one by one
 TIE = 1e-6
+OFFLINE_DIMENSIONS = 256
 log = structlog.get_logger(__name__)
 Vector = array  # of 4-byte floats: a tuple would take eight times the memory
 _vectors: Cache[str, Vector] = Cache(50_000)
@@ -146,23 +148,67 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
 
 
 def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vector]:
-    if not texts:
-        return []
-    from registry.llm.llms import OPENAI_URL
-    from registry.llm.wire import Endpoint  # imports httpcore2, 0.1 s
+    return counted(provider, model_name, texts)[0]
 
-    base_url = (provider.base_url or OPENAI_URL).rstrip("/")
-    if provider.base_url and (why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED)):
-        raise ModelFailed("private_address", why)
-    endpoint = Endpoint(f"{base_url}/embeddings", {"Authorization": f"Bearer {provider.api_key or 'none'}"})
-    found: list[Vector] = []
+
+def counted(
+    provider: Provider, model_name: str, texts: Sequence[str], *, dimensions: int | None = None
+) -> tuple[list[Vector], int]:
+    """Unit vectors, and the number of tokens that the server counted: estimated if it counts none.
+
+    Raises ModelFailed (no_embeddings, private_address), AttemptFailed.
+    """
+    if not texts:
+        return [], 0
+    if provider.kind == Provider.Kind.OFFLINE:
+        return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
+    endpoint, found, tokens = endpoint_of(provider), [], 0
+    asked: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
     with watching(Watch()):
         for start in range(0, len(texts), BATCH):
-            answer = endpoint.post({"model": model_name, "input": list(texts[start : start + BATCH])})
+            batch = list(texts[start : start + BATCH])
+            answer = endpoint.post({**asked, "input": batch})
             found += read_vectors(answer)
+            tokens += tokens_in(answer) or sum(map(estimated, batch))
     if len(found) != len(texts):
         raise AttemptFailed("bad_answer", "The embedding server sent the wrong number of vectors.")
-    return found
+    return found, tokens
+
+
+def endpoint_of(provider: Provider) -> Any:
+    from registry.llm.llms import OLLAMA_URL, OPENAI_URL
+    from registry.llm.wire import Endpoint  # imports httpcore2, 0.1 s
+
+    kinds = Provider.Kind
+    if provider.kind not in (kinds.OPENAI, kinds.COMPATIBLE, kinds.OLLAMA):
+        raise ModelFailed("no_embeddings", f"Providers of kind “{provider.kind}” have no embeddings here.")
+    is_ollama = provider.kind == kinds.OLLAMA
+    base_url = (provider.base_url or (OLLAMA_URL if is_ollama else OPENAI_URL)).rstrip("/")
+    if provider.base_url and (why := url_refusal(base_url, settings.PRIVATE_HOSTS_ALLOWED)):
+        raise ModelFailed("private_address", why)
+    path = "/v1/embeddings" if is_ollama else "/embeddings"
+    return Endpoint(f"{base_url}{path}", {"Authorization": f"Bearer {provider.api_key or 'none'}"})
+
+
+def of_words(text: str, dimensions: int) -> Vector:
+    """Without a language model: each word adds or subtracts one in a place that its hash chooses, so
+    texts with the same words are near each other.
+    """
+    places = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        number = int.from_bytes(sha256(word.encode()).digest()[:8], "big")
+        places[(number >> 1) % dimensions] += 1.0 if number & 1 else -1.0
+    return unit(places) if any(places) else unit([1.0, *places[1:]])
+
+
+def estimated(text: str) -> int:
+    return len(text.encode()) // 4 + 1
+
+
+def tokens_in(answer: dict[str, Any]) -> int:
+    usage = answer.get("usage")
+    number = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 0
 
 
 def read_vectors(answer: dict[str, Any]) -> list[Vector]:

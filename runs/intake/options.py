@@ -169,8 +169,12 @@ def may_choose(agent: Any, user: Any, model: str) -> bool:
     """Any model of a provider that the person may use; where models have prices, one with a price: a
     model without one would not count in budgets.
     """
-    prices = agent.provider.prices
-    return agent.provider.may_use(user) and (not prices or model in prices or "*" in prices)
+    return agent.provider.may_use(user) and has_price(agent.provider, model)
+
+
+def has_price(provider: Any, model: str) -> bool:
+    """Or none of its models has one."""
+    return not provider.prices or model in provider.prices or "*" in provider.prices
 
 
 def tool_problems(spec: AgentSpec, asked: dict[str, JSON], taken: Collection[str]) -> list[dict[str, str]]:

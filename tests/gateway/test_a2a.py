@@ -348,9 +348,9 @@ def test_a_stranger_sees_and_changes_no_push_config(alice_api, charlie_api, agen
     named = {"taskId": task["id"], "id": "mine", "url": HOOK}
     rpc(alice_api, agent, "CreateTaskPushNotificationConfig", named)
     for method in ("Create", "Get", "Delete"):
-        answer = rpc(charlie_api, "auto", f"{method}TaskPushNotificationConfig", named).json()
+        answer = rpc(charlie_api, "router", f"{method}TaskPushNotificationConfig", named).json()
         assert answer["error"]["code"] == -32001
-    assert rpc(charlie_api, "auto", "ListTaskPushNotificationConfigs", named).json()["error"]["code"] == -32001
+    assert rpc(charlie_api, "router", "ListTaskPushNotificationConfigs", named).json()["error"]["code"] == -32001
     assert Webhook.objects.get().label == "mine"
 
 

@@ -215,7 +215,7 @@ async def test_the_extended_card_and_the_router(remote):
     async with remote("plain") as client:
         card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
         assert [skill.id for skill in card.skills] == ["plain"]
-    async with remote("auto") as client:
+    async with remote("router") as client:
         card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
         assert {"plain", "clerk"} <= {skill.id for skill in card.skills}
 
@@ -227,6 +227,6 @@ async def test_nobody_sees_the_tasks_of_another_user(remote, agents, model):
     async with remote("plain", is_streaming=False) as client:
         [event] = await client.say("A secret.")
         headers = {"Authorization": f"Bearer {key}", "A2A-Version": "1.0"}
-        answer = httpx.get(f"{live.url}/a2a/auto/tasks/{event.task.id}", headers=headers)
+        answer = httpx.get(f"{live.url}/a2a/router/tasks/{event.task.id}", headers=headers)
         assert (answer.status_code, answer.json()["error"]["status"]) == (404, "NOT_FOUND")
-        assert httpx.get(f"{live.url}/a2a/auto/tasks", headers=headers).json()["tasks"] == []
+        assert httpx.get(f"{live.url}/a2a/router/tasks", headers=headers).json()["tasks"] == []

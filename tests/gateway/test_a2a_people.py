@@ -76,7 +76,7 @@ def over_older_rpc(task):
 @pytest.mark.parametrize("router", [False, True])
 def test_the_task_of_another_user_is_not_found(request, task, shared, who, router):
     """A team-mate with the shared agent, and a stranger, over each binding and version."""
-    api, name = request.getfixturevalue(who), "auto" if router else shared
+    api, name = request.getfixturevalue(who), "router" if router else shared
     for method, params in over_rpc(task):
         assert rpc(api, name, method, params).json()["error"]["code"] == -32001, method
     for method, params in over_older_rpc(task):
@@ -117,12 +117,12 @@ def test_a_stranger_finds_neither_agent_nor_task(alice_api, charlie_api, agent):
     task = send(alice_api, agent)
     assert charlie_api.get(f"/a2a/{agent}/.well-known/agent-card.json").status_code == 404
     assert send(charlie_api, agent)["code"] == -32602
-    for name in (agent, "auto"):
+    for name in (agent, "router"):
         for method in ("GetTask", "CancelTask", "SubscribeToTask"):
             assert rpc(charlie_api, name, method, {"id": task["id"]}).json()["error"]["code"] == -32001
         assert rpc(charlie_api, name, "ListTasks").json()["result"]["tasks"] == []
         assert rpc(charlie_api, name, "ListTasks", {"contextId": task["contextId"]}).json()["result"]["tasks"] == []
-    assert send(charlie_api, "auto", taskId=task["id"])["code"] == -32001
+    assert send(charlie_api, "router", taskId=task["id"])["code"] == -32001
     assert Run.objects.get().status == "queued"
 
 

@@ -441,8 +441,8 @@ def test_another_person_has_nothing_of_it(agents, client, stranger, model, langg
         lambda: stranger.runs.get(own, run),
         lambda: stranger.runs.cancel(thread, run),
         lambda: stranger.runs.cancel(own, run),
-        lambda: stranger.runs.create(thread, "auto", input=human("lie")),
-        lambda: stranger.runs.create(thread, "auto", command=resume),
+        lambda: stranger.runs.create(thread, "router", input=human("lie")),
+        lambda: stranger.runs.create(thread, "router", command=resume),
         lambda: list(stranger.runs.join_stream(thread, run)),
         lambda: stranger.runs.create(own, "careful", input=human("hi")),
     ):
@@ -450,7 +450,7 @@ def test_another_person_has_nothing_of_it(agents, client, stranger, model, langg
             refused()
     for waits in (
         lambda: stranger.runs.join(thread, run),
-        lambda: stranger.runs.wait(thread, "auto", input=human("lie")),
+        lambda: stranger.runs.wait(thread, "router", input=human("lie")),
     ):
         with pytest.raises(httpx.HTTPStatusError) as refusal:
             waits()
@@ -458,7 +458,7 @@ def test_another_person_has_nothing_of_it(agents, client, stranger, model, langg
     answer = httpx.get(f"{live.url}/langgraph/runs/{run}/stream", headers={"x-api-key": langgraph_stranger_key})
     assert answer.status_code == 404
     with pytest.raises(errors.ConflictError):
-        stranger.runs.create(own, "auto", command=resume)
+        stranger.runs.create(own, "router", command=resume)
     stranger.runs.cancel_many(run_ids=[run], status="all")
     assert client.runs.get(thread, run)["status"] == "interrupted"
     assert client.threads.get(thread)["status"] == "interrupted"

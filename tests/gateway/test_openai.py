@@ -32,10 +32,31 @@ def client(agents, model):
 
 def test_the_models_are_the_agents(client):
     names = [model.id for model in client.models.list()]
-    assert {"plain", "clerk", "auto"} <= set(names)
+    assert {"plain", "clerk", "router"} <= set(names)
     assert client.models.retrieve("plain").object == "model"
     with pytest.raises(openai.NotFoundError) as refused:
         client.models.retrieve("nobody")
+    assert refused.value.code == "model_not_found"
+
+
+def test_a_model_may_name_a_version(client, model):
+    assert client.models.retrieve("plain@1").id == "plain@1"
+    model.script(says("One."))
+    answer = client.chat.completions.create(model="plain@1", messages=[{"role": "user", "content": "hi"}])
+    assert (answer.choices[0].message.content, answer.model) == ("One.", "plain@1")
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model="plain@99", input="hi")
+    assert refused.value.code == "unknown_version"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("plain@99")
+
+
+def test_embeddings_of_the_offline_provider(client):
+    answer = client.embeddings.create(model="assistant", input=["a cat", "a cat"])
+    one, two = (entry.embedding for entry in answer.data)
+    assert one == two and len(one) == 256 and isinstance(one[0], float) and answer.usage.total_tokens > 0
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.embeddings.create(model="text-embedding-3-small", input="x")
     assert refused.value.code == "model_not_found"
 
 
@@ -300,10 +321,10 @@ def test_another_person_neither_reads_continues_nor_cancels_a_response(agents, c
     with pytest.raises(openai.NotFoundError):
         other.responses.cancel(mine.id)
     with pytest.raises(openai.NotFoundError):
-        other.responses.create(model="auto", input="hi", previous_response_id=mine.id)
+        other.responses.create(model="router", input="hi", previous_response_id=mine.id)
     result = {"type": "function_call_output", "call_id": mine.output[0].call_id, "output": "lie"}
     with pytest.raises(openai.BadRequestError):
-        other.responses.create(model="auto", input=[result])
+        other.responses.create(model="router", input=[result])
     assert client.responses.cancel(mine.id).status == "cancelled"
 
 

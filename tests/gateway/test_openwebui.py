@@ -144,7 +144,7 @@ def test_another_persons_call_cannot_be_followed(agents, webui, model):
     _, items = ask(webui, "careful", [said("mine")])
     failed = {"type": "function_call_output", "call_id": items[0]["call_id"], "output": "Error"}
     stranger = {"Authorization": f"Bearer {new_key(agents[0], 'webui-stranger', '*')}"}
-    answer = webui.post("/responses", json={"model": "auto", "input": [failed]}, headers=stranger)
+    answer = webui.post("/responses", json={"model": "router", "input": [failed]}, headers=stranger)
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "unknown_call"
 
 

@@ -1,0 +1,100 @@
+"""Embeddings. A model is `provider:model`, for a provider that the person may use, or an agent whose provider has
+embeddings: the offline provider, and that of the setting MUSTER_ROUTER_EMBEDDINGS.
+"""
+
+from base64 import b64encode
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+
+from agents.exceptions import NotFound
+from agents.models import Agent, ApiKey, Provider
+from gateway.parts import refused
+from registry.routing.classifier import provider_named
+from runs.api.messages import WAITS
+from runs.calls import vectors
+from runs.intake.options import has_price
+
+from .views import OpenAIView
+
+JSON = Any
+FIELDS = ("model", "input", "encoding_format", "dimensions", "user")
+MOST_TEXTS, MOST_DIMENSIONS = 2048, 4096
+OFFLINE_MODEL = "words"
+
+
+@extend_schema(exclude=True)
+class EmbeddingsView(OpenAIView):
+    """POST /v1/embeddings"""
+
+    def post(self, request: Any) -> Response:
+        body = request.data if isinstance(request.data, dict) else {}
+        texts, dimensions, encoded = read(body)
+        provider, model = model_named(request.user, body.get("model"))
+        key = request.auth if isinstance(request.auth, ApiKey) else None
+        with WAITS.take(request.user.pk):
+            found, tokens = vectors.embed(request.user, key, provider, model, texts, dimensions=dimensions)
+        data = [
+            {"object": "embedding", "index": place, "embedding": encoded(vector)} for place, vector in enumerate(found)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return Response({"object": "list", "data": data, "model": body["model"], "usage": usage})
+
+
+def read(body: dict[str, JSON]) -> tuple[list[str], int | None, Any]:
+    """The texts, the number of dimensions, and how a vector is written. Raises Invalid."""
+    if lost := next((name for name in body if name not in FIELDS), None):
+        raise refused(lost[:80], f"There is no parameter “{lost[:80]}”.", "unknown_parameter")
+    given = body.get("input")
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
+        raise refused("input", f"“input” must be text, or a list of 1 to {MOST_TEXTS} texts.")
+    if not all(isinstance(text, str) and text for text in texts):
+        raise refused("input", "“input” has texts that are not empty; lists of tokens are not supported.")
+    dimensions = body.get("dimensions")
+    if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= MOST_DIMENSIONS):
+        raise refused("dimensions", f"“dimensions” must be a number from 1 to {MOST_DIMENSIONS}.")
+    if body.get("encoding_format") not in (None, "float", "base64"):
+        raise refused("encoding_format", "“encoding_format” must be float or base64.")
+    return texts, dimensions, in_base64 if body.get("encoding_format") == "base64" else list
+
+
+def in_base64(vector: vectors.embeddings.Vector) -> str:
+    """4-byte floats, the lowest byte first, as on every machine that Muster runs on."""
+    return b64encode(vector.tobytes()).decode()
+
+
+def model_named(user: Any, name: JSON) -> tuple[Provider, str]:
+    """Raises Invalid, NotFound."""
+    if not isinstance(name, str) or not name:
+        raise refused("model", "“model” must be text.")
+    agents = Agent.objects.usable_by(user).published().select_related("provider")
+    agent = agents.filter(name=name).nearest_first(user).first()
+    provider, model = of_agent(user, agent.provider) if agent else named(user, *name.partition(":")[::2])
+    if not provider.enabled:
+        raise refused("model", f"The provider “{provider.name}” is switched off.", "provider_disabled")
+    if not has_price(provider, model):
+        raise refused("model", f"“{model}” has no price, so budgets could not count it.", "unknown_model")
+    return provider, model
+
+
+def of_agent(user: Any, provider: Provider) -> tuple[Provider, str]:
+    if provider.kind == Provider.Kind.OFFLINE:
+        return provider, OFFLINE_MODEL
+    name, _, model = settings.ROUTER_EMBEDDINGS.partition(":")
+    if model and provider_named(user, name) == provider:
+        return provider, model
+    message = f"The provider of this agent has no embedding model; send “{provider.name}:” and the name of a model."
+    raise refused("model", message, "no_embeddings")
+
+
+def named(user: Any, provider_name: str, model: str) -> tuple[Provider, str]:
+    provider = Provider.objects.usable_by(user).filter(name=provider_name).nearest_first(user).first()
+    if provider is None or not model:
+        raise NotFound(
+            "There is no such embedding model.", code="model_not_found",
+            hint="Send the name of an agent, or “provider:model” with a provider that you may use.",
+        )  # fmt: skip
+    return provider, model

@@ -1,0 +1,72 @@
+"""Embeddings that a caller asks for: within budgets, and recorded as a run that has ended."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.exceptions import Invalid, RateLimited, Unavailable
+from agents.models import ApiKey, Provider
+from agents.models.provider import units
+from plumbing.statements import insert
+from registry.exceptions import AttemptFailed, ModelFailed
+from registry.llm.bids import Bid
+from registry.routing import embeddings
+from runs.exceptions import RunEnded, RunWaits
+from runs.lifecycle import budgets, endings
+from runs.models import Run
+
+Vectors = list[embeddings.Vector]
+
+
+def embed(
+    user: Any, key: ApiKey | None, provider: Provider, model: str, texts: list[str], *, dimensions: int | None = None
+) -> tuple[Vectors, int]:
+    """Unit vectors of these texts, and their tokens. The texts are not stored.
+
+    Raises Invalid (no_embeddings), RateLimited (budget_exhausted), Unavailable.
+    """
+    now = timezone.now()
+    run = Run(
+        principal=user, key=key, status=Run.Status.RUNNING, created_at=now, started_at=now,
+        input={"texts": len(texts)}, metadata={"embeddings": f"{provider.name}:{model}"},
+    )  # fmt: skip
+    watch = budgets.Watch(run)
+    hold(watch, provider, model, sum(len(text.encode()) + 1 for text in texts))
+    try:
+        vectors, tokens = embeddings.counted(provider, model, texts, dimensions=dimensions)
+    except (ModelFailed, AttemptFailed) as error:
+        watch.release()
+        raise refusal(error)
+    except BaseException:
+        watch.release()
+        raise
+    record(run, watch, tokens, provider.cost(model, tokens, 0))
+    return vectors, tokens
+
+
+def hold(watch: budgets.Watch, provider: Provider, model: str, most: int) -> None:
+    def cost(input_tokens: int, output_tokens: int) -> int:
+        return units(provider.cost(model, input_tokens, 0))
+
+    bid = Bid(most_input=most, likely_input=most // 4 + 1, most_output=1, is_fixed=True, cost=cost)
+    try:
+        watch.hold(lambda: bid)
+    except RunEnded as error:
+        raise RateLimited(str(error), code="budget_exhausted")
+    except RunWaits:
+        raise RateLimited("Other work holds what is left of a budget.", code="budget_held", hint="Try again soon.")
+
+
+@transaction.atomic
+def record(run: Run, watch: budgets.Watch, tokens: int, cost: Any) -> None:
+    run.input_tokens, run.cost = tokens, cost
+    insert(run)
+    watch.settle(tokens, cost)
+    endings.finish(run, Run.Status.SUCCEEDED)
+
+
+def refusal(error: ModelFailed | AttemptFailed) -> Exception:
+    if error.code in ("no_embeddings", "private_address"):
+        return Invalid(error.message, code=error.code)
+    return Unavailable(f"The embedding server did not answer as it should: {error.message}", code="embeddings_failed")
