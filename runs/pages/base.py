@@ -17,6 +17,7 @@ from django.utils import timezone
 from agents import roles
 from agents.exceptions import MusterError
 from devices.models import Record
+from knowledge.models import Memory
 from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
@@ -27,6 +28,7 @@ NAVIGATION = [
         ("Sessions", "sessions", "sessions"),
         ("Schedules", "schedules", "schedules"),
         ("Records", "records", "records"),
+        ("Memory", "memories", "memory"),
     ],
     [
         ("Agents", "agents", "agents"),
@@ -66,7 +68,11 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
     """A page inside the shell."""
     approvals = open_count(request.user)
-    counts = {"approvals": approvals, "records": Record.objects.visible_to(request.user).waiting().count()}
+    counts = {
+        "approvals": approvals,
+        "records": Record.objects.visible_to(request.user).waiting().count(),
+        "memory": Memory.objects.filter(owner_id=request.user.pk).suggested().count(),
+    }
     shell = {
         "title": title, "navigation": navigation(request, counts), "open_approvals": approvals,
         "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
