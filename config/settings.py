@@ -463,6 +463,7 @@ KEEP_RAW = env.bool("MUSTER_KEEP_RAW", default=True)  # keep raw model requests 
 # address of an OpenTelemetry collector (OTLP over HTTP) that gets the traces of runs; empty: nothing is sent
 OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 OTLP_HEADERS = env.dict("OTEL_EXPORTER_OTLP_HEADERS", default={})  # sent with them: name=value,name=value
+OTLP_METRICS = env.str("OTEL_METRICS_EXPORTER", default="otlp") != "none"  # whether metrics are sent as well
 SERVICE_NAME = env.str("OTEL_SERVICE_NAME", default="muster")  # name of this site in traces
 TRACE_CONTENTS = env.bool("MUSTER_TRACE_CONTENTS", default=False)  # messages, arguments and results in traces
 MAX_WAITS = env.int("MUSTER_MAX_WAITS", default=5000)  # waiting requests per server process; beyond that, 503

@@ -100,7 +100,7 @@ class Collector:
                 "The collector at %s did not take %s spans; they are sent again.", settings.OTLP_ENDPOINT, len(spans)
             )
             return False
-        for span in spans:
+        for span in spans if settings.OTLP_METRICS else ():
             self.measure(span)
         return True
 

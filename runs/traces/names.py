@@ -15,6 +15,9 @@ FINISH_REASONS = "gen_ai.response.finish_reasons"
 TOOL_NAME, TOOL_CALL, TOOL_TYPE = "gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.tool.type"
 TOOL_ARGUMENTS, TOOL_RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 INPUT_MESSAGES, OUTPUT_MESSAGES = "gen_ai.input.messages", "gen_ai.output.messages"
+# Without a name of OpenTelemetry. Programs add up the tokens of all spans, so those of a run have another name.
+RUN_INPUT_TOKENS, RUN_OUTPUT_TOKENS = "muster.input_tokens", "muster.output_tokens"
+SPAN_KIND = "openinference.span.kind"  # of Phoenix, which knows no workflows
 USER, ERROR = "user.id", "error.type"
 
 DURATION = "gen_ai.client.operation.duration"  # histogram, seconds

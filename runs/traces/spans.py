@@ -4,7 +4,6 @@ They are derived from the rows, so a run costs nothing more, and ids follow from
 trace that is sent twice is the same trace.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,12 +16,11 @@ from agents.models import Provider
 from plumbing import tracing
 from runs.models import ModelCall, Run, StepRun, ToolCallRecord
 
-from . import names
+from . import contents, names
 
 JSON = Any
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOST = 20_000  # rows of one kind in one batch of traces
-MAX_TEXT = 20_000  # characters of one attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +114,9 @@ class Tree:
             names.AGENT_NAME: agent.name if agent and not chain else None,
             names.WORKFLOW_NAME: chain.name if chain else None,
             names.CONVERSATION: str(run.session_id) if run.session_id else None,
-            names.INPUT_TOKENS: run.input_tokens,
-            names.OUTPUT_TOKENS: run.output_tokens,
+            names.SPAN_KIND: "CHAIN" if chain else None,
+            names.RUN_INPUT_TOKENS: run.input_tokens,
+            names.RUN_OUTPUT_TOKENS: run.output_tokens,
             names.USER: str(run.principal_id),
             "muster.run": str(run.pk),
             "muster.status": run.status,
@@ -136,7 +135,7 @@ class Tree:
         name = f"step {step.key}[{step.item}]" if step.item >= 0 else f"step {step.key}"
         error = (step.error or {}).get("code", step.status) if step.status == StepRun.Status.FAILED else ""
         start = step.started_at or step.finished_at or run.started_at or run.created_at
-        attributes = {"muster.step": step.key, "muster.status": step.status}
+        attributes = {"muster.step": step.key, "muster.status": step.status, names.SPAN_KIND: "CHAIN"}
         return self.span(run, step.pk, above or run.pk, name, start, step.finished_at, attributes, error=error)
 
     def of_model_call(self, call: ModelCall) -> Span:
@@ -155,8 +154,8 @@ class Tree:
             "muster.cost": float(call.cost),
         }
         if self.with_contents:
-            attributes[names.INPUT_MESSAGES] = as_text((call.request or {}).get("messages"))
-            attributes[names.OUTPUT_MESSAGES] = as_text((call.response or {}).get("text"))
+            attributes[names.INPUT_MESSAGES] = contents.input_messages(call.request)
+            attributes[names.OUTPUT_MESSAGES] = contents.output_messages(call.response)
         end = call.started_at + timedelta(milliseconds=call.wall_ms)
         return self.span(
             run, call.pk, run.pk, f"{names.CHAT} {call.model_name}".strip(), call.started_at, end, attributes,
@@ -175,8 +174,8 @@ class Tree:
             "muster.outcome": call.outcome,
         }
         if self.with_contents:
-            attributes[names.TOOL_ARGUMENTS] = as_text(call.arguments)
-            attributes[names.TOOL_RESULT] = as_text(call.result)
+            attributes[names.TOOL_ARGUMENTS] = shown(call.arguments)
+            attributes[names.TOOL_RESULT] = shown(call.result)
         error = "" if call.outcome == "ok" else (call.error or {}).get("code") or call.outcome or "cut_off"
         parent = call.parent_call_id or self.above.get(call.pk) or run.pk
         start = call.started_at or call.created_at
@@ -198,8 +197,5 @@ class Tree:
         )
 
 
-def as_text(value: JSON) -> str | None:
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text[:MAX_TEXT]
+def shown(value: JSON) -> str | None:
+    return None if value is None else contents.cut(contents.as_text(value))

@@ -1,5 +1,6 @@
 """Traces of ended runs, read back by a collector that decodes what it gets."""
 
+import json
 import threading
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agents.models import Tool
 from runs.models import Duty, Run, ToolCallRecord
-from runs.traces import export
+from runs.traces import contents, export
 from tests.fakes import calls, says
 
 pytestmark = pytest.mark.django_db
@@ -185,3 +186,30 @@ def test_nothing_is_read_without_a_collector(settings, django_assert_num_queries
     settings.OTLP_ENDPOINT = ""
     with django_assert_num_queries(0):
         assert export.tick() == 0
+
+
+def test_no_metrics_are_sent_if_the_site_says_so(helper, stub, send, collector, settings):
+    settings.OTLP_METRICS = False
+    stub.script(says("Hi"))
+    send()
+    assert export.tick(later()) == 1 and collector.spans
+    export.collector(settings.OTLP_ENDPOINT, settings.SERVICE_NAME).meters.force_flush()
+    assert collector.metrics == []
+
+
+def test_messages_have_the_form_of_the_conventions():
+    request = {"messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {}}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "add", "arguments": {"a": 1}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x" * 30_000},
+    ]}  # fmt: skip
+    user, assistant, tool = json.loads(contents.input_messages(request))
+    assert user["parts"] == [{"type": "text", "content": "Look"}, {"type": "text", "content": "[image_url]"}]
+    assert assistant["parts"] == [{"type": "tool_call", "id": "c1", "name": "add", "arguments": {"a": 1}}]
+    assert len(tool["parts"][0]["response"]) == contents.MAX_TEXT
+    long = {"messages": [{"role": "user", "content": f"{number} " + "y" * 19_000} for number in range(50)]}
+    kept = json.loads(contents.input_messages(long))
+    assert 1 < len(kept) < 10 and kept[-1]["parts"][0]["content"].startswith("49 ")
+    assert contents.input_messages(None) is None and contents.output_messages(None) is None
+    [said] = json.loads(contents.output_messages({"text": "Hi", "tool_calls": []}))
+    assert said == {"role": "assistant", "parts": [{"type": "text", "content": "Hi"}], "finish_reason": "stop"}

@@ -1,0 +1,68 @@
+"""Messages of model calls in the form of OpenTelemetry's conventions: roles with parts, as JSON.
+
+https://opentelemetry.io/docs/specs/semconv/gen-ai/ (gen-ai-input-messages.json, gen-ai-output-messages.json)
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+JSON = Any
+MAX_TEXT = 20_000  # characters of one text
+MAX_MESSAGES = 100_000  # characters of the messages of one call: the oldest are left out
+
+
+def input_messages(request: JSON) -> str | None:
+    """What the model was sent; None if it is not kept."""
+    messages = (request or {}).get("messages")
+    if not isinstance(messages, list):
+        return None
+    shown: list[JSON] = []
+    room = MAX_MESSAGES
+    for message in reversed(messages):
+        one = {"role": str(message.get("role")), "parts": list(parts_of(message))}
+        room -= len(as_text(one))
+        if room < 0:
+            break
+        shown.insert(0, one)
+    return as_text(shown)
+
+
+def output_messages(response: JSON) -> str | None:
+    if not response:
+        return None
+    calls = response.get("tool_calls") or []
+    said = {"content": response.get("text"), "tool_calls": calls}
+    reason = "tool_call" if calls else "stop"
+    return as_text([{"role": "assistant", "parts": list(parts_of(said)), "finish_reason": reason}])
+
+
+def parts_of(message: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
+    content = message.get("content")
+    if message.get("role") == "tool":
+        yield {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": cut(as_text(content))}
+        return
+    for part in content if isinstance(content, list) else [content]:
+        text = part if isinstance(part, str) else words_of(part)
+        if text:
+            yield {"type": "text", "content": cut(text)}
+    for call in message.get("tool_calls") or ():
+        arguments = call.get("arguments")
+        whole = len(as_text(arguments)) <= MAX_TEXT
+        given = arguments if whole else {"cut": cut(as_text(arguments))}
+        yield {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": given}
+
+
+def words_of(part: JSON) -> str:
+    """The text of a part; of an image or another file only what it is."""
+    if not isinstance(part, dict):
+        return ""
+    return str(part["text"]) if isinstance(part.get("text"), str) else f"[{part.get('type', 'file')}]"
+
+
+def cut(text: str) -> str:
+    return text[:MAX_TEXT]
+
+
+def as_text(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
