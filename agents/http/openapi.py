@@ -97,7 +97,8 @@ class Schema(AutoSchema):
         return [*found, IF_MATCH] if self.takes_if_match() else found
 
     def takes_if_match(self) -> bool:
-        return getattr(self.view, "has_etag", False) and self.method in CHANGES
+        changes = self.method in CHANGES or getattr(self.view, "action", "") in getattr(self.view, "conditional", ())
+        return getattr(self.view, "has_etag", False) and changes
 
     def _get_pagination_parameters(self) -> list[dict[str, Any]]:
         """A PUT that answers with a list shows its first page."""

@@ -35,10 +35,11 @@ class Tagged(Located):
     """
 
     has_etag = True
+    conditional: tuple[str, ...] = ()  # actions by POST that take If-Match too; they must be quick
     action: str
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        if request.method not in CHANGES or "If-Match" not in request.headers:
+        if not self.is_conditional(request):
             return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
         with transaction.atomic():
             response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
@@ -46,12 +47,16 @@ class Tagged(Located):
                 transaction.set_rollback(True)
         return response
 
+    def is_conditional(self, request: Any) -> bool:
+        freezes = request.method == "POST" and getattr(self, "action_map", {}).get("post") in self.conditional
+        return (freezes or request.method in CHANGES) and "If-Match" in request.headers
+
     def get_object(self) -> Any:
         return self.matched(super().get_object())  # type: ignore[misc]
 
     def matched(self, row: Any) -> Any:
         """The row, read again under its lock, if the request has If-Match. Raises PreconditionFailed."""
-        if self.request.method not in CHANGES or "If-Match" not in self.request.headers:
+        if not self.is_conditional(self.request):
             return row
         type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
         row = self.get_queryset().filter(pk=row.pk).first()  # type: ignore[attr-defined]

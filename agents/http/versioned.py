@@ -132,6 +132,8 @@ class VersionedViewSet(NamedViewSet):
 class GrantedViewSet(VersionedViewSet):
     """The same for rows with granted tools."""
 
+    conditional = ("publish",)
+
     @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
     @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})
     @action(detail=True, methods=["get", "put"], **WITHOUT_FILTERS)

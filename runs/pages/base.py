@@ -21,6 +21,8 @@ from knowledge.models import Memory
 from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
+from .help_topics import TOPICS
+
 NAVIGATION = [
     [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
     [
@@ -76,6 +78,7 @@ def page(request: HttpRequest, template: str, title: str, **context: Any) -> Htt
     shell = {
         "title": title, "navigation": navigation(request, counts), "open_approvals": approvals,
         "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
+        "help_topic": TOPICS.get(request.resolver_match.url_name if request.resolver_match else "", "index"),
     }  # fmt: skip
     return render(request, f"muster/{template}", {**shell, **context})
 

@@ -7,11 +7,12 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
-from devices import offers, presence
+from devices import offers, package, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from plumbing import clock
 
@@ -26,10 +27,21 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
     devices = list(Device.objects.visible_to(request.user).order_by("revoked_at", "name"))
     for device in devices:
         device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"
+    server = settings.PUBLIC_URL.rstrip("/")
     return page(
         request, "devices.html", "Devices", devices=devices, code=code, expires_at=expires_at,
-        command=f"python -m devices.client pair --server {settings.PUBLIC_URL} --code {code}",
+        install=f"pipx install {server}{reverse('page:device-client', args=[package.filename()])}",
+        command=f"muster-device pair --server {server} --code {code}",
     )  # fmt: skip
+
+
+def client(request: HttpRequest, filename: str) -> HttpResponse:
+    """The device client as a wheel. Open to everybody: pip signs in nowhere, and the source is public."""
+    if filename != package.filename():
+        raise Http404("There is no such file. The page Devices names the current one.")
+    answer = HttpResponse(package.wheel(), content_type="application/zip")
+    answer["Cache-Control"] = "public, max-age=3600"
+    return answer
 
 
 @require_POST
@@ -46,6 +58,7 @@ def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     device = find(request, pk)
     return page(
         request, "device.html", device.name, device=device, is_online=device.is_online(),
+        shares_folders="list_directory" in device.tools,
         calls=DeviceCall.objects.filter(device=device).order_by("-id")[:CALLS],
         offers=device.offers.select_related("tool").order_by("name", "-id")[:200],
     )  # fmt: skip

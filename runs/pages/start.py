@@ -1,21 +1,24 @@
-"""First steps: provider, function, agent, message, schedule. Each step performs the real action."""
+"""First steps: provider, function, agent, message, approval, schedule. Each step performs the real action."""
 
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.views import LoginView
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy as later
 
+from agents import roles
 from agents.exceptions import MusterError
 from agents.models import Agent, AuditEvent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from functions import store
 from functions.models import StoredFunction
-from runs.models import Schedule
+from runs.models import Approval, Run, Schedule
 
-from .base import page, seen_runs, signed_in, tell
+from .base import page, signed_in, tell
 
 EXAMPLE = '''def loan_payment(principal: float, yearly_rate: float, years: int) -> dict:
     """What a loan costs a month.
@@ -90,6 +93,10 @@ class AgentForm(NamedForm):
         max_length=100, required=False, label="Model", help_text="Empty for the offline provider."
     )
     tools = forms.ModelMultipleChoiceField(Tool.objects.none(), required=False, label="Tools it may use")
+    asks = forms.BooleanField(
+        required=False, label=later("Ask me before each call of these tools"),
+        help_text=later("You then approve or deny each call in the chat or on the page Approvals."),
+    )  # fmt: skip
 
     def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
         super().__init__(*args, user=user, **kwargs)
@@ -101,9 +108,9 @@ class AgentForm(NamedForm):
 
     def save(self) -> str:
         about = dict(self.cleaned_data)
-        tools = about.pop("tools")
+        tools, mode = about.pop("tools"), ToolGrant.Mode.ASK if about.pop("asks") else ToolGrant.Mode.ALLOW
         agent = Agent.objects.create(owner=self.user, **about)
-        ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool) for tool in tools)
+        ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool, mode=mode) for tool in tools)
         version = agent.publish(author=self.user, note="First steps")
         AuditEvent.record("agent.published", agent, actor=self.user, version=version.number)
         return f"“{agent}” is live. Send it a message."
@@ -120,6 +127,16 @@ FIRST = {
         "system_prompt": "You help people understand loans. Use your tools to calculate; never guess a number.",
     },
 }
+
+
+class Login(LoginView):
+    """Who may author and signs in for the first time lands on the first steps."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        user = form.get_user()
+        is_first = user.last_login is None and roles.allows(user, "agents:write")
+        answer = super().form_valid(form)
+        return redirect("page:start") if is_first and not self.get_redirect_url() else answer
 
 
 @signed_in(writes="agents:write")
@@ -164,13 +181,17 @@ def empty(name: str, user: Any) -> Any:
 
 
 def progress(request: HttpRequest) -> dict[str, Any]:
-    """What has been done already, and what the next step can use."""
+    """What this person has done, not what the installation brought along; and what a next step can use."""
     user = request.user
     agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()
+    own = list(Provider.objects.filter(owner=user, enabled=True).values_list("name", flat=True)[:6])
+    usable = Provider.objects.usable_by(user).filter(enabled=True).values_list("name", flat=True)[:6]
     return {
-        "provider": list(Provider.objects.usable_by(user).filter(enabled=True).values_list("name", flat=True)[:6]),
+        "provider": own,
+        "usable": [] if own else list(usable),
         "function": StoredFunction.objects.filter(owner=user, published__isnull=False).exists(),
         "agent": agent,
-        "talk": seen_runs(request).filter(principal=user).exists(),
+        "talk": agent is not None and Run.objects.visible_to(user).filter(agent__owner=user).exists(),
+        "approval": Approval.objects.filter(decided_by=user).exists(),
         "schedule": Schedule.objects.filter(owner=user).order_by("-pk").first(),
     }

@@ -17,6 +17,7 @@ from . import (
     dashboard,
     devices,
     embeds,
+    help,
     links,
     memory,
     playground,
@@ -32,7 +33,7 @@ from . import (
 )
 
 app_name = "page"
-login = auth.LoginView.as_view(template_name="muster/login.html", authentication_form=LoginForm)
+login = start.Login.as_view(template_name="muster/login.html", authentication_form=LoginForm)
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
     path("login/", login, name="login"),
@@ -77,6 +78,7 @@ urlpatterns = [
     path("memory/<uuid:pk>/rollback", memory.roll_back, name="memory-rollback"),
     path("memory/<uuid:pk>/delete", memory.delete, name="memory-delete"),
     path("devices/", devices.device_list, name="devices"),
+    path("devices/client/<str:filename>", devices.client, name="device-client"),
     path("devices/pair", devices.pair, name="device-pair"),
     path("devices/<uuid:pk>/", devices.device_page, name="device"),
     path("devices/<uuid:pk>/revoke", devices.revoke, name="device-revoke"),
@@ -87,6 +89,8 @@ urlpatterns = [
     path("providers/<str:name>/", providers.provider_page, name="provider"),
     path("providers/<str:name>/test", providers.test, name="provider-test"),
     path("providers/<str:name>/delete", providers.delete, name="provider-delete"),
+    path("help/", help.help_page, name="help"),
+    path("help/<str:name>/", help.help_page, name="help-page"),
     path("clients/", clients.client_list, name="clients"),
     path("clients/<slug:word>/key", clients.new_key, name="client-key"),
     path("clients/keys/<int:pk>/revoke", clients.revoke_key, name="client-revoke"),

@@ -130,13 +130,23 @@ async function askToPublish() {
 /** @param {string} note */
 async function publish(note) {
   try {
-    const { version } = await api(`${path}/publish`, { method: "POST", body: { note } });
+    const { version } = await api(`${path}/publish`, { method: "POST", body: { note }, headers: { "If-Match": row.etag } });
     await row.load();
     for (const option of document.querySelectorAll("[data-with] option[hidden]")) option.removeAttribute("hidden");
     tell(`Version ${version} is live.`, "success");
     showState();
     if (isShown("versions")) versions.show();
-  } catch (error) { complain(/** @type {Problem} */ (error), "Not published."); }
+  } catch (error) {
+    if (/** @type {Problem} */ (error).status === 412) return lookAgain();
+    complain(/** @type {Problem} */ (error), "Not published.");
+  }
+}
+
+/** Somebody saved the draft after this person had looked at its differences. */
+async function lookAgain() {
+  await fill(await row.load());
+  tell("Not published: somebody changed the draft meanwhile. Look at the differences again.");
+  await askToPublish();
 }
 
 async function archive() {

@@ -41,7 +41,7 @@ def state(chromium: Any, live: Any) -> Any:
     page.get_by_role("alert").wait_for()
     page.fill("#id_password", password)
     page.click("button.primary")
-    page.get_by_role("heading", name="Dashboard").wait_for()
+    page.get_by_role("heading", name=re.compile("First steps|Dashboard")).wait_for()
     kept = context.storage_state()
     context.close()
     return kept

@@ -193,3 +193,21 @@ def test_a_refusal_tells_when_to_come_back(alice_api, settings, one_minute):
     refused = [alice_api.get(f"{V1}/agents/") for _ in range(4)][-1]
     assert refused.status_code == 429 and refused["RateLimit-Remaining"] == "0"
     assert refused["Retry-After"] == refused["RateLimit-Reset"] == "31"
+
+
+def test_a_draft_that_somebody_changed_meanwhile_is_not_published(alice_api, agent):
+    at = f"{V1}/agents/librarian"
+    seen = alice_api.get(at)["ETag"]
+    alice_api.patch(at, {"description": "Somebody else's text."}, JSON)
+    answer = alice_api.post(f"{at}/publish", {}, headers={"If-Match": seen})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (412, "changed_meanwhile")
+    assert alice_api.get(at).json()["published_version"] is None
+    assert not AuditEvent.objects.filter(action="agent.published").exists()
+    now = answer["ETag"]
+    assert alice_api.post(f"{at}/publish", {}, headers={"If-Match": now}).json()["version"] == 1
+    assert alice_api.post(f"{at}/publish", {}).status_code == 200, "the header is optional"
+
+
+def test_a_stranger_who_knows_the_tag_publishes_nothing(charlie_api, alice_api, agent):
+    tag = alice_api.get(f"{V1}/agents/librarian")["ETag"]
+    assert charlie_api.post(f"{V1}/agents/librarian/publish", {}, headers={"If-Match": tag}).status_code == 404

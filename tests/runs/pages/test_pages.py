@@ -263,7 +263,7 @@ def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
     shown = browser.post("/devices/pair").context
     code, command = shown["code"], shlex.split(shown["command"])
     assert pairing.account_of(code) == alice
-    assert client_parser().parse_args(command[3:]).code == code, "the client understands what the page tells to type"
+    assert client_parser().parse_args(command[1:]).code == code, "the client understands what the page tells to type"
     device = pairing.pair(code, name="laptop", platform="Linux").device
     offer = OfferedTool.objects.create(device=device, name="lamp", hash="0" * 64, input_schema={"type": "object"})
     assert b"laptop" in browser.get("/devices/").content

@@ -1,0 +1,134 @@
+"""The documentation, served by the app: what the “?” of each page opens.
+
+The pages are the Markdown files of `docs/`. They are part of the program, never a user's text; HTML
+in them is escaped all the same. Each is rendered once in a process.
+"""
+
+import posixpath
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from .base import page, signed_in
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FOLDERS = ("howto", "reference", "adr", ".")
+START = "index"
+
+
+@dataclass(frozen=True)
+class Document:
+    title: str
+    html: SafeString
+    headings: tuple[tuple[str, str], ...]  # (anchor, words) of each second-level heading
+
+
+@signed_in
+def help_page(request: HttpRequest, name: str = START) -> HttpResponse:
+    document = document_of(name)
+    if document is None:
+        raise Http404("There is no such page of the documentation.")
+    answer = page(request, "help.html", document.title, document=document, is_index=name == START)
+    answer["Cache-Control"] = "private, max-age=300"
+    return answer
+
+
+@cache
+def places() -> dict[str, str]:
+    """The name of each page in an address → its file below `docs/`: `models` → `howto/models.md`."""
+    found: dict[str, str] = {}
+    for folder in FOLDERS:
+        for path in sorted((DOCS / folder).glob("*.md")):
+            name = path.stem if folder in ("howto", ".") else f"{folder}-{path.stem}"
+            found.setdefault(name, path.relative_to(DOCS).as_posix())
+    return found
+
+
+@cache
+def names() -> dict[str, str]:
+    return {path: name for name, path in places().items()}
+
+
+def document_of(name: str) -> Document | None:
+    return rendered(name) if name in places() else None
+
+
+@cache
+def rendered(name: str) -> Document:
+    path = places()[name]
+    tokens = reader().parse((DOCS / path).read_text(encoding="utf-8"))
+    if tokens[:1] and tokens[0].tag == "h1":
+        title, tokens = plain(tokens[1]), tokens[3:]
+    else:
+        title = name
+    headings = anchors(tokens)
+    for token in tokens:
+        for part in token.children or ():
+            if part.type == "link_open":
+                part.attrs["href"] = address(str(part.attrs.get("href", "")), posixpath.dirname(path))
+    # The files are our own, and the reader escapes HTML in them.
+    return Document(title, mark_safe(reader().renderer.render(tokens, reader().options, {})), headings)  # noqa: S308
+
+
+@cache
+def reader() -> MarkdownIt:
+    """CommonMark with tables. Raw HTML is shown as text."""
+    made = MarkdownIt("commonmark", {"html": False}).enable("table")
+    made.add_render_rule("fence", code_block)
+    made.add_render_rule("code_block", code_block)
+    made.add_render_rule("table_open", lambda *_: f"{SCROLL}<table>")
+    made.add_render_rule("table_close", lambda *_: "</table></div>")
+    made.add_render_rule("image", lambda self, tokens, at, *_: escape(tokens[at].content))
+    return made
+
+
+SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+
+
+def code_block(self: Any, tokens: list[Token], at: int, options: Any, env: Any) -> str:
+    return f'<pre class="json" tabindex="0"><code>{escape(tokens[at].content)}</code></pre>\n'
+
+
+def anchors(tokens: list[Token]) -> tuple[tuple[str, str], ...]:
+    """Gives each heading the id that links use (as in the built documentation)."""
+    seen: dict[str, int] = {}
+    listed = []
+    for opening, inline in zip(tokens, tokens[1:], strict=False):
+        if opening.type != "heading_open":
+            continue
+        words = plain(inline)
+        slug = slug_of(words)
+        seen[slug] = seen.get(slug, 0) + 1
+        anchor = slug if seen[slug] == 1 else f"{slug}_{seen[slug] - 1}"
+        opening.attrs["id"] = anchor
+        if opening.tag == "h2":
+            listed.append((anchor, words))
+    return tuple(listed)
+
+
+def slug_of(words: str) -> str:
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
+
+
+def plain(inline: Token) -> str:
+    return "".join(part.content for part in inline.children or () if part.type in ("text", "code_inline"))
+
+
+def address(href: str, folder: str) -> str:
+    """A link between files as an address of this app. A file that is not served leads to the start."""
+    if re.match(r"[a-z]+:", href) or href.startswith(("#", "/")):
+        return href
+    path, _, anchor = href.partition("#")
+    name = names().get(posixpath.normpath(posixpath.join(folder, path)))
+    if name is None:
+        return reverse("page:help")
+    return reverse("page:help-page", args=[name]) + (f"#{anchor}" if anchor else "")

@@ -1,0 +1,52 @@
+"""First steps: where a newcomer lands, and what the ticks follow."""
+
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from agents.models import Agent, Provider
+from runs.models import Approval, Run
+
+
+def ticks(browser):
+    done = browser.get("/start/").context["done"]
+    return [step for step in ("provider", "function", "agent", "talk", "approval", "schedule") if done[step]]
+
+
+def signs_in(client, name, **more):
+    return client.post("/login/", {"username": name, "password": "a long enough one", **more})["Location"]
+
+
+def test_who_signs_in_for_the_first_time_lands_on_the_first_steps(client, db):
+    get_user_model().objects.create_user("newcomer", password="a long enough one")
+    assert signs_in(client, "newcomer") == "/start/"
+    client.post("/logout/")
+    assert signs_in(client, "newcomer") == "/"
+
+
+def test_a_link_that_asked_for_the_login_is_followed(client, db):
+    get_user_model().objects.create_user("newcomer", password="a long enough one")
+    assert signs_in(client, "newcomer", next="/runs/") == "/runs/"
+
+
+def test_who_may_not_author_lands_on_the_usual_page(client, db, settings):
+    settings.DEFAULT_ROLE = "operator"
+    get_user_model().objects.create_user("reader", password="a long enough one")
+    assert signs_in(client, "reader") == "/"
+
+
+def test_rows_of_the_installation_tick_nothing(alice, signed_in, agent, version, offline):
+    Provider.objects.update(owner=None)
+    Agent.objects.update(owner=None)
+    Run.objects.create(principal=alice, agent=agent, version=version, status="succeeded")
+    assert ticks(signed_in(alice)) == []
+
+
+def test_ticks_follow_what_the_person_did(alice, bob, signed_in, make_run):
+    run = make_run()
+    approval = Approval.objects.get()
+    browser = signed_in(alice)
+    assert ticks(browser) == ["agent", "talk"]
+    Approval.objects.filter(pk=approval.pk).update(status="approved", decided_by=alice, decided_at=timezone.now())
+    assert "approval" in ticks(browser)
+    assert ticks(signed_in(bob)) == []
+    assert run.agent.owner == alice
