@@ -17,7 +17,7 @@ from agents.http.resources import located
 from agents.http.version_serializers import VersionSerializer, WholeVersionSerializer
 from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
-from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Secret, Team, Tool
+from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Prompt, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
 from agents.serializers import (
     AgentSerializer,
@@ -26,6 +26,7 @@ from agents.serializers import (
     KeySerializer,
     MeSerializer,
     NewKeySerializer,
+    PromptSerializer,
     ProviderSerializer,
     SecretSerializer,
     ServedSerializer,
@@ -139,6 +140,17 @@ class SecretViewSet(NamedViewSet):
     queryset = Secret.objects.none()
     serializer_class = SecretSerializer
     filterset_fields = ["name"]
+
+
+class PromptViewSet(NamedViewSet):
+    """Saved prompts: texts for the composer of the chat."""
+
+    model = Prompt
+    scope = "prompts"
+    queryset = Prompt.objects.none()
+    serializer_class = PromptSerializer
+    filterset_fields = ["name"]
+    search_fields = ("name", "description", "text")
 
 
 class TeamViewSet(NamedViewSet):

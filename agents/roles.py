@@ -28,7 +28,7 @@ VIEWER, OPERATOR, AUTHOR, ADMINISTRATOR = range(len(ROLES))
 # What each resource of the API takes to change it. A resource that is not listed takes an author.
 WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
-     "budgets", "keys", "records", "workers", "memory"]
+     "budgets", "keys", "memory", "prompts", "records", "workers"]
 )  # fmt: skip
 WRITTEN_BY_ALL = frozenset(["account"])  # what is a person's own: settings, browsers that get notices
 USES = frozenset(["functions:execute", "approvals:decide"])

@@ -25,8 +25,21 @@ from agents.http.strict import (
     Words,
 )
 from agents.membership import set_roles
-from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Secret, Team, Tool, ToolGrant
+from agents.models import (
+    Agent,
+    ApiKey,
+    AuditEvent,
+    Invitation,
+    Membership,
+    Prompt,
+    Provider,
+    Secret,
+    Team,
+    Tool,
+    ToolGrant,
+)
 from agents.models.key import unknown_scopes
+from agents.models.prompt import LENGTH
 from agents.sharing import carry, check_share
 
 
@@ -313,6 +326,17 @@ class SecretSerializer(OwnedSerializer):
         if secret.needs_value(**now):
             validated = {"value": "", **validated}
         return super().update(secret, validated)
+
+
+class PromptSerializer(OwnedSerializer):
+    """`text` may contain places such as {{city}}; `variables` lists them."""
+
+    text = Text(max_length=LENGTH, trim_whitespace=False)
+    variables = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Prompt
+        fields = ["name", "description", "text", "variables", *OWNED]
 
 
 class MemberSerializer(StrictSerializer):

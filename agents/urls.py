@@ -52,6 +52,8 @@ urlpatterns = [
     path("invitations/<int:pk>", api.InvitationViewSet.as_view({"get": "retrieve"}), name="invitation"),
     path("invitations/<int:pk>/accept", invitation(post="accept"), name="invitation-accept"),
     path("invitations/<int:pk>/decline", invitation(post="decline"), name="invitation-decline"),
+    path("prompts/", api.PromptViewSet.as_view(LIST), name="prompts"),
+    path("prompts/<str:name>", api.PromptViewSet.as_view(ROW), name="prompt"),
     path("secrets/", api.SecretViewSet.as_view(LIST), name="secrets"),
     path("secrets/<str:name>", api.SecretViewSet.as_view(ROW), name="secret"),
     path("run-hooks/", hook_api.HookViewSet.as_view(LIST), name="run-hooks"),

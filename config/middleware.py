@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
 
 from agents.http.later import Later
+from agents.http.sessions import note_use
 from agents.models import Preference
 from plumbing import apart, tracing
 from runs.figures import metrics
@@ -31,7 +32,7 @@ BORROWED = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; form-action 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'"
 )
-IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/ag-ui/", "/oauth/", "/.well-known/", "/healthz",
+IN_ENGLISH = ("/api/", "/v1/", "/langgraph/", "/mcp", "/a2a/", "/agui/", "/oauth/", "/.well-known/", "/healthz",
               "/readyz", "/metrics", "/static/", "/embed/", "/approvals/count")  # fmt: skip
 BORROWED_PAGES = ("/admin/", "/api/docs/")
 
@@ -105,6 +106,7 @@ def language(answer: Answer) -> Answer:
 
 def language_of(request: HttpRequest) -> str:
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
+        note_use(request)
         request.preference = Preference.of(request.user)  # type: ignore[attr-defined]
         if request.preference.language:  # type: ignore[attr-defined]
             return request.preference.language  # type: ignore[attr-defined]

@@ -337,6 +337,7 @@ OAUTH2_PROVIDER = {
     },
 }  # fmt: skip
 
+SESSION_ENGINE = "agents.http.sessions"
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 
@@ -455,6 +456,7 @@ if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
 APPROVAL_S = env.int("MUSTER_APPROVAL", default=86_400)  # seconds a person has to answer; the run's time stands still
 # decision when an approval expires: deny or approve
 APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
+SHARED_LINKS = env.bool("MUSTER_SHARED_LINKS", default=False)  # people may share a conversation by a public link
 # seconds that an approval or question must have been open before people are notified of it
 NOTICE_AFTER_S = env.float("MUSTER_NOTICE_AFTER", default=10.0)
 APPROVAL_LINK_S = env.int("MUSTER_APPROVAL_LINK", default=86_400)  # seconds that a signed link to an approval is good

@@ -174,7 +174,7 @@ def database_of(config: pytest.Config) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def live(prepared: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
     """One Muster for all journeys of a session, which may reach our fakes; whoever kills a part takes `own_live`."""
-    yield from running(prepared, request.config, MUSTER_PRIVATE_HOSTS="127.0.0.1")
+    yield from running(prepared, request.config, MUSTER_PRIVATE_HOSTS="127.0.0.1", MUSTER_SHARED_LINKS="1")
 
 
 @pytest.fixture

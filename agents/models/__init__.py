@@ -1,5 +1,6 @@
 from .agent import Agent, AgentVersion
 from .audit import AuditEvent
+from .browser import BrowserSession
 from .chain import Chain, ChainStep, ChainVersion
 from .file import StoredFile
 from .hold import SiteHold
@@ -8,6 +9,7 @@ from .invitation import Invitation
 from .item import StoredItem
 from .key import ApiKey
 from .preference import Preference
+from .prompt import Prompt
 from .provider import Provider
 from .secret import Secret
 from .starter import Starter
@@ -19,6 +21,7 @@ __all__ = [
     "AgentVersion",
     "ApiKey",
     "AuditEvent",
+    "BrowserSession",
     "Chain",
     "ChainStep",
     "ChainVersion",
@@ -27,6 +30,7 @@ __all__ = [
     "Invitation",
     "Membership",
     "Preference",
+    "Prompt",
     "Provider",
     "Secret",
     "Starter",

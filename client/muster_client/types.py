@@ -622,6 +622,13 @@ class PatchedFunctionTestRequest(TypedDict):
     tolerance: NotRequired[float]
 
 
+class PatchedPromptRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    text: NotRequired[str]
+    team: NotRequired[str | None]
+
+
 class PatchedSecretRequest(TypedDict):
     name: NotRequired[str]
     value: NotRequired[str]
@@ -690,6 +697,24 @@ class Problem(TypedDict):
     code: str
     message: str
     hint: str
+
+
+class Prompt(TypedDict):
+    name: str
+    description: NotRequired[str]
+    text: str
+    variables: list[str]
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class PromptRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    text: str
+    team: NotRequired[str | None]
 
 
 class PublicKey(TypedDict):
@@ -855,6 +880,17 @@ class Settings(TypedDict):
     push_notices: NotRequired[bool]
     teams_notices: bool
     updated_at: str
+
+
+class SharedLink(TypedDict):
+    url: str
+    shows_tools: NotRequired[bool]
+    last_seq: int
+    created_at: str
+
+
+class SharedLinkRequest(TypedDict):
+    shows_tools: NotRequired[bool]
 
 
 class Source(TypedDict):
@@ -1812,6 +1848,11 @@ class PaginatedOfferList(TypedDict):
     next: str | None
 
 
+class PaginatedPromptList(TypedDict):
+    results: list[Prompt]
+    next: str | None
+
+
 class PaginatedRemoteToolList(TypedDict):
     results: list[RemoteTool]
     next: str | None
@@ -1990,6 +2031,7 @@ class PatchedSessionRequest(TypedDict):
     device: NotRequired[str | None]
     status: NotRequired[Literal["active", "closed"]]
     pinned: NotRequired[bool]
+    folder: NotRequired[str]
     metadata: NotRequired[Any]
 
 
@@ -2261,6 +2303,7 @@ class Session(TypedDict):
     depth: int
     status: NotRequired[Literal["active", "closed"]]
     pinned: NotRequired[bool]
+    folder: NotRequired[str]
     forked_from: str | None
     forked_before: int | None
     variables: Any

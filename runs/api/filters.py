@@ -79,6 +79,7 @@ class SessionFilter(FilterSet):
             "status": ["exact"],
             "parent": ["exact"],
             "pinned": ["exact"],
+            "folder": ["exact"],
             "created_at": ["gte", "lt"],
             "updated_at": ["gte", "lt"],
         }

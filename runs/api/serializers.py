@@ -347,8 +347,9 @@ class SessionSerializer(KnownFields, serializers.ModelSerializer):
     class Meta:
         model = Session
         fields = [
-            "id", "title", "agent", "device", "parent", "depth", "status", "pinned", "forked_from", "forked_before",
-            "variables", "summary", "has_untrusted", "metadata", "created_at", "updated_at",
+            "id", "title", "agent", "device", "parent", "depth", "status", "pinned", "folder",
+            "forked_from", "forked_before", "variables", "summary", "has_untrusted", "metadata",
+            "created_at", "updated_at",
         ]  # fmt: skip
         read_only_fields = [
             "id", "depth", "forked_from", "forked_before", "variables", "summary", "has_untrusted", "created_at",

@@ -24,6 +24,7 @@ from . import (
     runs,
     schedules,
     sessions,
+    shares,
 )
 
 run = partial(routed, runs.RunViewSet)
@@ -119,6 +120,7 @@ urlpatterns = [
         session(get="retrieve", patch="partial_update", delete="destroy"),
         name="session-detail",
     ),
+    path("sessions/<uuid:pk>/share", shares.SharedLinkView.as_view(), name="session-share"),
     path("sessions/<uuid:pk>/messages/", session(get="messages"), name="session-messages"),
     path("files/", file(get="list", post="create"), name="file-list"),
     path("files/<uuid:pk>", file(get="retrieve", delete="destroy"), name="file-detail"),

@@ -16,7 +16,7 @@ from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
 from runs.lifecycle import choice, endings, queue
 from runs.models import Message, Run, RunEvent, Session
-from runs.models.session import text_of
+from runs.models.session import SCHEDULED, text_of
 
 from . import caller_tools, chains, checks, options, pins
 from . import context as contexts
@@ -25,6 +25,7 @@ from .parts import are_untrusted, parsed_id, problem_of
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
 DEEPEST = 100  # sessions below each other
 ON_BUSY = ("reject", "enqueue", "interrupt")
+UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
     for run, text, device in runs:
         run.session = Session(
             owner=run.principal, agent=run.agent, title=text[:80].strip(), device=device,
-            variables={"agent_depth": 0}, last_seq=1,
+            variables={"agent_depth": 0}, last_seq=1, folder=SCHEDULED if run.trigger in UNATTENDED else "",
         )  # fmt: skip
         content = [{"type": "text", "text": text}]
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
@@ -364,7 +365,7 @@ def place_in_session(
     if session is None:
         run.session = Session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
-            has_untrusted=run.has_untrusted,
+            has_untrusted=run.has_untrusted, folder=SCHEDULED if run.trigger in UNATTENDED else "",
         )  # fmt: skip
         if parent is not None:
             place_below(run, parent)

@@ -13,6 +13,7 @@ from .run import Run, RunValue
 from .saved_filter import SavedFilter
 from .schedule import Schedule, ScheduleOccurrence
 from .session import Attachment, Message, Session
+from .share import SharedLink
 from .trigger import Trigger, TriggerFiring, Webhook, WebhookDelivery
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Schedule",
     "ScheduleOccurrence",
     "Session",
+    "SharedLink",
     "StepRun",
     "Tally",
     "ToolCallRecord",

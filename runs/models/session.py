@@ -12,6 +12,7 @@ from agents.models import Agent, StoredFile
 from plumbing.statements import insert, take_numbers
 
 A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
+SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
 MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
 
 
@@ -60,6 +61,7 @@ class Session(models.Model):
         null=True, editable=False, help_text="The first message that is its own, if it was forked."
     )
     pinned = models.BooleanField(default=False, help_text="Shown first in the list of conversations.")
+    folder = models.CharField(max_length=64, blank=True, help_text="Where it is in the list of conversations.")
     trunk = models.UUIDField(null=True, editable=False, help_text="The first session of all its forks.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -72,6 +74,7 @@ class Session(models.Model):
             models.Index(fields=["owner", "-id"]),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
             models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),
+            models.Index(fields=["owner", "-id"], condition=~models.Q(folder=""), name="session_in_folder"),
             models.Index(fields=["trunk"], condition=models.Q(trunk__isnull=False), name="session_trunk"),
         ]
         constraints = [
@@ -113,7 +116,7 @@ class Session(models.Model):
         """A new session that starts with the messages before that one. The copies belong to no run."""
         copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
         fork = Session.objects.create(
-            owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device,
+            owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device, folder=self.folder,
             variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
             summary=self.summary if self.summarised_to < before else "", metadata={"forked_from": str(self.pk)},
             forked_from=self.pk, forked_before=before, trunk=self.trunk or self.pk,

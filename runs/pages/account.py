@@ -9,6 +9,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.forms.models import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
@@ -16,7 +17,7 @@ from rest_framework.exceptions import ValidationError
 
 from agents.http.login import PasswordForm
 from agents.http.viewsets import refusals
-from agents.models import AuditEvent, Preference, Secret
+from agents.models import ApiKey, AuditEvent, BrowserSession, Preference, Secret
 from agents.serializers import SecretSerializer
 from agents.sharing import let_go
 from runs.api.account import change
@@ -25,6 +26,7 @@ from runs.models import PushSubscription
 from .base import page, signed_in
 
 SECRETS = 200
+SESSIONS, KEYS = 100, 50
 
 
 class EmailForm(forms.Form):
@@ -109,6 +111,32 @@ def password(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @signed_in(writes="")
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Sign out one other browser of this person (`browser` is its handle), or all others."""
+    person: Any = request.user
+    others = BrowserSession.objects.filter(user_id=person.pk).exclude(pk=request.session.session_key)
+    handle = request.POST.get("browser", "")
+    ended = [one for one in others[:SESSIONS] if handle in ("", one.handle)]
+    for one in ended:
+        one.delete()
+    if handle and not ended:
+        raise Http404(_("You have no such browser."))
+    AuditEvent.record("account.signed_out", person, actor=person, browsers=len(ended))
+    messages.success(request, _("Signed out."))
+    return redirect("page:account")
+
+
+def own_sessions(request: HttpRequest) -> list[BrowserSession]:
+    """Signed-in browsers, this one first."""
+    rows = BrowserSession.objects.filter(user_id=request.user.pk, expire_date__gt=timezone.now()).order_by("-used_at")
+    found = list(rows[:SESSIONS])
+    for one in found:
+        one.is_this = one.session_key == request.session.session_key
+    return sorted(found, key=lambda one: not one.is_this)
+
+
+@require_POST
+@signed_in(writes="")
 def email(request: HttpRequest) -> HttpResponse:
     form = EmailForm(request.POST)
     if not form.is_valid():
@@ -177,7 +205,7 @@ def own_secrets(request: HttpRequest) -> Any:
     return Secret.objects.filter(owner_id=request.user.pk)
 
 
-def with_problems(form: forms.Form, problems: dict[str, Any]) -> forms.Form:
+def with_problems(form: Any, problems: dict[str, Any]) -> Any:
     for name, said in problems.items():
         form.add_error(name if name in form.fields else None, [str(one) for one in said])
     return form
@@ -192,6 +220,8 @@ def shown(request: HttpRequest, **forms: Any) -> HttpResponse:
         "notices": NoticesForm(initial=model_to_dict(preference, fields=["email_notices", "push_notices"])),
         "has_teams": bool(preference.teams_url),
         "email_is_on": settings.EMAIL_IS_ON,
+        "sessions": own_sessions(request),
+        "keys": ApiKey.objects.visible_to(user).order_by("-created_at", "-pk")[:KEYS],
         "browsers": PushSubscription.objects.visible_to(user),
         "password": PasswordForm(request),
         "email": EmailForm(initial={"email": user.email}),

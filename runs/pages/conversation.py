@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from runs.events import record as events
 from runs.models import Feedback, Message, Run, RunEvent, Session
+from runs.models.session import SCHEDULED, files_in
 
 from . import artifacts
 
@@ -53,6 +56,7 @@ def turns_of(session: Session, limit: int) -> list[Turn]:
             turns.append(Turn(message.seq, message.made_in))
         if message.role == Message.Role.USER:
             turns[-1].user = message
+            message.attached = " ".join(str(pk) for pk in files_in(message.content))
         elif message.role == Message.Role.ASSISTANT:
             turns[-1].said.append(message)
     live = set(Run.objects.live().filter(session=session).values_list("pk", flat=True))
@@ -78,18 +82,48 @@ def stored_events(user: Any, turns: Sequence[Turn]) -> dict[str, list[dict[str, 
 
 
 def history(user: Any, here: Session | None, find: str) -> list[Session]:
-    """The newest conversations, pinned ones first; the branches of one count as one, shown by the newest."""
+    """The newest conversations, pinned ones first, then those in folders. The branches of one count as
+    one, shown by the newest.
+    """
     rows = Session.objects.visible_to(user).active()
     for word in find.replace("\0", " ").split()[:6]:
         rows = rows.filter(title__icontains=word)
-    shown = rows.only("title", "pinned", "trunk")
-    newest = [*shown.filter(pinned=True).order_by("-pk")[:LISTED], *shown.filter(pinned=False).order_by("-pk")[:LISTED]]
+    shown = rows.only("title", "pinned", "trunk", "folder")
+    newest = [
+        *shown.filter(pinned=True).order_by("-pk")[:LISTED],
+        *shown.filter(pinned=False, folder="").order_by("-pk")[:LISTED],
+        *shown.exclude(folder="").filter(pinned=False).order_by("-pk")[:LISTED],
+    ]
     found: dict[UUID, Session] = {}
     for row in newest:
         first = found.setdefault(row.trunk or row.pk, row)
         first.family = [*getattr(first, "family", []), row.pk]
         first.is_here = getattr(first, "is_here", False) or (here is not None and row.pk == here.pk)
     return list(found.values())
+
+
+@dataclass
+class Folder:
+    name: str
+    label: str
+    sessions: list[Session]
+    is_open: bool
+
+
+def folders(listed: list[Session]) -> list[Folder]:
+    """Those of the listed conversations that are in a folder and not pinned, by the folder's name."""
+    found: dict[str, list[Session]] = defaultdict(list)
+    for one in listed:
+        if one.folder and not one.pinned:
+            found[one.folder].append(one)
+    return [
+        Folder(name, label_of(name), rows, any(getattr(row, "is_here", False) for row in rows))
+        for name, rows in sorted(found.items())
+    ]
+
+
+def label_of(folder: str) -> str:
+    return _("Scheduled runs") if folder == SCHEDULED else folder
 
 
 def shortened(type: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
 from agents.exceptions import NotFound
 from agents.http import parsers
 from agents.models import Agent
-from runs.models import Session
+from runs.api.shares import SharedLinkSerializer
+from runs.models import Session, SharedLink
 
 from . import conversation
 from .base import page, signed_in, uuid_in
@@ -27,13 +29,26 @@ def playground(request: HttpRequest) -> HttpResponse:
     name = asked or (session.agent.name if session and session.agent else "")
     if not name and not session and len(offered) == 1:
         name = offered[0].name
+    listed = conversation.history(request.user, session, find_words)
     turns = conversation.turns_of(session, SHOWN) if session else []
     return page(
         request, "playground.html", "Playground", agents=offered, agent=name, session=session, turns=turns,
         stored=conversation.stored_events(request.user, turns), find=find_words,
-        history=conversation.history(request.user, session, find_words),
+        history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
+        may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=upload_bytes(),
         compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
     )  # fmt: skip
+
+
+def upload_bytes() -> int:
+    """How large a file may be: it is sent as base64 in a JSON body."""
+    return min(settings.FILE_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE * 3 // 4 - 4096)
+
+
+def shared_now(session: Session | None) -> dict[str, Any] | None:
+    """The read-only link of this conversation, as the API shows it."""
+    link = SharedLink.objects.filter(session=session).first() if session and settings.SHARED_LINKS else None
+    return dict(SharedLinkSerializer(link).data) if link else None
 
 
 def examples_of(user: Any, name: str) -> list[str]:

@@ -1,9 +1,13 @@
 // The playground: one or two columns, each a conversation of its own.
 import { converse, watch } from "./sse.js";
+import { Attachments, named } from "./attachments.js";
 import { csrf, make, tell, api } from "./page.js";
 import { renderMarkdown } from "./markdown.js";
+import { pickPrompts } from "./prompts.js";
 import { RunView } from "./runview.js";
+import { offerSharing } from "./share.js";
 import { showSnippets } from "./snippets.js";
+import { gettext } from "./texts.js";
 
 const composer = /** @type {HTMLFormElement} */ (document.getElementById("composer"));
 const text = /** @type {HTMLTextAreaElement} */ (document.getElementById("text"));
@@ -70,18 +74,19 @@ class Column {
     await this.during(run, () => watch(run, { on: (event) => view.show(event) }), turn);
   }
 
-  /** @param {string} message */
-  async send(message) {
+  /** @param {string} message @param {import("./attachments.js").Attached[]} [files] */
+  async send(message, files = []) {
     const edited = this.edited;
     this.edited = null;
     if (edited) await this.branch(edited);
-    const user = make("div", { className: "say user", textContent: message });
+    const user = make("div", { className: "say user", textContent: [message, ...files.map((one) => `[${one.name}]`)].filter(Boolean).join("\n") });
+    if (files.length) Object.assign(user.dataset, { text: message, files: files.map((one) => one.id).join(" ") });
     const answers = make("div", { className: "answers" });
     const turn = make("article", { className: "turn" }, user, answers);
     this.stream.append(turn);
     const view = new RunView(answers);
     const name = this.agent.value.trim();
-    const body = /** @type {Record<string, any>} */ ({ message });
+    const body = /** @type {Record<string, any>} */ ({ message: files.length ? named(message, files) : message });
     if (this.session) body.session = this.session;
     if (name && this.version.value.trim()) body.version = Number(this.version.value.trim());
     const path = name ? `agents/${encodeURIComponent(name)}/messages` : "messages";
@@ -120,14 +125,20 @@ class Column {
 
   /** @param {HTMLElement} turn */
   addVerbs(turn) {
-    const user = turn.querySelector(".say.user");
+    const user = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"));
     const verbs = turn.querySelector(".say-verbs") ?? make("div", { className: "say-verbs row" });
     if (!user || verbs.querySelector("button") || !(turn.dataset.seq || turn.dataset.run)) return;
-    const message = user.textContent ?? "";
+    const message = user.dataset.text ?? user.textContent ?? "";
     verbs.append(
       make("button", { className: "quiet small", type: "button", textContent: "Retry from here", onclick: () => this.retry(turn, message) }),
       make("button", { className: "quiet small", type: "button", textContent: "Edit", onclick: () => this.edit(turn, message) }));
     user.after(verbs);
+    const facts = turn.querySelector(".facts-line");
+    if (facts && !facts.querySelector("[data-again]")) {
+      const again = make("button", { className: "quiet small", type: "button", textContent: gettext("Regenerate"), onclick: () => this.retry(turn, message) });
+      again.dataset.again = "";
+      facts.append(again);
+    }
   }
 
   /** A session of its own with what was said before this message; the old one stays, and can be switched to. @param {HTMLElement} turn */
@@ -145,7 +156,9 @@ class Column {
 
   /** @param {HTMLElement} turn @param {string} message */
   async retry(turn, message) {
-    try { this.edited = turn; await work([this], message); } catch (error) { tell(/** @type {Error} */ (error).message); }
+    const named = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"))?.dataset.files ?? "";
+    const files = named.split(" ").filter(Boolean).map((id) => ({ id, name: gettext("file") }));
+    try { this.edited = turn; await work([this], message, files); } catch (error) { tell(/** @type {Error} */ (error).message); }
   }
 
   /** @param {HTMLElement} turn @param {string} message */
@@ -176,12 +189,12 @@ function showBusy() {
   /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled = isRunning;
 }
 
-/** @param {Column[]} which @param {string} message */
-async function work(which, message) {
+/** @param {Column[]} which @param {string} message @param {import("./attachments.js").Attached[]} [files] */
+async function work(which, message, files = []) {
   busy += 1;
   follows = true;
   showBusy();
-  await Promise.all(which.map((column) => column.send(message).catch((error) => tell(error.message))));
+  await Promise.all(which.map((column) => column.send(message, files).catch((error) => tell(error.message))));
   busy -= 1;
   showBusy();
   if (!document.activeElement || document.activeElement === document.body) text.focus({ preventScroll: true });
@@ -196,17 +209,21 @@ if (composer) {
   columns = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".column")]).map((element) => new Column(element));
   showBusy(); // before this script came, sending would have lost the text
   keepEndInView();
+  const attachments = new Attachments(composer, text);
+  const picker = pickPrompts(composer, text);
+  offerSharing(() => columns[0].session);
   const said = location.hash && document.getElementById(location.hash.slice(1));
   if (said) { follows = false; said.scrollIntoView({ block: "center" }); } else toEnd();
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();
     const message = text.value.trim();
-    if (!message || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
+    if ((!message && !attachments.files.length) || attachments.isBusy || /** @type {HTMLButtonElement} */ (composer.querySelector("[data-send]")).disabled) return;
     text.value = "";
     document.getElementById("editing")?.setAttribute("hidden", "");
-    await work(columns, message);
+    await work(columns, message, attachments.take());
   });
   text.addEventListener("keydown", (event) => {
+    if (picker.isOpen()) return;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); composer.requestSubmit(); }
     if (event.key === "Escape") stopEditing();
   });

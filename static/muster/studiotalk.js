@@ -1,7 +1,8 @@
 // The conversation beside an agent's form: with the draft, with what is live, or with both at once.
-import { converse } from "./sse.js";
+import { converse, watch } from "./sse.js";
 import { api, make, tell } from "./page.js";
 import { RunView } from "./runview.js";
+import { gettext } from "./texts.js";
 
 /** One conversation; it starts anew when the other side is chosen. */
 class Side {
@@ -10,21 +11,53 @@ class Side {
     this.stream = stream;
     this.path = path;
     this.which = which;
-    this.session = "";
+    this.key = `talk:${path}:${which}`;
+    this.session = localStorage.getItem(this.key) ?? "";
     this.run = "";
+  }
+
+  /** The next message starts another conversation. */
+  forget() {
+    localStorage.removeItem(this.key);
+    this.session = "";
+  }
+
+  /** @param {string} message */
+  turn(message) {
+    const label = make("p", { className: "small soft", textContent: this.which === "draft" ? gettext("Draft") : gettext("Live version") });
+    const answers = make("div", { className: "answers" });
+    this.stream.append(make("article", { className: "turn" }, make("div", { className: "say user", textContent: message }), label, answers));
+    return answers;
+  }
+
+  /** Draw what was said before this page was loaded, from the events of its runs. @param {() => void} moved */
+  async restore(moved) {
+    if (!this.session) return;
+    const asked = this.session;
+    const said = await api(`sessions/${asked}/messages/?limit=200`).catch(() => null);
+    if (this.session !== asked) return; // started anew in the meantime
+    if (!said) { this.forget(); return; } // deleted, or another person's
+    for (const { text, run } of said.results.filter((/** @type {any} */ one) => one.role === "user" && one.run)) {
+      const view = new RunView(this.turn(text), { run });
+      this.run = run;
+      await watch(run, { on: (/** @type {any} */ event) => { view.show(event); moved(); } }).catch(() => {});
+      this.run = "";
+    }
   }
 
   /** @param {string} message @param {() => void} moved */
   async send(message, moved) {
-    const label = make("p", { className: "small soft", textContent: this.which === "draft" ? "Draft" : "Live version" });
-    const answers = make("div", { className: "answers" });
-    this.stream.append(make("article", { className: "turn" }, make("div", { className: "say user", textContent: message }), label, answers));
+    const answers = this.turn(message);
     const view = new RunView(answers);
     const body = { message, ...(this.session ? { session: this.session } : {}), ...(this.which === "draft" ? { draft: true } : {}) };
     moved();
     try {
       await converse(`${this.path}/messages`, body, {
-        opened: (/** @type {{run: string, session: string}} */ { run, session }) => { view.run = this.run = run; this.session = session; },
+        opened: (/** @type {{run: string, session: string}} */ { run, session }) => {
+          view.run = this.run = run;
+          this.session = session;
+          localStorage.setItem(this.key, session);
+        },
         on: (/** @type {any} */ event) => { view.show(event); moved(); },
       });
     } catch (error) {
@@ -49,19 +82,22 @@ export class Talk {
     /** @type {Side[]} */
     this.sides = [];
     this.start();
-    this.sendButton.disabled = false;
     this.with.addEventListener("change", () => this.start());
-    root.querySelector("[data-anew]")?.addEventListener("click", () => this.start());
+    root.querySelector("[data-anew]")?.addEventListener("click", () => { for (const side of this.sides) side.forget(); this.start(); });
     this.stop.addEventListener("click", () => this.cancel());
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.send(this.text.value.trim()); });
     this.text.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.form.requestSubmit(); } });
     for (const button of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-say]"))) button.addEventListener("click", () => this.send(button.dataset.say ?? ""));
   }
 
-  start() {
+  async start() {
     const which = this.with.value === "both" ? ["draft", "live"] : [this.with.value];
     this.stream.replaceChildren();
     this.sides = which.map((one) => new Side(this.stream, this.path, /** @type {"draft" | "live"} */ (one)));
+    const moved = () => { this.stream.scrollTop = this.stream.scrollHeight; };
+    this.busy(true);
+    for (const side of this.sides) await side.restore(moved);
+    this.busy(false);
   }
 
   /** @param {string} message */

@@ -1,0 +1,90 @@
+// Files of the next message: chosen, dropped or pasted. Each is uploaded at once; a large picture is made smaller first.
+import { api, make, tell } from "./page.js";
+import { gettext } from "./texts.js";
+
+/** @typedef {{id: string, name: string}} Attached */
+const PICTURES = ["image/png", "image/jpeg", "image/webp"];
+const LONGEST_SIDE = 1600;
+const MOST = 10;
+
+/** A message with files, as content parts. @param {string} message @param {Attached[]} files */
+export function named(message, files) {
+  const words = message ? [{ type: "text", text: message }] : [];
+  return [...words, ...files.map(({ id }) => ({ type: "file", file: id }))];
+}
+
+export class Attachments {
+  /** @param {HTMLFormElement} composer @param {HTMLTextAreaElement} text */
+  constructor(composer, text) {
+    this.list = /** @type {HTMLElement} */ (composer.querySelector("[data-attached]"));
+    this.input = /** @type {HTMLInputElement} */ (composer.querySelector("#attach"));
+    this.limit = Number(this.input.dataset.uploadBytes);
+    /** @type {Attached[]} */
+    this.files = [];
+    this.uploads = 0;
+    this.input.addEventListener("change", () => { this.addAll([...(this.input.files ?? [])]); this.input.value = ""; });
+    text.addEventListener("paste", (event) => {
+      const files = [...(event.clipboardData?.files ?? [])];
+      if (files.length) { event.preventDefault(); this.addAll(files); }
+    });
+    composer.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
+    composer.addEventListener("drop", (event) => {
+      const files = [...(event.dataTransfer?.files ?? [])];
+      if (files.length) { event.preventDefault(); this.addAll(files); }
+    });
+  }
+
+  get isBusy() { return this.uploads > 0; }
+
+  /** The files of the message that is sent now; the list is empty afterwards. */
+  take() {
+    const taken = this.files;
+    this.files = [];
+    this.list.replaceChildren();
+    return taken;
+  }
+
+  /** @param {File[]} files */
+  addAll(files) {
+    for (const file of files.slice(0, MOST - this.files.length)) this.add(file);
+    if (files.length > MOST - this.files.length) tell(gettext("A message can have %(most)s files.", { most: MOST }));
+  }
+
+  /** @param {File} file */
+  async add(file) {
+    const remove = make("button", { type: "button", className: "quiet small", textContent: "×", ariaLabel: gettext("Remove %(name)s", { name: file.name }) });
+    const item = make("li", { ariaBusy: "true" }, make("span", { textContent: file.name }), remove);
+    this.list.append(item);
+    this.uploads += 1;
+    try {
+      const content = await smaller(file, this.limit);
+      if (content.size > this.limit) throw new Error(gettext("%(name)s is too large: %(size)s kB are allowed.", { name: file.name, size: Math.floor(this.limit / 1024) }));
+      const { id } = await api("files/", { method: "POST", body: { name: file.name, media_type: content.type || "application/octet-stream", data: await base64(content) } });
+      this.files.push({ id, name: file.name });
+      item.removeAttribute("aria-busy");
+      remove.addEventListener("click", () => { this.files = this.files.filter((one) => one.id !== id); item.remove(); });
+    } catch (error) {
+      item.remove();
+      tell(/** @type {Error} */ (error).message);
+    }
+    this.uploads -= 1;
+  }
+}
+
+/** @param {Blob} content */
+async function base64(content) {
+  const bytes = new Uint8Array(await content.arrayBuffer());
+  let binary = "";
+  for (let start = 0; start < bytes.length; start += 0x8000) binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
+  return btoa(binary);
+}
+
+/** A picture that fits; other files as they are. @param {File} file @param {number} limit @returns {Promise<Blob>} */
+async function smaller(file, limit) {
+  if (file.size <= limit || !PICTURES.includes(file.type)) return file;
+  const picture = await createImageBitmap(file);
+  const scale = Math.min(1, LONGEST_SIDE / Math.max(picture.width, picture.height));
+  const canvas = Object.assign(document.createElement("canvas"), { width: Math.round(picture.width * scale), height: Math.round(picture.height * scale) });
+  canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => canvas.toBlob((made) => done(made ?? file), "image/jpeg", 0.85));
+}

@@ -1,0 +1,174 @@
+"""What a person does in the chat beside talking: files, prompts, questions, folders, links, notices."""
+
+import secrets
+
+import httpx
+import pytest
+
+from tests.fakes import StubOpenAI, calls, says
+
+from .browser import DESKTOP, PHONE, picture, serious
+
+pytestmark = [pytest.mark.browser, pytest.mark.live]
+FIELDS = {"city": {"type": "string"}, "nights": {"type": "integer"}}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with StubOpenAI() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def agent(live, model):
+    """An agent of a scripted model that may ask its person."""
+    word = secrets.token_hex(3)
+    post = live.http.post
+    body = {"name": f"asks-{word}", "kind": "openai-compatible", "base_url": model.url, "api_key": "none"}
+    post("/api/v1/providers/", json=body).raise_for_status()
+    made = {"name": f"porter-{word}", "provider": f"asks-{word}", "model_name": "stub", "system_prompt": "Help.",
+            "grants": [{"tool": "ask_user", "mode": "allow"}]}  # fmt: skip
+    post("/api/v1/agents/", json=made).raise_for_status()
+    post(f"/api/v1/agents/porter-{word}/publish", json={}).raise_for_status()
+    return f"porter-{word}"
+
+
+def test_a_saved_prompt_a_file_and_another_answer(open_page, agent, model, live):
+    name = f"stay-{secrets.token_hex(3)}"
+    live.http.post("/api/v1/prompts/", json={"name": name, "text": "A hotel in {{city}}, please."}).raise_for_status()
+    model.turns.clear()
+    model.script(says("Here is one."), says("Here is another."))
+    page = open_page(f"/playground/?agent={agent}")
+    page.locator("#attach").set_input_files({"name": "wishes.txt", "mimeType": "text/plain", "buffer": b"Quiet."})
+    page.locator(".attached li:not([aria-busy])", has_text="wishes.txt").wait_for()
+    page.locator("#text").press_sequentially(f"/{name[:8]}")
+    page.get_by_role("option", name=name).wait_for()
+    picture(page, "chat-prompts")
+    assert serious(page) == []
+    page.keyboard.press("Enter")
+    page.get_by_label("city").fill("Oslo")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('text').value == 'A hotel in Oslo, please.'")
+    page.keyboard.press("Enter")
+    page.locator(".facts-line", has_text="succeeded").wait_for()
+    page.get_by_role("button", name="Regenerate").click()
+    page.locator(".say.assistant", has_text="Here is another.").wait_for()
+    page.locator("[data-send]:enabled").wait_for()
+    page.reload()
+    page.get_by_text("2 of 2").wait_for()
+    session = page.url.split("session=")[1]
+    [user] = [
+        one for one in live.http.get(f"/api/v1/sessions/{session}/messages/").json()["results"] if one["role"] == "user"
+    ]
+    assert user["text"] == "A hotel in Oslo, please." and user["content"][1]["type"] == "file"
+
+
+def test_a_question_is_answered_in_the_chat_and_in_the_inbox(open_page, agent, model):
+    model.turns.clear()
+    ask = {"question": "Where, and for how long?", "fields": FIELDS}
+    model.script(calls(("ask_user", ask)), says("Two nights in Oslo."), calls(("ask_user", {"question": "Sure?", "options": ["yes", "no"]})), says("Done."))  # fmt: skip
+    page = open_page(f"/playground/?agent={agent}")
+    page.fill("#text", "A hotel")
+    page.keyboard.press("Enter")
+    card = page.locator(".ask", has_text="Where, and for how long?")
+    card.get_by_label("city").fill("Oslo")
+    card.get_by_label("nights").fill("2")
+    assert serious(page) == []
+    picture(page, "chat-question")
+    card.get_by_role("button", name="Answer", exact=True).click()
+    page.locator(".say.assistant", has_text="Two nights in Oslo.").wait_for()
+    page.locator("[data-send]:enabled").wait_for()
+    page.fill("#text", "Book it")
+    page.keyboard.press("Enter")
+    page.locator(".ask", has_text="Sure?").wait_for()
+    inbox = open_page("/approvals/", PHONE)
+    card = inbox.locator(".ask", has_text="Sure?").first
+    card.get_by_label("answer").select_option("yes")
+    assert serious(inbox) == []
+    picture(inbox, "approvals-question-phone")
+    card.get_by_role("button", name="Answer", exact=True).click()
+    page.locator(".say.assistant", has_text="Done.").wait_for()
+    page.reload()
+    page.locator(".ask.decided", has_text="Answered.").first.wait_for()
+
+
+def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent, model, live, chromium):
+    model.turns.clear()
+    model.script(says("It has **two** rooms."))
+    word = secrets.token_hex(3)
+    page = open_page(f"/playground/?agent={agent}")
+    page.fill("#text", f"The house {word}")
+    page.keyboard.press("Enter")
+    page.locator("[data-again]").wait_for()
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Create the link").click()
+    page.get_by_role("button", name="Stop sharing").wait_for()
+    link = page.get_by_label("Link").input_value()
+    picture(page, "chat-share")
+    assert serious(page) == []
+    path = "/" + link.split("/", 3)[3]
+    context = chromium.new_context(base_url=live.url, **DESKTOP)
+    stranger = context.new_page()
+    stranger.goto(path)
+    stranger.locator(".say.assistant strong", has_text="two").wait_for()
+    picture(stranger, "chat-shared")
+    assert stranger.locator("form, input, button").count() == 0
+    page.get_by_role("button", name="Stop sharing").click()
+    page.get_by_role("button", name="Create the link").wait_for()
+    assert httpx.get(live.url + path).status_code == 404
+    context.close()
+    page.locator("#sharing").get_by_role("button", name="Close").click()
+    page.reload()
+    page.get_by_role("button", name=f"Move The house {word}").click()
+    page.get_by_label("Folder").fill(f"Houses {word}")
+    page.keyboard.press("Enter")
+    page.locator("summary", has_text=f"Houses {word}").wait_for()
+    assert serious(page) == []
+    picture(page, "chat-folders")
+
+
+def test_a_conversation_in_the_studio_survives_a_reload(open_page, agent, model):
+    model.turns.clear()
+    model.script(says("Still here."))
+    page = open_page(f"/agents/{agent}/")
+    page.select_option("[data-with]", "live")
+    page.locator(".try [data-send]:enabled").wait_for()
+    page.fill(".try textarea", "Are you there?")
+    page.keyboard.press("Enter")
+    page.locator(".try .facts-line").wait_for()
+    page.reload()
+    page.select_option("[data-with]", "live")
+    page.locator(".try .say.assistant", has_text="Still here.").wait_for()
+    page.get_by_role("button", name="Start again").click()
+    assert page.locator(".try .turn").count() == 0
+    page.reload()
+    page.select_option("[data-with]", "live")
+    page.locator(".try [data-send]:enabled").wait_for()
+    assert page.locator(".try .turn").count() == 0
+
+
+def test_the_account_shows_notices_and_the_worker_of_a_browser_shows_one(open_page):
+    for device, name in ((DESKTOP, "desktop"), (PHONE, "phone")):
+        page = open_page("/account/", device)
+        page.get_by_role("heading", name="Notices").wait_for()
+        assert serious(page) == []
+        picture(page, f"account-{name}")
+    page = open_page("/account/", permissions=["notifications"])
+    page.get_by_role("button", name="Notify me in this browser").wait_for()
+    page.evaluate("navigator.serviceWorker.register('/static/muster/pushworker.js')")
+    protocol = page.context.new_cdp_session(page)
+    protocol.send("ServiceWorker.enable")
+    page.wait_for_function(
+        "navigator.serviceWorker.getRegistration('/static/muster/pushworker.js').then((one) => Boolean(one?.active))"
+    )
+    found = []
+    protocol.on("ServiceWorker.workerRegistrationUpdated", lambda told: found.extend(told["registrations"]))
+    protocol.send("ServiceWorker.disable")
+    protocol.send("ServiceWorker.enable")
+    page.wait_for_timeout(300)
+    about = '{"title": "Approval needed: add", "body": "x", "url": "https://example.org/approvals/", "tag": "1"}'
+    registration = found[-1]["registrationId"]
+    protocol.send("ServiceWorker.deliverPushMessage", {"origin": page.url.rstrip("/").removesuffix("/account"), "registrationId": registration, "data": about})  # fmt: skip
+    page.wait_for_function("""navigator.serviceWorker.getRegistration('/static/muster/pushworker.js')
+        .then((one) => one.getNotifications()).then((all) => all.some((one) => one.title === 'Approval needed: add'))""")
+    picture(open_page("/prompts/", PHONE), "prompts-phone")
