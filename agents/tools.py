@@ -96,7 +96,9 @@ class ToolContext:
     `asked()` returns the `state` of each question that this call has asked before. Both are None where
     a call cannot wait.
     `emit(type, data)` adds a run event. `save_file(name, content, media_type)` stores bytes as a
-    file of the run and returns {"file", "name", "media_type", "size"} or raises ToolFailed.
+    file of the run and returns {"file", "name", "media_type", "size"} or raises ToolFailed. `files()`
+    lists the files of the conversation and of the run in the same shape, newest first; `read_file(id)`
+    returns the bytes of one of them, or None if there is no such file.
     """
 
     user_id: int
@@ -122,6 +124,8 @@ class ToolContext:
     emit: Callable[[str, dict[str, JSON]], None] | None = None
     values: Any = None  # per-run key-value store: get(key), set(key, value)
     save_file: Callable[..., dict[str, JSON]] | None = None
+    files: Callable[[], list[dict[str, JSON]]] | None = None
+    read_file: Callable[[str], bytes | None] | None = None
 
     def seconds_left(self, most: float) -> float:
         """The smaller of `most` and the time until the deadline; zero or negative once that has

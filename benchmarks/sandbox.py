@@ -301,7 +301,7 @@ def containment_row(calls: Calls) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         constants = attack.prize(Path(folder))
-        outcomes = attack.attack(calls.pool, hostile, constants, safe_mode=False)
+        outcomes = attack.attack(calls.pool, hostile, constants, mode="kernel")
         held = sum(not attack.achieved(case, outcomes[case.id], constants) for case in hostile)
     measured = f"{held} of {len(hostile)}"
     return row("T11", "hostile corpus, language layer off", "100 % contained", measured, held == len(hostile))

@@ -436,6 +436,12 @@ MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
 # libraries that functions may require; `manage.py install_libraries` installs them into LIBRARIES_DIR
 LIBRARIES = env.list("MUSTER_LIBRARIES", default=[])
+# libraries that the tool run_python loads, if they are installed
+INTERPRETER_LIBRARIES = env.list(
+    "MUSTER_INTERPRETER_LIBRARIES",
+    default=["numpy", "pandas", "openpyxl", "matplotlib", "pillow", "pypdf", "python-docx"],
+)
+# where `manage.py install_libraries` installs the libraries
 LIBRARIES_DIR = env.str("MUSTER_LIBRARIES_DIR", default=str(DATA_DIR / "libraries"))
 # withdraw a function version that attacks the sandbox
 WITHDRAW_ON_VIOLATION = env.bool("MUSTER_WITHDRAW_ON_VIOLATION", default=True)

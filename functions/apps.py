@@ -18,4 +18,4 @@ class FunctionsConfig(AppConfig):
     def ready(self) -> None:
         register(check_sandbox)
         apart.use(read_apart)
-        sandbox.offer(offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES))
+        sandbox.offer(offered_in(Path(settings.LIBRARIES_DIR), settings.LIBRARIES, settings.INTERPRETER_LIBRARIES))

@@ -1,6 +1,7 @@
 """Built-in tools. Their rows are created with the starters and granted like any other tool."""
 
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
+from functions.interpreter import run_python
 
 from .minion import result_of
 from .questions import ask_client, ask_user
@@ -36,5 +37,5 @@ def save_file(call: ToolCall, context: ToolContext) -> ToolResult:
 
 ACTIONS = {
     "ask_user": ask_user, "ask_client_model": ask_client, "list_client_folders": ask_client, "delegate": delegate,
-    "save_file": save_file,
+    "save_file": save_file, "run_python": run_python,
 }  # fmt: skip

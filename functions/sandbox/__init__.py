@@ -27,8 +27,8 @@ from .pool import Pool
 
 __all__ = [
     "IMPORTABLE", "POLICY_VERSION", "BadArguments", "Cancellation", "FunctionError", "Libraries", "Limits", "NoChild",
-    "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "offer", "read",
-    "release", "start", "warm",
+    "Outcome", "Pool", "Refusal", "SandboxUnavailable", "check", "close", "execute", "import_hint", "interpret",
+    "offer", "read", "release", "start", "warm", "warm_interpreter",
 ]  # fmt: skip
 
 _EXAMINE_AFTER_S = 3.0
@@ -47,6 +47,11 @@ def execute(source: str, arguments: Any = None, **options: Any) -> Outcome:
     return _shared().execute(source, arguments, **options)
 
 
+def interpret(code: str, inputs: Any, **options: Any) -> Outcome:
+    """Run plain Python over files in a process that keeps its state. See Pool.interpret."""
+    return _shared().interpret(code, inputs, **options)
+
+
 def read(task: str, parts: Any, owner: str | None = None) -> Any:
     """Run a task of the reader in a limited child. See Pool.read."""
     return _shared().read(task, parts, owner)
@@ -61,6 +66,11 @@ def warm(sets: Iterable[Iterable[str]]) -> None:
     """Load these sets of libraries before the first call. See Pool.warm."""
     if _libraries.offered:
         _shared().warm(sets)
+
+
+def warm_interpreter() -> None:
+    """Load the interpreter's libraries before the first call. See Pool.warm_interpreter."""
+    _shared().warm_interpreter()
 
 
 def release(reuse: str) -> None:

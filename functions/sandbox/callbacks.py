@@ -6,7 +6,7 @@ import json
 import os
 import queue
 import threading
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +17,7 @@ from . import wire
 from .limits import Limits
 
 _AT_ONCE = 10  # concurrent requests of one call
+_PIECE = 4 << 20  # bytes of an input file in one answer
 _THREADS = 32  # concurrent requests of all calls
 Request = tuple[int, str, dict[str, Any]]
 
@@ -211,6 +212,8 @@ class Callbacks:
     def _dispatch(self, operation: str, payload: dict[str, Any]) -> Any:
         if operation == "call":
             return self._call(payload)
+        if operation == "read_file":
+            return self._read_file(payload)
         action = getattr(self._host, operation, None) if operation in ("http", "kv_get", "kv_set") else None
         if action is None:
             raise LookupError(f"ctx.{operation} is not available to this function")
@@ -229,6 +232,16 @@ class Callbacks:
         if not all(isinstance(one, str) for one in (name, media_type, *pieces)):
             raise TypeError("the name and the data of a file must be text")
         return save(name, b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces), media_type)
+
+    def _read_file(self, payload: dict[str, Any]) -> str:
+        """A piece of an input file, as base64; empty at the end of the file."""
+        read = getattr(self._host, "read_file", None)
+        if read is None:
+            raise LookupError("there are no files here")
+        file, offset, size = payload.get("file"), payload.get("offset"), payload.get("size")
+        if not isinstance(file, str) or type(offset) is not int or type(size) is not int or min(offset, size) < 0:
+            raise TypeError("name a file, an offset and a size")
+        return b2a_base64(read(file, offset, min(size, _PIECE)), newline=False).decode()
 
     def _call(self, payload: dict[str, Any]) -> Any:
         name, arguments = payload.get("name"), payload.get("arguments")

@@ -5,10 +5,12 @@ answers.
 from __future__ import annotations
 
 import base64
+import marshal
+from functools import cache
 from typing import Any
 
 from .codecache import Compiled
-from .libraries import CORE, NONE, Libraries, profile_of
+from .libraries import CORE, FILES, NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import encoded
 from .outcome import Refusal
@@ -17,7 +19,24 @@ COMPILER = Compiled(profile="compiler", order=b'"operation": "compile"')
 COMPILE_LIMITS = Limits(timeout_s=10, cpu_s=3, memory_mb=256, output_kb=2048, printed_kb=1)
 READER = Compiled(profile="reader", order=b'"operation": "read"')
 READ_LIMITS = Limits(timeout_s=6, cpu_s=1, memory_mb=256, output_kb=4096, printed_kb=1)
+_INTERPRETER = """
+from inside import interpreter
+
+def main(ctx, code, inputs):
+    return interpreter.run(ctx, code, inputs)
+"""
 _TOO_MUCH = "compile-limit"
+
+
+@cache
+def interpreter(libraries: frozenset[str]) -> Compiled:
+    """Our program for a child of the files profile with these libraries: the code to interpret is
+    an argument of each call.
+    """
+    order = {"operation": "run", "entry": "main", "imports": [], "safe_mode": False, "is_async": False,
+             "takes_ctx": True}  # fmt: skip
+    bytecode = marshal.dumps(compile(_INTERPRETER, "<interpreter>", "exec"))
+    return Compiled((), bytecode, profile_of(libraries, FILES), encoded(order)[1:-1])
 
 
 def is_too_much(answer: Compiled) -> bool:

@@ -259,7 +259,9 @@ def _launch(
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program]
     arguments += [str(control.fileno()), profile, ",".join(sorted(without)), ",".join(packages)]
     # Without LD_BIND_NOW each new child would look up the same C functions again.
-    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1", **(ENVIRONMENT if required else {})}
+    environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"}
+    if required:
+        environment |= ENVIRONMENT | {"MPLCONFIGDIR": f"{libraries.directory}.cache"}
     # In its own session, so that Ctrl-C reaches only the host, which then drains.
     return subprocess.Popen(
         arguments, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from .conversation import Conversation
 from .forkserver import Child, ForkServer
 from .limits import Limits
 
-_MAX_CALLS, _MAX_AGE_S, _MAX_KEPT = 100, 60.0, 16
+_MAX_CALLS, _MAX_KEPT = 100, 16
 
 Key = tuple[str, str | None, Compiled, Limits]  # the run, the owner, the function and its limits
 
@@ -31,7 +31,7 @@ class KeptChild:
     @property
     def is_old(self) -> bool:
         """Whether it may have ended on its own, or will end soon."""
-        return time.monotonic() - self.born > _MAX_AGE_S
+        return time.monotonic() - self.born > self.key[-1].kept_s
 
     def end(self) -> None:
         """Kill it and close its descriptors."""

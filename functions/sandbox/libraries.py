@@ -18,6 +18,7 @@ MANIFEST = "libraries.json"
 _SEPARATORS = re.compile(r"[-_.]+")
 # One thread: a function has no other threads, and a fork server must not have any when it forks.
 ENVIRONMENT = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+ENVIRONMENT["MPLBACKEND"] = "Agg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +26,31 @@ class Libraries:
     """The importable modules of each distribution, by its name."""
 
     directory: str = ""
-    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to functions
+    interpreter: dict[str, tuple[str, ...]] = field(default_factory=dict)  # loaded in each interpreter
 
     def modules_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Raises KeyError if a library is not offered."""
-        return tuple(sorted({module for name in names for module in self.offered[name]}))
+        """Raises KeyError if a library is neither offered nor the interpreter's."""
+        known = self.interpreter | self.offered
+        return tuple(sorted({module for name in names for module in known[name]}))
 
 
 NONE = Libraries()
 
 
-def offered_in(directory: Path, allowed: Iterable[str]) -> Libraries:
-    """The libraries that are both installed in the directory and on the operator's list."""
+def offered_in(directory: Path, allowed: Iterable[str], interpreter: Iterable[str] = ()) -> Libraries:
+    """The libraries that are both installed in the directory and on the operator's lists."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
         installed = {str(name): tuple(map(str, modules)) for name, modules in manifest.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return NONE
+    return Libraries(str(directory.resolve()), _those(installed, allowed), _those(installed, interpreter))
+
+
+def _those(installed: dict[str, tuple[str, ...]], allowed: Iterable[str]) -> dict[str, tuple[str, ...]]:
     chosen = {normalized(name) for name in allowed}
-    return Libraries(str(directory.resolve()), {name: modules for name, modules in installed.items() if name in chosen})
+    return {name: modules for name, modules in installed.items() if name in chosen}
 
 
 def normalized(name: str) -> str:
@@ -52,12 +59,12 @@ def normalized(name: str) -> str:
 
 
 CORE = "core"  # the profile of a fork server for functions that import little
+FILES = "files"  # the profile of the interpreter
 
 
-def profile_of(names: Iterable[str]) -> str:
+def profile_of(names: Iterable[str], kind: str = "extended") -> str:
     """The profile of a fork server that has loaded these libraries."""
-    chosen = sorted(names)
-    return "+".join(("extended", *chosen))
+    return "+".join((kind, *sorted(names)))
 
 
 def required_by(profile: str) -> list[str]:

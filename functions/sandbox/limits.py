@@ -11,6 +11,7 @@ POLICY_VERSION = 3  # part of every cache key of compiled code; raise it when th
 
 
 # Settings that a child must know, sent only if they differ from the defaults; inside/context.py has the same defaults.
+_KEPT_S = 60.0
 _ASKING = {"max_calls": 1000, "call_kb": 256, "max_depth": 64, "max_notices": 2000, "traffic_kb": 16 * 1024}
 
 
@@ -32,6 +33,7 @@ class Limits:
     answer_kb: int = 8 * 1024  # of one answer to a call, as it is sent: 1 MB of text, much of it escaped
     max_notices: int = 2000  # log lines and progress reports; the child drops those above the limit
     traffic_kb: int = 16 * 1024  # of all requests of a call to the host
+    kept_s: float = _KEPT_S  # a process that is kept for several calls ends after this time
     order: bytes = field(init=False, repr=False, compare=False)  # the part that is sent to a child: JSON without braces
 
     def __post_init__(self) -> None:
@@ -42,6 +44,8 @@ class Limits:
             "output_bytes": self.output_kb << 10, "printed_chars": self.printed_kb << 10,
         }  # fmt: skip
         order |= {name: getattr(self, name) for name, usual in _ASKING.items() if getattr(self, name) != usual}
+        if self.kept_s != _KEPT_S:
+            order["kept_s"] = self.kept_s
         object.__setattr__(self, "order", json.dumps(order)[1:-1].encode())
 
     @property

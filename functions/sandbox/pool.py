@@ -5,18 +5,28 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .callbacks import Callbacks
 from .cancellation import Cancellation
 from .codecache import CodeCache, Compiled, cache_key
-from .compiling import COMPILE_LIMITS, COMPILER, READ_LIMITS, READER, compiled, is_too_much, too_much, unreadable
+from .compiling import (
+    COMPILE_LIMITS,
+    COMPILER,
+    READ_LIMITS,
+    READER,
+    compiled,
+    interpreter,
+    is_too_much,
+    too_much,
+    unreadable,
+)  # fmt: skip
 from .conversation import Conversation
 from .ending import Ending
 from .forkserver import ForkServer, NoChild, SandboxUnavailable
 from .kept import KeptChild, KeptChildren, Key
-from .libraries import CORE, NONE, Libraries, profile_of
+from .libraries import CORE, FILES, NONE, Libraries, profile_of
 from .limits import Limits
 from .orders import BadArguments, call_order, encoded, first_job, next_job
 from .outcome import FunctionError, Outcome, Refusal
@@ -93,11 +103,23 @@ class Pool:
         limits and id share one process (see release). owner: the user the call is for; one owner
         never gets more than half of the concurrent calls.
         """
-        limits = limits or _USUAL_LIMITS
         try:
             compiled = self._compile(source, entry, _sorted(allowed_imports), safe_mode, None, owner)
-            if compiled.refusals:
-                return _refused(compiled.refusals)
+        except (NoChild, SandboxUnavailable) as error:
+            return _not_run(error)
+        if compiled.refusals:
+            return _refused(compiled.refusals)
+        return self._execute(
+            compiled, arguments, limits or _USUAL_LIMITS, context, grants, host, min_isolation, reuse, owner,
+            cancellation,
+        )  # fmt: skip
+
+    def _execute(
+        self, compiled: Compiled, arguments: Mapping[str, Any] | None, limits: Limits,
+        context: Mapping[str, Any] | None, grants: Mapping[str, Callable[..., Any]] | None, host: Any,
+        min_isolation: str, reuse: str | None, owner: str | None, cancellation: Cancellation | None,
+    ) -> Outcome:  # fmt: skip
+        try:
             order = call_order(arguments, context, limits)
             callbacks = Callbacks(grants, host, limits, Loan(self._slots, owner))
             call = _Call(compiled, order, limits, callbacks, min_isolation, cancellation)
@@ -108,11 +130,25 @@ class Pool:
                 self._slots.give_back(owner)
         except BadArguments as error:
             return Outcome(status="refused", error=FunctionError("BadArguments", str(error)))
-        except NoChild as error:
-            return Outcome(status="busy", error=FunctionError("Busy", str(error)))
-        except SandboxUnavailable as error:
-            told = FunctionError("SandboxUnavailable", str(error))
-            return Outcome(status="refused", error=told, layers=error.layers)
+        except (NoChild, SandboxUnavailable) as error:
+            return _not_run(error)
+
+    def interpret(
+        self, code: str, inputs: Sequence[Mapping[str, str]], *, session: str, host: Any, limits: Limits,
+        owner: str | None = None, cancellation: Cancellation | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Run plain Python in the session's process, which keeps its variables and files; the first
+        call of a session starts it. Without the language layer: only the kernel's layers protect.
+
+        inputs: {"file", "name"} of each file to copy into /mnt/inputs; host.read_file(file, offset,
+        size) returns bytes, and host.save_file stores what the code wrote. The result is that of
+        inside/interpreter.py.
+        """
+        program = interpreter(frozenset(self._servers.libraries.interpreter))
+        return self._execute(
+            program, {"code": code, "inputs": [dict(one) for one in inputs]}, limits, {}, None, host, "reduced",
+            session, owner, cancellation,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Start the fork server of functions without libraries, and its spare children."""
@@ -128,6 +164,10 @@ class Pool:
         profiles = [profile_of(names) for names in map(set, sets) if names and names <= offered]
         for profile in profiles[:MOST_WITH_LIBRARIES]:
             self._servers.warm_now(profile)
+
+    def warm_interpreter(self) -> None:
+        """Start the fork server of the interpreter, with its libraries."""
+        self._servers.warm_now(profile_of(self._servers.libraries.interpreter, FILES))
 
     def release(self, reuse: str) -> None:
         """End the kept children of a run. Call it when the run has ended."""
@@ -314,6 +354,13 @@ class _Call:
 
 
 _USUAL_LIMITS = Limits()
+
+
+def _not_run(error: NoChild | SandboxUnavailable) -> Outcome:
+    if isinstance(error, NoChild):
+        return Outcome(status="busy", error=FunctionError("Busy", str(error)))
+    told = FunctionError("SandboxUnavailable", str(error))
+    return Outcome(status="refused", error=told, layers=error.layers)
 
 
 def _sorted(imports: Iterable[str]) -> tuple[str, ...]:

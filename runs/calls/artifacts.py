@@ -5,12 +5,14 @@ import logging
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from agents import storage
 from agents.exceptions import MusterError
 from agents.models import StoredFile
 from agents.tools import ToolFailed, ToolSpec
-from runs.models import Artifact, ToolCallRecord
+from runs.models import Artifact, Attachment, Run, ToolCallRecord
+from runs.models.session import parsed_id
 
 log = logging.getLogger(__name__)
 LIMIT = 100  # files of one run
@@ -42,6 +44,24 @@ def save(
         log.exception("A file of the run %s could not be stored", desk.run.pk)
         raise ToolFailed("the file could not be stored; see the server's log", code="storage_failed")
     return described(file)
+
+
+def within_reach(run: Run) -> list[dict[str, Any]]:
+    """The files of the run's conversation, and those that the runs of its tree made, newest first."""
+    return [described(file) for file in reachable(run).order_by("-id")[:LIMIT]]
+
+
+def read(run: Run, file_id: str) -> bytes | None:
+    """The content of one of these files; None if it is not among them."""
+    file = reachable(run).filter(pk=parsed_id(file_id)).first()
+    return storage.read(file) if file else None
+
+
+def reachable(run: Run) -> QuerySet[StoredFile]:
+    made = Artifact.objects.of_tree(run)
+    sent = Attachment.objects.filter(message__session=run.session_id) if run.session_id else Attachment.objects.none()
+    ids = Q(pk__in=made.values("file")) | Q(pk__in=sent.values("file"))
+    return StoredFile.objects.filter(ids, owner=run.principal_id)
 
 
 def made_before(record: ToolCallRecord, name: str, content: bytes) -> Artifact | None:

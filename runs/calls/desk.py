@@ -280,6 +280,8 @@ class Desk:
             emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
             values=RunValues(run, record),
             save_file=partial(artifacts.save, self, tool, record),
+            files=partial(artifacts.within_reach, run),
+            read_file=partial(artifacts.read, run),
         )
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:

@@ -9,6 +9,7 @@ from collections import Counter
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from agents.models import ToolGrant
 from functions import sandbox
 from functions.models import StoredFunction
 
@@ -17,13 +18,15 @@ log = logging.getLogger(__name__)
 
 def warm_in_background() -> None:
     """If the operator allows any library."""
-    if settings.LIBRARIES:
+    if settings.LIBRARIES or settings.INTERPRETER_LIBRARIES:
         threading.Thread(target=warm, name="libraries", daemon=True).start()
 
 
 def warm() -> None:
     try:
         sandbox.warm(published_sets())
+        if ToolGrant.objects.filter(tool__source__builtin="run_python").exclude(mode=ToolGrant.Mode.DENY).exists():
+            sandbox.warm_interpreter()
     except DatabaseError as error:
         log.warning("Libraries are loaded at the first call, since the database cannot be read: %s", error)
     finally:

@@ -36,16 +36,33 @@ def prize(folder: Path) -> dict[str, object]:
     return {"CANARY": str(canary), "SECRET": SECRET, "NUMBERS": NUMBERS[platform.machine()], "PROJECT": project}
 
 
+class NoFiles:
+    """The host of an interpreter that stores nothing."""
+
+    def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, object]:
+        return {"file": None, "name": name, "media_type": media_type, "size": len(content)}
+
+
 def attack(
-    pool: sandbox.Pool, cases: Iterable[Case], constants: dict[str, object], *, safe_mode: bool
+    pool: sandbox.Pool, cases: Iterable[Case], constants: dict[str, object], *, mode: str
 ) -> dict[str, sandbox.Outcome]:
-    """Every case once, a few at a time; by its id how it ended."""
+    """Every case once, a few at a time; by its id how it ended. mode: language, kernel (without the
+    language layer) or files (the interpreter).
+    """
+
+    def once(case: Case, source: str, step: dict[str, int], limits: sandbox.Limits) -> sandbox.Outcome:
+        if mode == "files":  # each step in another run, which must not find what the first one left
+            code, session = f"{source}\nmain(**{step})", f"{case.id} {step}"
+            outcome = pool.interpret(code, [], session=session, host=NoFiles(), limits=limits)
+            pool.release(session)
+            return outcome
+        return pool.execute(source, step, allowed_imports=IMPORTS, safe_mode=mode == "language", limits=limits)
 
     def run(case: Case) -> tuple[str, sandbox.Outcome]:
         source, limits = case.source(constants), LIMITS_OF.get(case.kind, LIMITS)
         outcome = sandbox.Outcome(status="refused")
         for step in ({"STEP": 1}, {"STEP": 2}) if case.kind == "twice" else ({},):
-            outcome = pool.execute(source, step, allowed_imports=IMPORTS, safe_mode=safe_mode, limits=limits)
+            outcome = once(case, source, step, limits)
         return case.id, outcome
 
     with ThreadPoolExecutor(AT_ONCE) as threads:

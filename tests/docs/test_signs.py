@@ -113,6 +113,9 @@ def test_every_url_exists(page):
 
 KNOWN_PATHS = {
     "/embeddings",
+    "/mnt",
+    "/mnt/inputs",
+    "/mnt/outputs",
     "/v1",
     "/v1/",
     "/api/v1",

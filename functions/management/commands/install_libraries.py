@@ -41,7 +41,9 @@ class Command(BaseCommand):
         if missing:
             raise CommandError(f"In MUSTER_LIBRARIES, but not in {requirements.name}: {', '.join(missing)}.")
         allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
-        self.stdout.write(f"Functions may require: {allowed}. Restart the servers and workers.")
+        loaded = sorted({normalized(name) for name in settings.INTERPRETER_LIBRARIES} & manifest.keys())
+        self.stdout.write(f"Functions may require: {allowed}.")
+        self.stdout.write(f"The tool run_python loads: {', '.join(loaded) or 'none'}. Restart the servers and workers.")
 
 
 def install(requirements: Path, target: Path) -> None:

@@ -32,6 +32,12 @@ NUMBERS = {
         "process_vm_readv": 310, "process_vm_writev": 311,
         "finit_module": 313, "seccomp": 317, "getrandom": 318, "kexec_file_load": 320, "bpf": 321, "execveat": 322,
         "userfaultfd": 323, "membarrier": 324, "rseq": 334,
+        # files
+        "stat": 4, "lstat": 6, "ioctl": 16, "readv": 19, "writev": 20, "pread64": 17, "pwrite64": 18, "getcwd": 79,
+        "chdir": 80, "rename": 82, "mkdir": 83, "rmdir": 84, "unlink": 87, "readlink": 89, "chmod": 90, "fchmod": 91,
+        "umask": 95, "access": 21, "truncate": 76, "ftruncate": 77, "fsync": 74, "fdatasync": 75, "mkdirat": 258,
+        "newfstatat": 262, "unlinkat": 263, "renameat": 264, "readlinkat": 267, "faccessat": 269, "renameat2": 316,
+        "getdents64": 217, "statx": 332, "faccessat2": 439, "utimensat": 280, "fchmodat": 268,
     },
     "aarch64": _SHARED | {
         "dup": 23, "dup3": 24, "fcntl": 25, "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "openat": 56,
@@ -51,6 +57,11 @@ NUMBERS = {
         "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271,
         "finit_module": 273, "seccomp": 277, "getrandom": 278, "bpf": 280, "execveat": 281, "userfaultfd": 282,
         "membarrier": 283, "rseq": 293, "kexec_file_load": 294,
+        # files
+        "ioctl": 29, "readv": 65, "writev": 66, "pread64": 67, "pwrite64": 68, "getcwd": 17, "chdir": 49, "fchmod": 52,
+        "umask": 166, "truncate": 45, "ftruncate": 46, "fsync": 82, "fdatasync": 83, "getdents64": 61, "mkdirat": 34,
+        "unlinkat": 35, "renameat": 38, "readlinkat": 78, "faccessat": 48, "renameat2": 276, "statx": 291,
+        "faccessat2": 439, "utimensat": 88, "fchmodat": 53,
     },
 }  # fmt: skip
 
@@ -78,4 +89,18 @@ ZYGOTE_ALLOWED = (
     *CHILD_ALLOWED, "clone", "wait4", "waitid", "pidfd_open", "pidfd_send_signal", "sendmsg", "recvmsg", "recvfrom",
     "sendto", "socketpair", "pipe2", "prctl", "seccomp", "close_range", "dup", "dup2", "dup3", "fcntl", "setrlimit",
     "getrlimit", "set_robust_list", "getppid",
+)  # fmt: skip
+
+# Additional calls of a child with the `files` profile. fcntl and ioctl are filtered by their command (see seccomp.py);
+# what may be opened is decided by the root that the child sees and by Landlock.
+FILE_ALLOWED = (
+    "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "getdents64",
+    "readv", "writev", "pread64", "pwrite64", "ftruncate", "truncate", "fsync", "fdatasync", "mkdir", "mkdirat",
+    "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "readlink", "readlinkat", "getcwd", "chdir",
+    "chmod", "fchmod", "fchmodat", "umask", "utimensat",
+)  # fmt: skip
+
+# Additional calls of the fork server of that profile: each child gets a directory of its own.
+MOUNTING = (
+    "unshare", "mount", "capset", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 )  # fmt: skip

@@ -11,7 +11,7 @@ import resource
 import sys
 from typing import Any
 
-from . import confine, facades, modules, runtime
+from . import confine, facades, files, modules, runtime
 from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
 _program: Any = None  # for profiles without stored code: the compiler or the reader
@@ -30,6 +30,12 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
         _program.warm_up()
         return
     profile = profile.partition("+")[0]
+    if profile == files.PROFILE:
+        from . import interpreter
+
+        interpreter.preload(packages)
+        _rehearse_here()
+        return
     facades.preload(profile, packages)
     if profile == modules.EXTENDED:
         from . import extended  # asyncio and other modules that must be used once while loading is still possible

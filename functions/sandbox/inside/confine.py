@@ -28,7 +28,7 @@ _NAMESPACES = {
 
 def offer_to_oom_killer() -> None:
     """If the machine runs out of memory, the kernel kills a function's process before the server's."""
-    _succeeds(lambda: _write("/proc/self/oom_score_adj", "1000"))
+    succeeds(lambda: _write("/proc/self/oom_score_adj", "1000"))
 
 
 def enter_namespaces(without: frozenset[str]) -> set[str]:
@@ -46,7 +46,7 @@ def enter_namespaces(without: frozenset[str]) -> set[str]:
         _enter_user_namespace()
         layers.add("user_ns")
     for name, flag in _NAMESPACES.items():
-        if name not in without and _succeeds(lambda flag=flag: kernel.unshare(flag)):
+        if name not in without and succeeds(lambda flag=flag: kernel.unshare(flag)):
             layers.add(name)
     return layers
 
@@ -65,7 +65,7 @@ def confine_zygote(layers: set[str], without: frozenset[str], zygote_filter: ker
     if "mount_ns" not in layers:
         without = without | {"root"}
     for name, step in steps:
-        if name not in without and _succeeds(step):
+        if name not in without and succeeds(step):
             layers.add(name)
     if os.getuid() != 0 or "user_ns" in layers:
         layers.add("uid")
@@ -119,8 +119,8 @@ def _user_namespaces_work() -> bool:
     """
     child = os.fork()
     if child == 0:
-        works = _succeeds(become_nobody) and _succeeds(lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 1))
-        os._exit(0 if works and _succeeds(_enter_user_namespace) else 1)
+        works = succeeds(become_nobody) and succeeds(lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 1))
+        os._exit(0 if works and succeeds(_enter_user_namespace) else 1)
     return os.waitpid(child, 0)[1] == 0
 
 
@@ -150,7 +150,8 @@ def _empty_root() -> None:
     kernel.mount(b"none", b"/", b"", kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | flags)
 
 
-def _succeeds(step: Callable[[], None]) -> bool:
+def succeeds(step: Callable[[], None]) -> bool:
+    """Whether the step did not raise OSError."""
     try:
         step()
     except OSError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
+from collections.abc import Iterable
 
 from .calls import NUMBERS
 
@@ -13,6 +15,8 @@ PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
+LANDLOCK_READ = 1 << 2 | 1 << 3  # files and directories
+LANDLOCK_WRITE = LANDLOCK_READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 13 | 1 << 14
 MS_REC, MS_PRIVATE, MNT_DETACH = 16384, 1 << 18, 2
 _SECCOMP_SET_MODE_FILTER = 1
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -85,8 +89,10 @@ def landlock_version() -> int:
     return max(version, 0)
 
 
-def landlock_deny_all() -> None:
-    """Forbid every file, network and cross-process action that this kernel's Landlock supports."""
+def landlock_deny_all(but: Iterable[tuple[str, int]] = ()) -> None:
+    """Forbid every file, network and cross-process action that this kernel's Landlock supports, but
+    these rights below these directories.
+    """
     version = landlock_version()
     if not version:
         raise OSError("this kernel has no Landlock")
@@ -94,8 +100,19 @@ def landlock_deny_all() -> None:
     size = 8 if version < 4 else 16 if version < 6 else 24
     numbers = NUMBERS[MACHINE]
     descriptor = _check(_syscall(numbers["landlock_create_ruleset"], ctypes.byref(rules), size, 0), "landlock")
+    for path, rights in but:
+        _landlock_allow(descriptor, path, rights & rules.files)
     _check(_syscall(numbers["landlock_restrict_self"], descriptor, 0), "landlock")
     os.close(descriptor)
+
+
+def _landlock_allow(ruleset: int, path: str, rights: int) -> None:
+    directory = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        beneath = ctypes.create_string_buffer(struct.pack("=Qi", rights, directory))
+        _check(_syscall(NUMBERS[MACHINE]["landlock_add_rule"], ruleset, 1, beneath, 0), "landlock")
+    finally:
+        os.close(directory)
 
 
 def _file_rights(version: int) -> int:

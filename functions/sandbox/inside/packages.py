@@ -4,6 +4,7 @@ their own imports.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pkgutil
@@ -44,7 +45,8 @@ def _modules_of(name: str) -> Iterator[str]:
 
 def _try(name: str) -> None:
     try:
-        importlib.import_module(name)
+        with contextlib.redirect_stdout(None):  # some print when they are loaded
+            importlib.import_module(name)
     except BaseException:  # noqa: BLE001 - what needs another library, or another system, is not there
         sys.modules.pop(name, None)
 

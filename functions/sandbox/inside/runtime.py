@@ -105,7 +105,7 @@ def run(job: Job, channel: Channel) -> None:
         reply = _OUT_OF_MEMORY % _line_of(error.__traceback__)
     except BaseException as error:  # stored code can raise any exception, including SystemExit
         reply = _failed(error, printed)
-    alarm.rest()
+    alarm.rest(order.get("kept_s", _KEPT_S))
     channel.send(REPLY, reply)
 
 
@@ -218,12 +218,12 @@ class _Alarm:
         if self.rings_at > self.deadline:
             self._wind_up(seconds)
 
-    def rest(self) -> None:
-        """End the call; from now on only a kept child continues, waiting for its next job."""
-        self.deadline = monotonic() + _KEPT_S
+    def rest(self, seconds: float) -> None:
+        """End the call; from now on only a kept child continues, waiting this long for its next job."""
+        self.deadline = monotonic() + seconds
         self.channel = None
         if self.rings_at > self.deadline:
-            self._wind_up(_KEPT_S)
+            self._wind_up(seconds)
 
     def stop(self) -> None:
         """Disable the timer after a rehearsal."""

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from .calls import AUDIT_ARCH, CHILD_ALLOWED, CHILD_KILLED, NUMBERS, ZYGOTE_ALLOWED
+from .calls import AUDIT_ARCH, CHILD_ALLOWED, CHILD_KILLED, FILE_ALLOWED, MOUNTING, NUMBERS, ZYGOTE_ALLOWED
 
 KILL = 0x80000000
 ALLOW = 0x7FFF0000
@@ -21,26 +23,44 @@ _X32_BIT = 0x40000000
 _PROT_EXEC = 4
 # fork() is clone() with no other flags than these: the exit signal, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID.
 _NOT_A_FORK = 0xFFFFFFFF & ~(0xFF | 0x01000000 | 0x00200000)
+# Duplicate a descriptor, its flags, locks. Not F_SETOWN and F_SETSIG, which send signals to other processes.
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+_IOCTL = (0x5401, 0x5450, 0x5451)  # TCGETS, which is how isatty() asks, FIONCLEX and FIOCLEX
+# Code from a model tries the network by accident: it is refused, and the process keeps its state.
+_NETWORK = ("socket", "connect", "bind", "listen", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg")
 
 
 class UnknownArchitecture(Exception):
     """There is no system call table for this processor, so nothing can be confined."""
 
 
-def child_filter(machine: str) -> bytes:
+def child_filter(machine: str, *, with_files: bool = False) -> bytes:
     """The program for a child that runs stored code: refuse by default, and kill on clearly hostile
     calls.
     """
-    return _program(machine, allowed=CHILD_ALLOWED, killed=CHILD_KILLED, can_fork=False)
+    if not with_files:
+        return _program(machine, allowed=CHILD_ALLOWED, killed=CHILD_KILLED, can_fork=False)
+    allowed, commands = (*CHILD_ALLOWED, *FILE_ALLOWED), {"fcntl": _FCNTL, "ioctl": _IOCTL}
+    return _program(machine, allowed=allowed, killed=_killed(_NETWORK), can_fork=False, commands=commands)
 
 
-def zygote_filter(machine: str) -> bytes:
+def zygote_filter(machine: str, *, with_files: bool = False) -> bytes:
     """The program for the fork server itself; its children inherit it in addition to their own."""
-    killed = tuple(name for name in CHILD_KILLED if name not in ZYGOTE_ALLOWED)
-    return _program(machine, allowed=ZYGOTE_ALLOWED, killed=killed, can_fork=True)
+    if not with_files:
+        return _program(machine, allowed=ZYGOTE_ALLOWED, killed=_killed(ZYGOTE_ALLOWED), can_fork=True)
+    allowed = (*ZYGOTE_ALLOWED, *FILE_ALLOWED, *MOUNTING)
+    killed = _killed((*allowed, *_NETWORK))
+    return _program(machine, allowed=allowed, killed=killed, can_fork=True, commands={"ioctl": _IOCTL})
 
 
-def _program(machine: str, *, allowed: tuple[str, ...], killed: tuple[str, ...], can_fork: bool) -> bytes:
+def _killed(but: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in CHILD_KILLED if name not in but)
+
+
+def _program(
+    machine: str, *, allowed: tuple[str, ...], killed: tuple[str, ...], can_fork: bool,
+    commands: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+) -> bytes:  # fmt: skip
     if machine not in AUDIT_ARCH:
         raise UnknownArchitecture(machine)
     numbers = NUMBERS[machine]
@@ -52,6 +72,8 @@ def _program(machine: str, *, allowed: tuple[str, ...], killed: tuple[str, ...],
     code += _when(numbers["prlimit64"], _only_zero(0))
     if can_fork:
         code += _when(numbers["clone"], _unless_bits(0, _NOT_A_FORK))
+    for name, values in commands.items():
+        code += _when(numbers[name], _only_one_of(1, values))
     code += _when(numbers["clone3"], [_return(ENOSYS)])  # the C library then uses clone instead
     for name in allowed:
         if name in numbers and not (can_fork and name == "clone"):
@@ -73,6 +95,11 @@ def _unless_bits(argument: int, bits: int) -> list[bytes]:
 
 def _only_zero(argument: int) -> list[bytes]:
     return [_load(_low_word(argument)), _jump(_EQUAL, 0, 1, 0), _return(EPERM), _return(ALLOW)]
+
+
+def _only_one_of(argument: int, values: tuple[int, ...]) -> list[bytes]:
+    tests = [_jump(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
+    return [_load(_low_word(argument)), *tests, _return(EPERM), _return(ALLOW)]
 
 
 def _low_word(argument: int) -> int:

@@ -22,9 +22,11 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
-from . import confine, kernel, seccomp
+from . import confine, files, kernel, seccomp
 
 USAGE = struct.Struct("<iddQ")  # wait status, user seconds, system seconds, peak resident kB
 _SPAWNED, _FAILED = b"C", b"E"
@@ -55,8 +57,11 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
 
     child.preload(profile, packages)
     child.note_size()
-    zygote_filter = kernel.Filter(seccomp.zygote_filter(kernel.MACHINE))
-    child_filter = None if "seccomp" in without else kernel.Filter(seccomp.child_filter(kernel.MACHINE))
+    with_files = profile.partition("+")[0] == files.PROFILE
+    bounds: ModuleType = files if with_files else confine
+    zygote_filter = kernel.Filter(seccomp.zygote_filter(kernel.MACHINE, with_files=with_files))
+    code = seccomp.child_filter(kernel.MACHINE, with_files=with_files)
+    child_filter = None if "seccomp" in without else kernel.Filter(code)
     confine.offer_to_oom_killer()
     layers = confine.enter_namespaces(without)
     parent = os.getpid()
@@ -66,12 +71,13 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if "pid_ns" not in layers and os.getppid() != parent:
         os._exit(1)
-    layers = confine.confine_zygote(layers, without, zygote_filter)
+    layers = bounds.confine_zygote(layers, without, zygote_filter)
     if "rlimits" not in without:
         layers.add("rlimits")
     child.settle()
     control.send(json.dumps({"layers": sorted(layers), "isolation": confine.isolation_of(layers)}).encode())
-    _Nursery(control, child_filter, with_limits="rlimits" in layers, child=child).serve()
+    confine_child = partial(bounds.confine_child, child_filter, with_limits="rlimits" in layers)
+    _Nursery(control, confine_child, child).serve()
     os._exit(0)
 
 
@@ -96,17 +102,9 @@ def _wait_for(first: int, control: _socket.socket) -> None:
 class _Nursery:
     """Forks children, and reports the end of each with the kernel's figures."""
 
-    def __init__(
-        self,
-        control: _socket.socket,
-        child_filter: kernel.Filter | None,
-        *,
-        with_limits: bool,
-        child: ModuleType,
-    ) -> None:
+    def __init__(self, control: _socket.socket, confine_child: Callable[[], None], child: ModuleType) -> None:
         self.control = control
-        self.child_filter = child_filter
-        self.with_limits = with_limits
+        self.confine_child = confine_child
         self.child = child
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
@@ -188,7 +186,7 @@ class _Nursery:
         try:
             os.dup2(job_socket, 3, inheritable=False)
             kernel.close_from(4)
-            confine.confine_child(self.child_filter, with_limits=self.with_limits)
+            self.confine_child()
             self.child.live(rehearse=is_spare)
         finally:
             os._exit(70)  # reached only if the child fails

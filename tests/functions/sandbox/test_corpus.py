@@ -1,4 +1,4 @@
-"""The escape corpus, in two modes: with the language layer, and with the kernel alone."""
+"""The escape corpus: with the language layer, with the kernel alone, and in the interpreter with its files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from tests.corpus import attack, prove, reading
 HOSTILE, ORDINARY = reading.read("hostile"), reading.read("ordinary")
 GROUPS = sorted({case.group for case in HOSTILE})
 MODES = ["language", "kernel"]
+# What an interpreter may do: it has descriptors and a root of its own, and its values are shown as text.
+OPEN_IN_THE_INTERPRETER = {
+    "os_layer: descriptors left open", "os_layer: extra descriptors by dup", "os_layer: list the root",
+    "result_shapes: int subclass that lies", "result_shapes: string subclass that lies",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +29,12 @@ def constants(tmp_path_factory):
     return attack.prize(tmp_path_factory.mktemp("canary"))
 
 
-@pytest.fixture(scope="session", params=MODES)
+@pytest.fixture(scope="session", params=[*MODES, "files"])
 def outcomes(request, constants):
     """Every hostile case, run once in this mode, four at a time."""
     pool = sandbox.Pool(spares=4)
-    yield attack.attack(pool, HOSTILE, constants, safe_mode=request.param == "language")
+    left_out = OPEN_IN_THE_INTERPRETER if request.param == "files" else ()
+    yield attack.attack(pool, [case for case in HOSTILE if case.id not in left_out], constants, mode=request.param)
     assert pool.execute("def main(): return 'still here'").result == "still here"
     pool.close()
 
@@ -36,7 +42,7 @@ def outcomes(request, constants):
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_it_is_contained(group, outcomes, constants):
-    cases = [case for case in HOSTILE if case.group == group]
+    cases = [case for case in HOSTILE if case.group == group and case.id in outcomes]
     found = {case.id: attack.achieved(case, outcomes[case.id], constants) for case in cases}
     assert {name: what for name, what in found.items() if what} == {}
 

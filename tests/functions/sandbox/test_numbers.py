@@ -30,7 +30,7 @@ def test_the_pinned_numbers_are_those_of_the_header(machine):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_name_in_the_lists_is_without_a_number_that_the_kernel_has(machine):
-    named = {*calls.CHILD_ALLOWED, *calls.CHILD_KILLED, *calls.ZYGOTE_ALLOWED}
+    named = {*calls.CHILD_ALLOWED, *calls.CHILD_KILLED, *calls.ZYGOTE_ALLOWED, *calls.FILE_ALLOWED, *calls.MOUNTING}
     assert sorted(named & kernel_headers.pinned(machine).keys() - calls.NUMBERS[machine].keys()) == []
     assert sorted(name for name in named if not any(name in numbers for numbers in calls.NUMBERS.values())) == []
 
@@ -47,9 +47,10 @@ def test_the_childs_filter_answers_each_call_of_the_kernel_as_the_lists_say(mach
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("with_files", [False, True])
 @pytest.mark.parametrize("make", [seccomp.child_filter, seccomp.zygote_filter])
-def test_arguments_and_architectures_are_looked_at(machine, make):
-    program, number = make(machine), calls.NUMBERS[machine]
+def test_arguments_and_architectures_are_looked_at(machine, make, with_files):
+    program, number = make(machine, with_files=with_files), calls.NUMBERS[machine]
     assert answer(program, machine, number["mmap"], (0, 4096, 1 | 4)) == EPERM
     assert answer(program, machine, number["mprotect"], (0, 4096, 4)) == EPERM
     assert answer(program, machine, number["prlimit64"], (1,)) == EPERM
@@ -57,6 +58,18 @@ def test_arguments_and_architectures_are_looked_at(machine, make):
         assert answer(program, other, number["read"]) == KILL
     assert answer(program, machine, 0x40000000 + 39) == (KILL if machine == "x86_64" else EPERM)
     assert answer(program, machine, 100_000) == EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_child_with_files_may_open_them_and_the_network_is_refused_without_a_kill(machine):
+    program, number = seccomp.child_filter(machine, with_files=True), calls.NUMBERS[machine]
+    assert [answer(program, machine, number[name]) for name in ("openat", "statx", "read")] == [ALLOW] * 3
+    assert [answer(program, machine, number[name]) for name in ("socket", "connect", "capset")] == [EPERM] * 3
+    assert [answer(program, machine, number[name]) for name in ("mount", "unshare", "execve")] == [KILL] * 3
+    assert answer(program, machine, number["fcntl"], (0, 6)) == ALLOW  # a lock
+    assert answer(program, machine, number["fcntl"], (0, 8)) == EPERM  # F_SETOWN: signals to another process
+    assert answer(program, machine, number["ioctl"], (0, 0x5451)) == ALLOW
+    assert answer(program, machine, number["ioctl"], (0, 0x5412)) == EPERM  # TIOCSTI
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -26,14 +26,14 @@ def constants(tmp_path):
 
 
 def test_the_language_layer_alone_lets_no_known_attack_read_a_file(unconfined, constants):
-    outcomes = attack.attack(unconfined, STEALING, constants, safe_mode=True)
+    outcomes = attack.attack(unconfined, STEALING, constants, mode="language")
     found = {case.id: attack.achieved(case, outcomes[case.id], constants) for case in STEALING}
     assert [name for name, what in found.items() if "the secret came out" in what] == []
 
 
 def test_without_the_language_layer_these_attacks_would_read_it(unconfined, constants):
     cases = [case for case in STEALING if case.group == "dunders"]
-    outcomes = attack.attack(unconfined, cases, constants, safe_mode=False)
+    outcomes = attack.attack(unconfined, cases, constants, mode="kernel")
     stolen = [case for case in cases if attack.achieved(case, outcomes[case.id], constants)]
     assert len(stolen) > len(cases) / 2
 

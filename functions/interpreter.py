@@ -1,0 +1,136 @@
+"""The built-in tool `run_python`: plain Python over the files of a conversation.
+
+The code runs in a sandbox process of its own that keeps its variables and files while its run is at
+work. It sees the files of the conversation in /mnt/inputs; what it writes to /mnt/outputs is stored
+as files of the run.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
+from functions import sandbox
+from functions.execution import printed, storable
+from functions.tools import CODES
+from functions.watching import watch
+from plumbing.waits import elsewhere
+
+LIMITS = sandbox.Limits(
+    timeout_s=60.0, memory_mb=1024, traffic_kb=64 << 10, call_kb=1024, answer_kb=8 << 10, kept_s=1800.0, max_calls=2000
+)
+INPUT_BYTES = 32 << 20  # all input files of a call together
+LOST = "The variables and files of earlier calls are lost: the process was ended."
+
+
+class Session:
+    """The turn of one run's calls: they share a process, so one call waits for another."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Files:
+    """The sandbox's host for one call: reads the input files and stores what the code wrote."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self.context = context
+        self.content: dict[str, bytes] = {}
+
+    def read_file(self, file: str, offset: int, size: int) -> bytes:
+        """A piece of an input file. Raises FileNotFoundError."""
+        if file not in self.content:
+            content = self.context.read_file(file) if self.context.read_file else None
+            if content is None:
+                raise FileNotFoundError("the file was deleted")
+            self.content = {file: content}  # they are read one after another: one is kept at a time
+        return self.content[file][offset : offset + size]
+
+    def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
+        assert self.context.save_file is not None
+        return self.context.save_file(name, content, media_type)
+
+
+def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
+    """Run `code` and return {"value", "files", "inputs", "is_new"}; printed text is separate.
+
+    `value` is the text of the last expression, `files` are the stored outputs, `inputs` the names in
+    /mnt/inputs, and `is_new` says that no earlier call of this run shares its variables.
+    """
+    code = call.arguments.get("code")
+    if not isinstance(code, str) or not code.strip():
+        raise RetryTool("Give the code to run.")
+    if context.run_id is None or context.save_file is None:
+        raise ToolFailed("Python can only be run in a run.", code="cannot_run")
+    inputs = named(context.files() if context.files else [])
+    outcome = elsewhere(in_turn, code, inputs, context)
+    details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
+    told: dict[str, Any] = {"printed": printed(outcome), "untrusted": context.is_untrusted, "details": details}
+    if not outcome.ok:
+        return ToolResult(ok=False, error=error_of(outcome), **told)
+    result = outcome.result
+    value = {"value": result["value"], "files": result["files"], "inputs": [one["name"] for one in inputs],
+             "is_new": result["call"] == 1}  # fmt: skip
+    if result["skipped"]:
+        value["not_stored"] = result["skipped"]
+    return ToolResult(ok=True, value=storable(value), **told)
+
+
+def named(files: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The files with names that differ, newest first, as many as fit."""
+    chosen: dict[str, dict[str, str]] = {}
+    left = INPUT_BYTES
+    for file in files:
+        name = free_name(file["name"], chosen)
+        if file["size"] <= left:
+            left -= file["size"]
+            chosen[name] = {"file": file["file"], "name": name}
+    return list(chosen.values())
+
+
+def free_name(name: str, taken: dict[str, Any]) -> str:
+    stem, dot, extension = name.rpartition(".")
+    number, free = 1, name
+    while free in taken or free in (".", ".."):
+        number += 1
+        free = f"{stem}-{number}.{extension}" if dot else f"{name}-{number}"
+    return free
+
+
+def in_turn(code: str, inputs: list[dict[str, str]], context: ToolContext) -> sandbox.Outcome:
+    """The outcome of the code in the run's process, which is killed if the run is cancelled or its
+    time is up.
+    """
+    run = str(context.run_id)
+
+    def is_over() -> bool:
+        return context.is_cancelled() or context.seconds_left(LIMITS.timeout_s) <= 0
+
+    with turn_of(run), watch.over(is_over) as cancellation:
+        return sandbox.interpret(
+            code, inputs, session=run, host=Files(context), limits=LIMITS, owner=str(context.user_id),
+            cancellation=cancellation,
+        )  # fmt: skip
+
+
+@contextmanager
+def turn_of(run: str) -> Iterator[None]:
+    with _lock:
+        session = sessions.get(run)
+        if session is None:
+            session = sessions[run] = Session()
+    with session.lock:
+        yield
+
+
+def error_of(outcome: sandbox.Outcome) -> dict[str, Any]:
+    error = outcome.error or sandbox.FunctionError("Error", outcome.status)
+    told = {"code": CODES.get(outcome.status, "function_error"), "type": error.type, "line": error.line}
+    message = error.message.replace("\0", "�").replace("<function>", "the code")
+    return {**told, "message": message if outcome.status == "error" else f"{message}. {LOST}"}
