@@ -8,6 +8,7 @@ import argparse
 import statistics
 import tempfile
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,7 +114,9 @@ def cpu_of_each(
 
 
 def sent(http: httpx.Client, call: Call) -> None:
-    answer = http.post(call.path, json=call.body, headers=call.headers)
+    """Each message begins a conversation; AG-UI's clients name theirs."""
+    body = {**call.body, "threadId": uuid.uuid4().hex} if "threadId" in call.body else call.body
+    answer = http.post(call.path, json=body, headers=call.headers)
     if answer.status_code != 200 or "42" not in answer.text:
         raise SystemExit(f"{call.path}: {answer.status_code} {answer.text[:2000]}")
 

@@ -6,10 +6,12 @@ ends it with the call, and the tool's message is the result.
 """
 
 from collections.abc import AsyncIterator, Iterable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 from ag_ui.core import AssistantMessage, RunAgentInput, UserMessage
+from django.db.models import CharField, IntegerField, UUIDField
 from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
 from rest_framework.views import APIView
@@ -18,6 +20,7 @@ from agents.exceptions import Invalid, NotFound
 from agents.http.authentication import require_scope
 from agents.models import ApiKey
 from agents.models.key import DECIDE
+from plumbing.statements import Select
 from runs.api.messages import stream_for
 from runs.models import Approval, Message, Run, Session
 
@@ -104,18 +107,27 @@ def started(request: Any, name: str, given: RunAgentInput) -> Turn:
 
 
 def session_of(user: Any, thread: str) -> Session | None:
-    mine = Session.objects.visible_to(user).select_related("agent")
     try:
-        found = mine.filter(pk=UUID(thread)).first()
+        found = BY_ID.first(user=user.pk, id=UUID(thread))
     except ValueError:
         found = None
-    return found or mine.named(THREAD, thread).first()
+    named = BY_NAME.all(user=user.pk, name=thread[:200]) if found is None and "\0" not in thread else ()
+    return found or next((row for row in named if row.metadata.get(THREAD) == thread), None)
+
+
+def sessions_of(user: Any) -> Any:
+    return Session.objects.visible_to(SimpleNamespace(pk=user)).select_related("agent")
+
+
+BY_ID = Select(lambda at: sessions_of(at.user).filter(pk=at.id), user=IntegerField(), id=UUIDField())
+BY_NAME = Select(lambda at: sessions_of(at.user).filter(thread=at.name), user=IntegerField(), name=CharField())
 
 
 def new_session(user: Any, thread: str, earlier: Iterable[Said]) -> Session:
+    """It is stored with its first message."""
     if not thread or len(thread) > 200 or "\0" in thread:
         raise Invalid("A thread's id has 1 to 200 characters.", code="invalid_thread")
-    session = Session.objects.create(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
+    session = Session(owner=user, thread=thread, metadata={THREAD: thread}, variables={"agent_depth": 0})
     for said in earlier:
         session.add_message(said.role, said.parts)
     return session

@@ -6,6 +6,7 @@ continues in another turn. So a turn can be read again from the rows, and the ga
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -77,12 +78,12 @@ def begin(
 
     `agent`: `name@3` is version 3 of it. `earlier` opens a new session. Raises what accept_message raises.
     """
-    earlier = list(earlier)
+    earlier = list(earlier) if session is None else []
     agent, version = pinned(agent) if isinstance(agent, str) else (agent, None)
     if version is not None:
         more["version"] = version
-    with transaction.atomic():  # a refused message leaves no session behind
-        if session is None and earlier:
+    with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
+        if earlier:
             session = opened(user, agent, earlier)
         taken = intake.accept_message(
             user=user,

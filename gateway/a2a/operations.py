@@ -24,10 +24,11 @@ from django.db import transaction
 
 from agents import schema
 from agents.exceptions import Forbidden, Invalid
-from agents.models import ApiKey
+from agents.models import Agent, ApiKey
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.turns import Pause, Turn
+from runs.api.messages import as_told
 from runs.events import waiting
 from runs.events.places import Place
 from runs.intake import messages as intake
@@ -40,7 +41,7 @@ from .errors import A2AError
 from .tasks import MESSAGE_ID, listed, reply_message, task_json, task_named
 
 JSON = Any
-Awaited = tuple[waiting.End, Callable[[], Any]]  # the answer, once it has come
+Awaited = tuple[waiting.End, Callable[[JSON], Any]]  # the answer, made of the data of run.finished if it has come
 LONGEST_WAIT_S = 600.0
 CANCEL_WAIT_S = 5.0
 
@@ -66,7 +67,7 @@ def send(call: Call, params: JSON, place: Place) -> Awaited:
     """SendMessage: the task once it has ended or asks for something."""
     asked = read_message(params)
     turn = started(call, asked)
-    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda: answered(asked, turn)
+    return turns.end_of(turn, LONGEST_WAIT_S, place, paused), lambda ended: answered(asked, turn, ended)
 
 
 def send_now(call: Call, params: JSON) -> JSON:
@@ -118,8 +119,8 @@ def history_in(asked: Any) -> int | None:
     return number
 
 
-def answered(asked: SendMessageRequest, turn: Turn) -> JSON:
-    run = task_of(turn.run)
+def answered(asked: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
+    run = as_told(turn.run, ended) if ended else task_of(turn.run)
     task = task_json(run, history=history_in(asked.configuration))
     message = reply_message(run, task) if turn.after == 0 else None
     return {"message": message} if message else {"task": task}
@@ -147,16 +148,16 @@ def started(call: Call, asked: SendMessageRequest, *, is_watched: bool = False) 
 @transaction.atomic
 def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
     message = asked.message
-    session = None
+    agent, session = agent_of(call), None
     if message.context_id:
         session = requests.session_of(call.user, message.context_id) or requests.opened(call.user, message.context_id)
     turn = turns.begin(
         user=call.user,
         key=call.key,
-        agent=call.agent,
+        agent=agent,
         parts=requests.parts_of(call.user, message),
         session=session,
-        input=requests.input_of(message, schema_of(call)),
+        input=requests.input_of(message, schema_of(agent)),
         metadata={MESSAGE_ID: message.message_id},
         **more,
     )
@@ -164,10 +165,14 @@ def begun(call: Call, asked: SendMessageRequest, **more: Any) -> Turn:
     return turn
 
 
-def schema_of(call: Call) -> JSON:
-    """The input schema of the agent, if it has one."""
+def agent_of(call: Call) -> Agent | None:
+    """None, so that the router chooses, at the router's address."""
     found = turns.agent_named(call.user, call.agent)
-    agent = intake.NAMED.for_use(call.user, found) if isinstance(found, str) else found
+    return intake.NAMED.for_use(call.user, found) if isinstance(found, str) else found
+
+
+def schema_of(agent: Agent | None) -> JSON:
+    """The input schema of the agent, if it has one."""
     return agent.published.spec.get("input_schema") if agent and agent.published else None
 
 
@@ -228,7 +233,7 @@ def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
     """A run that is being executed ends a moment later, so this waits a little. Raises RunFinished."""
     run = task_named(call.user, call.agent, requests.read(CancelTaskRequest, params).id)
     endings.cancel(run, by=call.user, reason="cancelled by its A2A client")
-    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda: task_json(task_of(run))
+    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda ended: task_json(task_of(run))
 
 
 def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:

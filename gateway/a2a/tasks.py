@@ -3,14 +3,14 @@
 import base64
 import binascii
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 from a2a.types import TaskState
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
 
 from agents import storage
@@ -18,6 +18,7 @@ from agents.exceptions import Invalid
 from agents.models import Agent, StoredFile
 from gateway.reading import file_url
 from gateway.turns import ROUTER, RUN_JOINS
+from plumbing.statements import Select
 from runs.models import Approval, Artifact, InputRequest, Message, Run, RunEvent
 from runs.rules import task_states
 from runs.rules.task_states import state_of
@@ -68,17 +69,14 @@ class Shown:
         self.history = HISTORY if history is None else min(history, HISTORY)
         self.with_artifacts, self.is_inline = with_artifacts, is_inline
         waiting = [run for run in runs if run.status == Run.Status.WAITING]
-        known = (OPEN, ANSWERED) if self.history else (OPEN,)
-        asked = InputRequest.objects.filter(run__in=runs if self.history else waiting, status__in=known).order_by("id")
-        requests = list(asked) if self.history or waiting else []
+        requests = rows_of(runs if self.history else waiting, REQUESTS, requests_in)
         self.inputs = by_run(request for request in requests if request.status == OPEN)
         self.answers = by_run(request for request in requests if request.status == ANSWERED)
         self.approvals = by_run(Approval.objects.open().filter(run__in=waiting).order_by("id")) if waiting else {}
         self.messages: dict[UUID, list[Message]] = {}
         self.files: dict[UUID, list[StoredFile]] = {}
         if self.history or with_artifacts:
-            said = Message.objects.filter(run__in=runs, role__in=["user", "assistant"])
-            self.messages = by_run(said.order_by("seq"))
+            self.messages = by_run(rows_of(runs, SAID, said_in))
         if with_artifacts:
             self.files = files_of(runs)
 
@@ -120,6 +118,31 @@ class Shown:
             yield reply_artifact(reply.text)
 
 
+def rows_of(runs: Sequence[Run], of_one: Select, of_many: Callable[[Any], QuerySet[Any]]) -> Iterable[Any]:
+    """Rows of these runs: of one, which every message asks for, by a compiled statement."""
+    if len(runs) == 1:
+        return of_one.all(run=runs[0].pk)
+    return of_many(Q(run__in=runs)) if runs else ()
+
+
+def requests_in(within: Q) -> QuerySet[InputRequest]:
+    return InputRequest.objects.filter(within, status__in=(OPEN, ANSWERED)).order_by("id")
+
+
+def said_in(within: Q) -> QuerySet[Message]:
+    return Message.objects.filter(within, role__in=["user", "assistant"]).order_by("seq")
+
+
+def made_in(within: Q) -> QuerySet[Artifact]:
+    return Artifact.objects.filter(within).select_related("file", "run").order_by("id")
+
+
+ID = UUIDField()
+REQUESTS = Select(lambda at: requests_in(Q(run=at.run)), run=ID)
+SAID = Select(lambda at: said_in(Q(run=at.run)), run=ID)
+MADE = Select(lambda at: made_in(Q(run=at.run) | Q(run__root=at.run)), run=ID)
+
+
 def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     found = defaultdict(list)
     for row in rows:
@@ -130,8 +153,7 @@ def by_run(rows: Iterable[Any]) -> dict[Any, list[Any]]:
 def files_of(runs: Sequence[Run]) -> dict[UUID, list[StoredFile]]:
     """The files that these runs and the runs below them made."""
     found = defaultdict(list)
-    made = Artifact.objects.filter(Q(run__in=runs) | Q(run__root__in=runs)).select_related("file", "run").order_by("id")
-    for row in made:
+    for row in rows_of(runs, MADE, lambda within: made_in(within | Q(run__root__in=runs))):
         found[row.run.root_pk].append(row.file)
     return found
 

@@ -78,7 +78,7 @@ def performed(view: Any, method: str, call: Call, params: JSON, form: Callable[[
     with WAITS.take(user.pk) as place:
         ENDS.listen()
         end, answer = WAITING[method](call, params, place)
-        return later(view, end, lambda ended: Response(form(answer())))
+        return later(view, end, lambda ended: Response(form(answer(ended))))
 
 
 async def lines(events: AsyncIterator[JSON], form: Callable[[JSON], JSON]) -> AsyncIterator[bytes]:

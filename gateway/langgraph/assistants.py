@@ -1,9 +1,10 @@
 """Assistants are the agents that this person may use. They are edited in Muster, not here."""
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from rest_framework.response import Response
 
@@ -12,6 +13,7 @@ from agents.http.viewsets import Audited
 from agents.models import Agent, AgentVersion
 from agents.spec import AgentSpec
 from gateway.turns import ROUTER
+from plumbing.statements import Select
 
 from .views import LangGraphView, chosen, fields_in, ordering_in, page_in, refused, selected, typed
 
@@ -34,16 +36,27 @@ def agent_named(user: Any, wanted: JSON) -> Agent | None:
     """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
     if not isinstance(wanted, str) or not wanted:
         raise refused("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
-    rows = assistants_of(user)
     if (number := number_in(wanted)) is not None:
-        agent = rows.filter(pk=number).first()
+        agent = BY_NUMBER.first(user=user.pk, number=number)
     elif "\0" in wanted:
         agent = None
     else:
-        agent = rows.filter(name=wanted).nearest_first(user).first()  # type: ignore[attr-defined]
+        agent = BY_NAME.first(user=user.pk, name=wanted)
     if agent is None and wanted != ROUTER:
         raise NotFound(f"There is no assistant “{wanted[:80]}” that you can use.", hint="POST /assistants/search.")
     return agent
+
+
+def prepared(user: Any, **named: Any) -> Any:
+    """Every run looks for its assistant: compiled once, with the provider, which a start asks about."""
+    person = SimpleNamespace(pk=user, is_authenticated=True)
+    rows = assistants_of(person).select_related("published", "owner", "provider").defer("provider__api_key")
+    return rows.filter(**named).nearest_first(person)[:1]  # type: ignore[attr-defined]
+
+
+PERSON = models.IntegerField()
+BY_NUMBER = Select(lambda at: prepared(at.user, pk=at.number), user=PERSON, number=models.BigIntegerField())
+BY_NAME = Select(lambda at: prepared(at.user, name=at.name), user=PERSON, name=models.CharField())
 
 
 def existing(user: Any, wanted: str) -> Agent:

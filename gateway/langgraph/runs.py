@@ -84,7 +84,7 @@ class WaitView(LangGraphView):
             ENDS.listen()
             turn = started(request, id, request.data)
             end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
-            return later(self, end, lambda ended: Response(outcome(turn.run), headers=headers_of(turn.run)))
+            return later(self, end, lambda ended: Response(outcome(turn.run, ended), headers=headers_of(turn.run)))
 
 
 class StreamView(LangGraphView):
@@ -123,7 +123,7 @@ class JoinView(LangGraphView):
         since = now_at(row)
         with WAITS.take(request.user.pk) as place:
             end = turns.end_of(Turn(row), LONGEST_WAIT_S, place, lambda: Pause(since))
-            return later(self, end, lambda ended: Response(outcome(row)))
+            return later(self, end, lambda ended: Response(outcome(row, ended)))
 
 
 class JoinStreamView(LangGraphView):
@@ -202,9 +202,14 @@ def headers_of(run: Run) -> dict[str, str]:
     return {"Content-Location": f"/threads/{run.session_id}/runs/{run.pk}"}
 
 
-def outcome(run: Run) -> dict[str, JSON]:
-    """The thread's values, with what the run waits for or why it failed. Raises Unavailable."""
-    run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
+def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
+    """The thread's values, with what the run waits for or why it failed. `ended`: the data of
+    run.finished, if it was heard. Raises Unavailable.
+    """
+    if ended:
+        run.status, run.error = ended["status"], ended["error"]
+    else:
+        run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
     values: dict[str, JSON] = {"messages": messages_of(run.session) if run.session else []}
     if asked := interrupts.open_in([run.pk])[run.pk] if not run.is_done else []:
         return {**values, INTERRUPT: [one.as_json() for one in asked]}

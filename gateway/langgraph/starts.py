@@ -1,7 +1,6 @@
 """Starts a run in a thread, or answers what the thread's run waits for."""
 
 from typing import Any
-from uuid import uuid4
 
 from django.db import transaction
 
@@ -55,7 +54,8 @@ def started(request: Any, thread: JSON, body: JSON, *, is_watched: bool = False)
 def thread_for(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
     if thread is None:
         keeps = chosen(body, "on_completion", ("delete", "keep"), "delete") == "keep"
-        return opened(user, uuid4(), {} if keeps else {STATELESS: True})
+        metadata = {} if keeps else {STATELESS: True}
+        return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})  # stored with its first message
     if chosen(body, "if_not_exists", ("create", "reject"), "reject") == "create":
         id = id_given(thread)
         found = Session.objects.visible_to(user).filter(pk=id).first()
@@ -78,18 +78,23 @@ def commanded(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
 
 
 def live_run(session: Session) -> Run | None:
+    if session._state.adding:
+        return None
     busy = endings.session_is_busy(session)
     return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk) if busy else None
 
 
 def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool) -> Turn:
-    known = {message["id"] for message in messages_of(session)}
+    known = set() if session._state.adding else {message["id"] for message in messages_of(session)}
     given = inputs.read(body.get("input"), known)
     waits = live_run(session)
     if waits is not None and given.results and (answers := results_of(waits, given.results)):
         return turns.answer(request.user, answers)
     if not given.said or given.said[-1].role != "user":
         raise refused("input.messages", "The last new message must be of type human.", "no_message")
+    title = text_of(given.said[-1].parts)[:80].strip()
+    if session._state.adding:
+        session.title = title
     for said in given.said[:-1]:
         session.add_message(said.role, checked_parts(request.user, None, said.parts))
     parts, strategy = given.said[-1].parts, strategy_in(body)
@@ -110,7 +115,7 @@ def begun(request: Any, session: Session, agent: Agent | None, body: dict[str, J
         metadata={**typed(body, "metadata", dict, {}), STRATEGY: strategy},
     )
     if not session.title:
-        Session.objects.filter(pk=session.pk, title="").update(title=text_of(parts)[:80].strip())
+        Session.objects.filter(pk=session.pk, title="").update(title=title)
     return turn
 
 

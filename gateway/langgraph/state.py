@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db import models
+from django.db.models import QuerySet
+
 from gateway.reading import result_text
+from plumbing.statements import Select
 from runs.calls.rows import denied_data, finished_data
 from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 
@@ -72,11 +76,25 @@ class Work:
 
 def work_of(runs: Iterable[UUID]) -> dict[UUID, Work]:
     """Two queries, however many runs."""
-    ids, found = list(runs), defaultdict[UUID, Work](Work)
-    turns = ModelCall.objects.filter(run__in=ids, error__isnull=True).order_by("id")
-    for turn in turns.only("run_id", "turn", "response"):
+    ids = list(runs)
+    return gathered(
+        turns_in(ModelCall.objects.filter(run__in=ids)), calls_in(ToolCallRecord.objects.filter(run__in=ids))
+    )
+
+
+def turns_in(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
+    return rows.filter(error__isnull=True).order_by("id").only("run_id", "turn", "response")
+
+
+def calls_in(rows: QuerySet[ToolCallRecord]) -> QuerySet[ToolCallRecord]:
+    return rows.filter(parent_call=None).order_by("id")
+
+
+def gathered(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord]) -> dict[UUID, Work]:
+    found = defaultdict[UUID, Work](Work)
+    for turn in turns:
         found[turn.run_id].turns.append(turn)
-    for call in ToolCallRecord.objects.filter(run__in=ids, parent_call=None).order_by("id"):
+    for call in calls:
         found[call.run_id].calls[call.turn].append(call)
     return found
 
@@ -122,12 +140,16 @@ class Said:
 
 def said_in(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Said]]:
     """The messages of each session, in order. Three queries, however many sessions."""
-    rows = list(
-        Message.objects.filter(session__in=list(sessions), role__in=(Message.Role.USER, Message.Role.ASSISTANT))
-        .order_by("session_id", "seq")
-        .defer("metadata")
-    )
-    work = work_of({row.run_id for row in rows if row.run_id}) if with_work else {}
+    rows = list(said_rows(Message.objects.filter(session__in=list(sessions))))
+    return arranged(rows, work_of({row.run_id for row in rows if row.run_id}) if with_work else {})
+
+
+def said_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
+    spoken = rows.filter(role__in=(Message.Role.USER, Message.Role.ASSISTANT))
+    return spoken.order_by("session_id", "seq").defer("metadata")
+
+
+def arranged(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Said]]:
     found = defaultdict[UUID, list[Said]](list)
     asked: dict[UUID, tuple[list[Said], Said]] = {}  # the message of each run, in its session
     for row in rows:
@@ -166,7 +188,16 @@ def values_of(steps: Iterable[Said]) -> dict[str, JSON]:
 
 
 def messages_of(session: Session) -> list[dict[str, JSON]]:
-    return values_of(said_in([session])[session.pk])["messages"]
+    """Those of one session. Every run asks for them, so the statements are compiled once."""
+    at = {"session": session.pk}
+    rows = SAID.all(**at)
+    work = gathered(TURNS.all(**at), CALLS.all(**at)) if any(row.run_id for row in rows) else {}
+    return values_of(arranged(rows, work)[session.pk])["messages"]
+
+
+SAID = Select(lambda at: said_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
+TURNS = Select(lambda at: turns_in(ModelCall.objects.filter(run__session=at.session)), session=models.UUIDField())
+CALLS = Select(lambda at: calls_in(ToolCallRecord.objects.filter(run__session=at.session)), session=models.UUIDField())
 
 
 def last_run(session: Session) -> Run | None:

@@ -14,10 +14,12 @@ from typing import Any
 from agents.exceptions import Invalid, MusterError
 from gateway import turns
 from gateway.sse import HEARTBEAT, sse
-from gateway.turns import Pause, Turn
+from gateway.turns import LONGEST_WAIT_S, Pause, Turn
 from plumbing.threads import in_thread
-from runs.events.feed import FeedBroken
+from runs.events.feed import HEARTBEAT_S, FeedBroken
+from runs.events.frames import HEARTBEAT as BEAT
 from runs.events.frames import Frame
+from runs.events.waiting import ENDS, End
 from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Run
@@ -51,6 +53,12 @@ class Work:
     steps: int = 0
     is_continued: bool = False
     is_card: bool = False  # of the approval card, which only follows the run
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the answer of a new run is all that the client wants to know."""
+        is_new = self.turn.after == 0 and self.turn.run.status == Run.Status.QUEUED
+        return is_new and self.asked.progress is None and not self.asked.log_level
 
 
 Answer = dict[str, JSON] | Work | functions.Heard
@@ -104,6 +112,7 @@ def begun(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Work:
     if asked.is_modern and "requestState" in asked.params:
         return continued(asked, wanted)
     questions.check_client(asked, wanted)
+    ENDS.listen()
     given = asked.object("inputResponses") if asked.is_modern else {}
     dict(questions.readable(given))
     return Work(asked, wanted, started(asked, wanted, arguments), given=given)
@@ -136,7 +145,6 @@ def started(asked: Asked, wanted: Target, arguments: dict[str, JSON]) -> Turn:
         parts=[{"type": "text", "text": arguments.get("task", "")}],
         session=arguments.get("session"),
         input=arguments.get("input"),
-        is_watched=True,
         **more,
     )
 
@@ -180,11 +188,11 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
             yield b"retry: %d\n" % (RECONNECT_S * 1000) + numbered(
                 work, work.turn.after
             )  # so that a client can come back from here
-        elif answer := await in_thread(ask_first, work):
+        elif work.is_continued and (answer := await in_thread(ask_first, work)):
             is_settled = True
             yield answer
             return
-        async for frame in frames(work.turn):
+        async for frame in frames_for(work):
             pieces, is_settled = await told(work, frame)
             for piece in pieces:
                 yield piece
@@ -193,6 +201,33 @@ async def stream_of(work: Work) -> AsyncIterator[bytes]:
     finally:
         if work.asked.is_modern and not is_settled and not work.is_card:
             await in_thread(stop, work.turn.run, work.asked.user)
+
+
+async def frames_for(work: Work) -> AsyncIterator[Frame]:
+    """What the request needs to know of the run: all events, or only its end and what it waits for."""
+    if work.is_quiet:
+        async for frame in end_of(work.turn.run):
+            yield frame
+            if frame.is_last:
+                return
+    async for frame in frames(work.turn):
+        yield frame
+
+
+async def end_of(run: Run) -> AsyncIterator[Frame]:
+    """Heartbeats, then the run's end; nothing more if it waits for somebody or takes long."""
+    coming = asyncio.create_task(End(run.pk, LONGEST_WAIT_S, or_else=lambda: is_waiting(run)).come())
+    try:
+        while not (await asyncio.wait({coming}, timeout=HEARTBEAT_S))[0]:
+            yield BEAT
+        if end := coming.result():
+            yield Frame.of({"run": str(run.pk), "seq": None, "type": "run.finished", "data": end})
+    finally:
+        coming.cancel()
+
+
+def is_waiting(run: Run) -> bool:
+    return Run.objects.filter(pk=run.pk, status=Run.Status.WAITING).exists()
 
 
 async def frames(turn: Turn) -> AsyncIterator[Frame]:

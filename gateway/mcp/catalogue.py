@@ -6,7 +6,11 @@ kind before it (`chain.report`), so a name never changes its meaning silently.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
+
+from django.db import models
 
 from agents.models import Agent, Chain, Tool
 from agents.models.agent import minion_schema
@@ -14,6 +18,7 @@ from agents.spec import AgentSpec
 from connectors.mcp.messages import LEGACY
 from functions.models import StoredFunction
 from functions.spec import FunctionSpec
+from plumbing.statements import Select
 from runs.models import Run
 
 from .protocol import ORIGIN, PARAMS, Asked, Fault
@@ -81,9 +86,8 @@ def names(asked: Asked, only: str | None = None) -> dict[str, tuple[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for kind, model in MODELS.items():
         if asked.may(SCOPES[kind]):
-            rows = usable(asked.user, model)
-            rows = rows if only is None else rows.filter(name=only)
-            for name, pk in rows.nearest_first(asked.user).values_list("name", "pk"):
+            rows = named(asked.user, model) if only is None else by_name(kind).all(user=asked.user.pk, name=only)
+            for name, pk in rows:
                 found.setdefault(name, {}).setdefault(kind, pk)
     return {
         name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
@@ -108,6 +112,19 @@ def marked(ids: list[int], mark: str) -> dict[int, JSON]:
     return dict(rows.values_list("pk", path))
 
 
+def named(user: Any, model: Any, **only: Any) -> Any:
+    return usable(user, model).filter(**only).nearest_first(user).values_list("name", "pk")
+
+
+@cache
+def by_name(kind: str) -> Select:
+    """Every call looks for its tool: compiled once."""
+    person = lambda at: SimpleNamespace(pk=at.user, is_authenticated=True)  # noqa: E731
+    return Select(
+        lambda at: named(person(at), MODELS[kind], name=at.name), user=models.IntegerField(), name=models.CharField()
+    )
+
+
 def usable(user: Any, model: Any) -> Any:
     rows = model.objects.usable_by(user).filter(published__isnull=False)
     return rows if model is StoredFunction else rows.filter(enabled=True)
@@ -116,12 +133,26 @@ def usable(user: Any, model: Any) -> Any:
 def loaded(chosen: dict[str, tuple[str, int]]) -> list[Target]:
     """The rows of these tools with their specs, in the same order."""
     rows: dict[tuple[str, int], Any] = {}
-    for kind, model in MODELS.items():
+    for kind in MODELS:
         if ids := [pk for one, pk in chosen.values() if one == kind]:
-            found = model.objects.select_related("published").filter(pk__in=ids)
-            found = found.defer("source", "published__source") if kind == FUNCTION else found
+            found = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else whole(kind).filter(pk__in=ids)
             rows |= {(kind, row.pk): row for row in found}
     return [Target(name, *key[:1], rows[key], spec_of(rows[key])) for name, key in chosen.items() if key in rows]
+
+
+def whole(kind: str) -> Any:
+    """The rows of a kind with what a call needs of them."""
+    rows = MODELS[kind].objects
+    if kind == FUNCTION:
+        return rows.select_related("published").defer("source", "published__source")
+    if kind == AGENT:
+        return rows.select_related("published", "provider").defer("provider__api_key")
+    return rows.select_related("published")
+
+
+@cache
+def by_pk(kind: str) -> Select:
+    return Select(lambda at: whole(kind).filter(pk=at.pk), pk=models.BigIntegerField())
 
 
 def spec_of(row: Any) -> Any:

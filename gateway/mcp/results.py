@@ -5,7 +5,8 @@ from typing import Any
 
 from functions.models import Execution
 from gateway.reading import as_text
-from runs.models import Artifact, Run
+from runs.models import Run
+from runs.models.file import SHOWN
 
 from . import content
 from .catalogue import AGENT, Target
@@ -42,7 +43,7 @@ def of_value(target: Target, value: JSON, files: Iterable[dict[str, JSON]] = ())
 
 def of_run(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
     """`end`: the data of the event run.finished."""
-    files = content.of_stored(artifact.file for artifact in Artifact.objects.shown(run, run.principal))
+    files = content.of_stored(artifact.file for artifact in SHOWN.all(run=run.pk, user=run.principal_id))
     meta = {"_meta": {"muster/run": str(run.pk), "muster/status": end["status"]}}
     if end["status"] not in WELL:
         error = end.get("error") or {}

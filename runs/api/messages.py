@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
+from django.db.models import UUIDField
 from django.http import StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -19,6 +20,7 @@ from agents.http.standing import Standing, while_good
 from agents.http.viewsets import kept, read
 from agents.models import ApiKey
 from devices.models import Device
+from plumbing.statements import Select
 from runs.calls import routing
 from runs.events import stream, waiting
 from runs.events.places import STREAMS, Places
@@ -37,6 +39,7 @@ from .serializers import (
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)
 RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
+NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run).order_by(), run=UUIDField())
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
 )
@@ -114,13 +117,13 @@ class MessagesView(APIView):
 
     def accepted(self, taken: intake.Accepted) -> Response:
         """The same body as of 200, without a reply yet."""
-        taken.run.refresh_from_db(from_queryset=Run.objects.select_related(*RUN_JOINS))
+        run = NOW.first(run=taken.run.pk) or taken.run
         body = {
-            "run": kept(RunSerializer).to_representation(taken.run),
+            "run": kept(RunSerializer).to_representation(run),
             "session": str(taken.session.pk),
             "reply": None,
-            "output": taken.run.output,
-            "usage": endings.usage_of(taken.run),
+            "output": run.output,
+            "usage": endings.usage_of(run),
         }
         return Response(body, status=202, headers={"Location": body["run"]["urls"]["self"]})
 

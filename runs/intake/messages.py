@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, models, transaction
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid, NotFound
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from plumbing import tracing
-from plumbing.statements import insert, insert_each
+from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
 from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
 from runs.lifecycle import choice, endings, queue
@@ -296,14 +296,21 @@ def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted
 
 
 def earlier_run(user: Any, idempotency_key: str, request_hash: str) -> Run | None:
-    run = (
-        Run.objects.select_related("session", "agent", "version", "chain_version__chain")
-        .filter(principal=user, idempotency_key=idempotency_key)
-        .first()
-    )
+    run = EARLIER.first(user=user.pk, key=idempotency_key)
     if run is not None and run.request_hash != request_hash:
         raise IdempotencyMismatch(hint="Use a new Idempotency-Key for another request.")
     return run
+
+
+EARLIER = Select(
+    lambda at: (
+        Run.objects.select_related("session", "agent", "version", "chain_version__chain")
+        .filter(principal=at.user, idempotency_key=at.key)
+        .order_by()
+    ),
+    user=models.IntegerField(),
+    key=models.CharField(),
+)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -361,7 +368,9 @@ def place_in_session(
     title: str,
     parent: str | None = None,
 ) -> Session:
-    """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet."""
+    """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet:
+    a new one, or the caller's.
+    """
     if session is None:
         run.session = Session(
             owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
@@ -370,6 +379,9 @@ def place_in_session(
         if parent is not None:
             place_below(run, parent)
         return run.session
+    if isinstance(session, Session) and session._state.adding:
+        run.session, session.has_untrusted = session, run.has_untrusted
+        return session
     if parent is not None:
         raise Invalid("A message has a session or the parent of a new one, not both.", code="session_and_parent")
     run.session = locked_session(run.principal, session)

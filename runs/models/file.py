@@ -7,6 +7,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.models import StoredFile
+from plumbing.statements import Select
 
 from .call import ToolCallRecord
 from .run import Run
@@ -40,3 +41,12 @@ class Artifact(models.Model):
 
     def __str__(self) -> str:
         return str(self.file)
+
+
+SHOWN = Select(
+    lambda at: Artifact.objects.filter(Q(run=at.run) | Q(run__root=at.run), file__owner_id=at.user).select_related(
+        "file"
+    ),
+    run=models.UUIDField(),
+    user=models.IntegerField(),
+)
