@@ -151,8 +151,10 @@ class Pool:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Start the fork server of functions without libraries, and its spare children."""
-        self._servers.warm_now(CORE)
+        """Start the fork server of functions without libraries, and its spare children, for as long
+        as the pool is open. Others end when they were not used for a while.
+        """
+        self._servers.keep(CORE)
 
     def warm(self, sets: Iterable[Iterable[str]]) -> None:
         """Start the fork servers of these sets of libraries, one after another; at most as many as

@@ -17,6 +17,7 @@ _FEW_SPARES = {"compiler": 1, "reader": 1}
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
 MOST_WITH_LIBRARIES = 4
 _WITHOUT_LIBRARIES, _IDLE_S = 4, 15 * 60
+REST_S = 45.0  # after which an unused server without libraries ends: it starts again in a tenth of a second
 _STUCK_S = 3.0  # a fork takes milliseconds; a server that takes this long is stopped, and another one is started
 
 
@@ -41,6 +42,8 @@ class ForkServers:
         self._starts: dict[str, threading.Lock] = {}
         self.by_profile: dict[str, ForkServer] = {}
         self._backoff: dict[str, tuple[float, float]] = {}
+        self._kept: set[str] = set()
+        self._rest: threading.Timer | None = None
 
     def forget(self) -> None:
         """Called in a forked copy of the host: the processes belong to the original."""
@@ -114,7 +117,13 @@ class ForkServers:
         self._backoff.pop(profile, None)
         with self._lock:
             self.by_profile[profile] = server
+        self._look_at_rest()
         return server
+
+    def keep(self, profile: str) -> None:
+        """Start the profile's server now, and let it stay however long nothing is called."""
+        self._kept.add(profile)
+        self.warm_now(profile)
 
     def drop(self, server: ForkServer) -> None:
         """Take no more children from the server. It ends with its last call."""
@@ -168,12 +177,29 @@ class ForkServers:
         except SandboxUnavailable:
             return  # the call that needs it will report the error
 
+    def _look_at_rest(self) -> None:
+        """Look after a while which servers are idle, as long as there are some that may end."""
+        with self._lock:
+            if self._rest is None and self.by_profile.keys() - self._kept:
+                self._rest = threading.Timer(REST_S / 2, self._forget_resting)
+                self._rest.daemon = True
+                self._rest.start()
+
+    def _forget_resting(self) -> None:
+        self._rest = None
+        self._forget_idle()
+        self._look_at_rest()
+
     def _forget_idle(self) -> None:
-        """End servers with libraries that were not used for long, and all but the few most recently
-        used: each uses tens of megabytes.
+        """End servers that were not used for long, and of those with libraries all but the few most
+        recently used: each uses tens of megabytes.
         """
-        with_libraries = [server for profile, server in list(self.by_profile.items()) if required_by(profile)]
+        now = time.monotonic()
+        servers = [server for profile, server in list(self.by_profile.items()) if profile not in self._kept]
+        with_libraries = [server for server in servers if required_by(server.profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
-        for place, server in enumerate(with_libraries):
-            if place >= MOST_WITH_LIBRARIES or time.monotonic() - server.used_at > _IDLE_S:
+        for server in servers:
+            is_one_too_many = server in with_libraries[MOST_WITH_LIBRARIES:]
+            idle_s = _IDLE_S if required_by(server.profile) else REST_S
+            if is_one_too_many or (server.running <= 0 and now - server.used_at > idle_s):
                 self.drop(server)

@@ -8,15 +8,17 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from functions import sandbox
-from functions.sandbox import conversation, forkserver
+from functions.sandbox import conversation, forkserver, servers
 from functions.sandbox.callbacks import Callbacks
 from functions.sandbox.conversation import Conversation
 from functions.sandbox.forkserver import Child
+from functions.sandbox.libraries import CORE
 
 SOURCE = "def main(): return 1"
 EXITED_3 = struct.pack("<iddQ", 3 << 8, 0.0, 0.0, 100)
@@ -97,3 +99,20 @@ def test_a_child_that_stays_without_a_word_is_one(silent, monkeypatch):
     outcome = talk(child)
     assert outcome.status == "violation" and "it closed its socket but did not end" in outcome.error.message
     assert process.wait(60) == -9
+
+
+def test_a_server_at_rest_ends_and_the_one_that_is_kept_does_not(monkeypatch):
+    monkeypatch.setattr(servers, "REST_S", 0.2)
+    pool = sandbox.Pool(spares=0)
+    try:
+        pool.start()
+        assert pool.check("def main():\n    return 1\n") == []
+        compiler, core = (pool._servers.by_profile[profile] for profile in ("compiler", CORE))
+        until = time.monotonic() + 20
+        while compiler.is_alive and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not compiler.is_alive and core.is_alive
+        assert pool.check("def main():\n    return 2\n") == []
+        assert pool.execute("def main():\n    return 2\n").result == 2
+    finally:
+        pool.close()
