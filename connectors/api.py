@@ -42,6 +42,7 @@ from .serializers import (
     ImportSerializer,
     ListingSerializer,
     PendingSerializer,
+    PreviewSerializer,
     RemoteToolSerializer,
     RevokedSerializer,
     ServicesSerializer,
@@ -185,21 +186,25 @@ class ConnectionViewSet(
         """Create tools from the operations of an OpenAPI document. Tools that change later are
         switched off until approved.
         """
-        body = read(ImportSerializer, request)
-        row = self.get_object()
+        row, document = self.document_of(request)
+        listing = openapi.import_document(row, by=request.user, **document)
+        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone)
+        return Response(ListingSerializer(listing).data)
+
+    @extend_schema(request=ImportSerializer, responses={200: PreviewSerializer})
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
+    def preview(self, request: Any, pk: int) -> Response:
+        """The operations that an import would bring, with the effect of each. Stores nothing."""
+        row, document = self.document_of(request)
+        return Response(PreviewSerializer(openapi.preview_document(row, **document)).data)
+
+    def document_of(self, request: Any) -> tuple[Connection, dict[str, Any]]:
+        body, row = read(ImportSerializer, request), self.get_object()
         if row.provider != Connection.Provider.OPENAPI:
             raise Invalid("Documents can only be imported into a connection of the provider “openapi”.")
         text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
-        listing = openapi.import_document(
-            row,
-            by=request.user,
-            text=text,
-            url=body.get("url", ""),
-            base_url=body.get("base_url", ""),
-            only=body.get("operations"),
-        )
-        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone)
-        return Response(ListingSerializer(listing).data)
+        names = {"url": "url", "base_url": "base_url", "only": "operations"}
+        return row, {"text": text, **{name: body[key] for name, key in names.items() if key in body}}
 
 
 def place_of(row: Connection) -> tuple[str, Any]:

@@ -60,6 +60,22 @@ class Listing:
     refused: list[dict[str, str]]
 
 
+def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
+    """What `take_offers` would do with each offered tool: new, changed, known or refused. Stores nothing."""
+    known = dict(connection.remote_tools.values_list("remote_name", "offered_hash"))
+    seen: set[str] = set()
+    rows = []
+    for offered in offers:
+        problem = problem_of(offered, seen)
+        state = "refused" if problem else "new" if offered.name not in known else "changed"
+        if state == "changed" and known[offered.name] == sha256_of(offered.definition()):
+            state = "known"
+        seen.add(offered.name)
+        about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
+        rows.append({**about, "effect": offered.effect, "state": state, "reason": problem})
+    return rows
+
+
 def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str, by: Any = None) -> Listing:
     """Bring the catalogue up to date with the offered tools.
 

@@ -214,6 +214,19 @@ class ListingSerializer(serializers.Serializer):
     refused = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
 
 
+class OperationSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    description = serializers.CharField()
+    effect = serializers.CharField(help_text="Read from the method; an approval can choose another one.")
+    state = serializers.ChoiceField(["new", "changed", "known", "refused"])
+    reason = serializers.CharField(help_text="Why it is refused.")
+
+
+class PreviewSerializer(serializers.Serializer):
+    base_url = serializers.CharField(help_text="Where calls will go.")
+    operations = OperationSerializer(many=True)
+
+
 class ImportSerializer(StrictSerializer):
     document = ObjectField(required=False, help_text="The OpenAPI 3 document as JSON.")
     text = Text(required=False, max_length=900_000, trim_whitespace=False, help_text="Or as JSON or YAML text.")

@@ -19,6 +19,7 @@ urlpatterns = [
     path("connections/<int:pk>/health", connection(get="health"), name="connection-health"),
     path("connections/<int:pk>/revoke", connection(post="revoke"), name="connection-revoke"),
     path("connections/<int:pk>/import", connection(post="import_document"), name="connection-import"),
+    path("connections/<int:pk>/import/preview", connection(post="preview"), name="connection-import-preview"),
     path("connections/<int:pk>/tools/", connection(get="tools"), name="connection-tools"),
     path("connections/<int:pk>/tools/refresh", connection(post="refresh"), name="connection-refresh"),
     path("connections/<int:pk>/tools/<path:name>/approve", connection(post="approve"), name="connection-approve"),

@@ -203,11 +203,6 @@ Diff = TypedDict(
 )
 
 
-class Due(TypedDict):
-    due_at: str
-    due_local: str
-
-
 class Embed(TypedDict):
     id: str
     agent: str
@@ -675,11 +670,6 @@ class Pending(TypedDict):
 class PinRequest(TypedDict):
     value: NotRequired[Any]
     run: NotRequired[str]
-
-
-class Preview(TypedDict):
-    timezone: str
-    due: list[Due]
 
 
 class Price(TypedDict):
@@ -1731,6 +1721,14 @@ class OfferedTools(TypedDict):
     next: str | None
 
 
+class Operation1(TypedDict):
+    name: str
+    description: str
+    effect: str
+    state: Literal["new", "changed", "known", "refused"]
+    reason: str
+
+
 class Options(TypedDict):
     model: NotRequired[str | None]
     model_params: NotRequired[ModelParams | None]
@@ -2100,6 +2098,11 @@ class PrepareRequest(TypedDict):
     session: NotRequired[str | None]
     device: NotRequired[str | None]
     context: NotRequired[list[ContextRequest]]
+
+
+class Preview(TypedDict):
+    base_url: str
+    operations: list[Operation1]
 
 
 class Provider(TypedDict):

@@ -19,7 +19,7 @@ from connectors.accounts.http import retry_after
 from connectors.content import cut, decode
 from connectors.exceptions import Throttled, failed, later
 from connectors.models import Connection, RemoteTool
-from connectors.remote import Listing, Offered, forget_approvals, secret_header, take_offers
+from connectors.remote import Listing, Offered, forget_approvals, looked_over, secret_header, take_offers
 from connectors.timing import seconds_left
 from plumbing import apart, outbound
 from plumbing.openapi import MAX_TEXT
@@ -43,6 +43,16 @@ def import_document(
     if where != connection.base_url:
         move(connection, where)
     return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by)
+
+
+def preview_document(
+    connection: Connection, *, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
+) -> dict[str, Any]:
+    """{"base_url", "operations"}: what an import would bring, with the effect of each. Stores nothing.
+    Raises Invalid.
+    """
+    where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
+    return {"base_url": where, "operations": looked_over(connection, offers)}
 
 
 def read_document(

@@ -4,14 +4,17 @@ tools.
 
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 
 from agents.models import Tool
 from connectors.exceptions import reconnect_link
 from connectors.logins.providers import SERVICES
 from connectors.models import Connection, RemoteTool
+from plumbing.addresses import url_refusal
 
 from .base import page, signed_in
+from .providers import Fix, private_fix
 
 TOOLS = 300
 
@@ -38,4 +41,13 @@ def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
     return page(
         request, "connection.html", connection.name, connection=connection, tools=tools, effects=Tool.Effect.choices,
         may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
+        fix=fix_of(connection),
     )  # fmt: skip
+
+
+def fix_of(connection: Connection) -> Fix | None:
+    """The setting that allows a private address. A missing login is mended by the button for it."""
+    refused = connection.base_url and url_refusal(
+        connection.base_url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False
+    )
+    return private_fix(connection.base_url) if refused and connection.health == Connection.Health.BROKEN else None

@@ -1,5 +1,5 @@
-"""The pages of schedules: a calendar of past and coming due times, and one schedule with its
-occurrences.
+"""The pages of schedules: a calendar of past and coming due times, one schedule with its occurrences,
+and when a crontab line would be due.
 """
 
 from calendar import Calendar
@@ -10,17 +10,20 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 from django_celery_beat.models import CrontabSchedule
 
-from agents.exceptions import Invalid, MusterError, NotFound
-from agents.models import Agent, AuditEvent
+from agents.exceptions import Invalid, MusterError
+from agents.models import Agent, AuditEvent, Chain
 from agents.sharing import let_go
 from runs.models import Schedule, ScheduleOccurrence
-from runs.rules.timing import TimingError, read_line, zone_named
+from runs.rules.crontab_words import in_words
+from runs.rules.timing import TimingError, read_line, upcoming, zone_named
 from runs.schedules import tick as schedules
 
 from .base import page, signed_in, tell
@@ -32,14 +35,27 @@ FIRST = {"crontab": "0 8 * * 1-5"}
 
 
 class ScheduleForm(NamedForm):
-    """A crontab schedule for an agent; the admin and the API offer the other kinds."""
+    """A crontab schedule for an agent or a chain; the admin and the API offer the other kinds."""
 
     model = Schedule
-    agent = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "agents", "autocomplete": "off"}))
-    text = forms.CharField(label="Message", widget=forms.Textarea(attrs={"rows": 2}))
-    crontab = forms.CharField(
-        label="When", max_length=200, help_text="minute hour day month weekday, such as 0 8 * * 1-5."
+    agent = forms.CharField(
+        max_length=64, required=False, widget=forms.TextInput(attrs={"list": "agents", "autocomplete": "off"})
     )
+    text = forms.CharField(
+        label=later("Message"), required=False, max_length=100_000, widget=forms.Textarea(attrs={"rows": 2})
+    )
+    chain = forms.CharField(
+        max_length=64, required=False, label=later("or a chain"),
+        widget=forms.TextInput(attrs={"list": "chains", "autocomplete": "off"}),
+    )  # fmt: skip
+    input = forms.JSONField(
+        required=False, label=later("Input of the chain"), help_text=later("JSON, such as {\"n\": 3}."),
+        widget=forms.Textarea(attrs={"rows": 2, "class": "code", "spellcheck": "false"}),
+    )  # fmt: skip
+    crontab = forms.CharField(
+        label=later("When"), max_length=200, widget=forms.TextInput(attrs={"data-crontab": "", "autocomplete": "off"}),
+        help_text=later("minute hour day month weekday, such as 0 8 * * 1-5."),
+    )  # fmt: skip
     timezone = forms.CharField(max_length=64, label="Zone", help_text="IANA name, such as Europe/Berlin.")
     missed_policy = forms.ChoiceField(
         choices=Schedule.Missed.choices, initial=Schedule.Missed.ONCE, label="When starts were missed"
@@ -51,16 +67,35 @@ class ScheduleForm(NamedForm):
     def __init__(self, *args: Any, row: Schedule | None = None, **kwargs: Any) -> None:
         """Of a schedule for a chain, or with another timing, the form leaves these as they are."""
         super().__init__(*args, row=row, **kwargs)
-        if row is not None and row.agent is None:
-            del self.fields["agent"], self.fields["text"]
+        if row is not None:
+            for name in ("agent", "text", "chain") if row.agent is None else ("chain", "input"):
+                del self.fields[name]
         if row is not None and row.crontab is None:
             del self.fields["crontab"]
 
-    def clean_agent(self) -> Agent:
+    def clean_agent(self) -> Agent | None:
+        return self.usable(Agent, self.cleaned_data["agent"])
+
+    def clean_chain(self) -> Chain | None:
+        return self.usable(Chain, self.cleaned_data["chain"])
+
+    def usable(self, model: Any, name: str) -> Any:
         try:
-            return Agent.objects.for_use(self.user, self.cleaned_data["agent"])
-        except NotFound as error:
+            return model.objects.for_use(self.user, name) if name else None
+        except MusterError as error:
             raise forms.ValidationError(str(error))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if "agent" not in self.fields or "agent" in self.errors or "chain" in self.errors:
+            return cleaned
+        if bool(cleaned.get("agent")) == bool(cleaned.get("chain")):
+            self.add_error("agent", _("Name an agent or a chain, not both."))
+        elif cleaned.get("agent") and not cleaned.get("text"):
+            self.add_error("text", _("Write the message to the agent."))
+        elif cleaned.get("chain") and cleaned.get("text"):
+            self.add_error("text", _("A chain takes an input, not a message."))
+        return cleaned
 
     def clean_timezone(self) -> str:
         try:
@@ -115,7 +150,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
     blank = ScheduleForm(user=request.user, initial={**FIRST, "timezone": zone(), **chosen(request)})
     answer = page(
         request, "schedules.html", "Schedules", schedules=found, calendar=calendar(request, found), form=form or blank,
-        zone=zone(), agents=offered(request.user),
+        zone=zone(), agents=offered(request.user), chains=offered_chains(request.user),
     )  # fmt: skip
     answer.status_code = 200 if form is None else 422
     return answer
@@ -126,14 +161,33 @@ def offered(user: Any) -> list[str]:
     return list(Agent.objects.usable_by(user).published().order_by("name").values_list("name", flat=True)[:LISTED])
 
 
+def offered_chains(user: Any) -> list[str]:
+    rows = Chain.objects.usable_by(user).filter(published__isnull=False, enabled=True)
+    return list(rows.order_by("name").values_list("name", flat=True)[:LISTED])
+
+
 def zone() -> str:
     """The viewer's time zone from the cookie: an IANA name."""
     return timezone.get_current_timezone_name()
 
 
 def chosen(request: HttpRequest) -> dict[str, str]:
-    agent = request.GET.get("agent", "")[:64]
-    return {"agent": agent, "name": f"{agent}-daily"[:64]} if agent else {}
+    """`?agent=` or `?chain=` begins a schedule for it."""
+    for kind in ("agent", "chain"):
+        if name := request.GET.get(kind, "")[:64].replace("\0", ""):
+            return {kind: name, "name": f"{name[:58]}-daily"}
+    return {}
+
+
+@signed_in
+def due_times(request: HttpRequest) -> JsonResponse:
+    """What a crontab line means, and its next five times: {"words", "times"}, or {"error"}."""
+    line, named = (request.GET.get(name, "")[:200].replace("\0", "") for name in ("crontab", "timezone"))
+    try:
+        times = upcoming(read_line(line, named or zone()), timezone.now(), 5)
+    except (TimingError, OverflowError) as error:
+        return JsonResponse({"error": str(error)})
+    return JsonResponse({"words": in_words(line), "times": [at.isoformat() for at in times]})
 
 
 def visible(request: HttpRequest) -> Any:
@@ -224,7 +278,7 @@ def changed(form: ScheduleForm) -> bool:
 
 def filled(schedule: Schedule, user: Any) -> ScheduleForm:
     """The form with the schedule's values."""
-    names = ("name", "text", "timezone", "missed_policy", "overlap_policy")
+    names = ("name", "text", "input", "timezone", "missed_policy", "overlap_policy")
     values = {name: getattr(schedule, name) for name in names}
     agent = schedule.agent.name if schedule.agent else ""
     return ScheduleForm(user=user, row=schedule, initial={**values, "agent": agent, "crontab": schedule.line})

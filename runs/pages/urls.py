@@ -30,6 +30,7 @@ from . import (
     sessions,
     shared,
     start,
+    status,
     teams,
     workbench,
 )
@@ -69,6 +70,7 @@ urlpatterns = [
     path("approvals/link/<str:token>/", links.approval, name="approval-link"),
     path("approvals/<uuid:pk>/decide", approvals.decide, name="approval-decide"),
     path("schedules/", schedules.schedule_list, name="schedules"),
+    path("schedules/due-times", schedules.due_times, name="schedule-times"),
     path("schedules/<str:name>/", schedules.schedule_page, name="schedule"),
     path("schedules/<str:name>/delete", schedules.delete, name="schedule-delete"),
     path("schedules/<str:name>/<slug:verb>", schedules.act, name="schedule-act"),
@@ -95,6 +97,7 @@ urlpatterns = [
     path("providers/<str:name>/", providers.provider_page, name="provider"),
     path("providers/<str:name>/test", providers.test, name="provider-test"),
     path("providers/<str:name>/delete", providers.delete, name="provider-delete"),
+    path("status", status.status, name="status"),
     path("help/", help.help_page, name="help"),
     path("help/<str:name>/", help.help_page, name="help-page"),
     path("clients/", clients.client_list, name="clients"),

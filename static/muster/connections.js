@@ -1,5 +1,5 @@
 // Logins, servers and their tools: each button is one call of the API.
-import { api, tell } from "./page.js";
+import { api, make, tell } from "./page.js";
 
 const FORMS = "[data-server], [data-authorize], [data-change], [data-import]";
 for (const button of document.querySelectorAll(FORMS.split(", ").map((one) => `${one} button`).join(", "))) button.disabled = false;
@@ -27,10 +27,34 @@ for (const form of document.querySelectorAll("[data-change]")) {
   }));
 }
 
+// An import is shown before it is stored: first the operations with their effects, then those that are ticked.
+let wanted = {};
 for (const form of document.querySelectorAll("[data-import]")) {
   form.addEventListener("submit", (event) => send(event, form, async (values) => {
-    const body = Object.fromEntries([...values].filter(([, value]) => value));
-    await api(`connections/${form.dataset.import}/import`, { method: "POST", body });
+    wanted = Object.fromEntries([...values].filter(([, value]) => value));
+    showOperations(await api(`connections/${form.dataset.import}/import/preview`, { method: "POST", body: wanted }));
+  }));
+}
+
+function showOperations({ base_url: address, operations }) {
+  const form = document.querySelector("[data-chosen]");
+  form.querySelector("[data-target]").textContent = `${operations.length} · ${address}`;
+  form.querySelector("[data-operations]").replaceChildren(...operations.map(operationRow));
+  form.hidden = false;
+  form.scrollIntoView({ block: "nearest" });
+}
+
+function operationRow({ name, description, effect, state, reason }) {
+  const tick = make("input", { type: "checkbox", name: "operation", value: name, checked: state !== "refused", disabled: state === "refused", ariaLabel: name });
+  const what = make("td", {}, make("strong", { textContent: name }), make("p", { className: "small soft", textContent: reason || description }));
+  return make("tr", {}, make("td", {}, tick), what, make("td", { textContent: effect.replace("_", " ") }), make("td", {}, make("span", { className: `pill ${state === "known" ? "ok" : state}`, textContent: state })));
+}
+
+for (const form of document.querySelectorAll("[data-chosen]")) {
+  form.addEventListener("submit", (event) => send(event, form, async (values) => {
+    const known = [...form.querySelectorAll("input")];
+    const all = known.every((one) => one.checked || one.disabled);
+    await api(`connections/${form.dataset.chosen}/import`, { method: "POST", body: { ...wanted, ...(all ? {} : { operations: values.getAll("operation") }) } });
     location.reload();
   }));
 }

@@ -68,7 +68,11 @@ def test_a_service_is_read_from_its_document_moved_and_deleted(open_page, live):
     page.get_by_role("button", name="Save").click()
     page.locator(".lead", has_text="/right").wait_for()
     page.fill("#import-text", json.dumps(DOCUMENT))
-    page.get_by_role("button", name="Import").click()
+    page.get_by_role("button", name="Show its operations").click()
+    page.get_by_role("row", name="listPrices").get_by_text("new", exact=True).wait_for()
+    assert serious(page) == []
+    picture(page, "service-preview")
+    page.get_by_role("button", name="Import the chosen operations").click()
     page.get_by_role("row", name="listPrices").get_by_text("approved").wait_for()
     assert serious(page) == []
     picture(page, "service-imported")

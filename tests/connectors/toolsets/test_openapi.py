@@ -272,3 +272,17 @@ def test_a_document_counts_against_the_share_of_the_person_who_sends_it(
     alice_api.post(f"{API}/{connection.pk}/import", {"document": shop.document(), "operations": ["getItem"]})
     task, parts, owner = asked[0]
     assert (task, parts[1], owner) == ("openapi", ["getItem"], str(alice.pk))
+
+
+def test_a_document_is_looked_at_before_anything_is_stored(alice_api, bob, charlie_api, shop, connection):
+    path, body = f"{API}/{connection.pk}/import", {"document": shop.document()}
+    shown = alice_api.post(f"{path}/preview", body).json()
+    assert shown["base_url"] and {one["state"] for one in shown["operations"]} == {"new"}
+    assert {one["name"]: one["effect"] for one in shown["operations"]}["getItem"] == "read_out"
+    assert not RemoteTool.objects.exists() and not Tool.objects.filter(kind="http").exists()
+    alice_api.post(path, {**body, "operations": ["getItem"]})
+    again = {one["name"]: one["state"] for one in alice_api.post(f"{path}/preview", body).json()["operations"]}
+    assert again.pop("getItem") == "known" and set(again.values()) <= {"new"}
+    assert charlie_api.post(f"{path}/preview", body).status_code == 404
+    assert alice_api.post(f"{path}/preview", {**body, "what": 1}).status_code == 422
+    assert alice_api.post(f"{path}/preview", {"text": "no document"}).status_code == 422

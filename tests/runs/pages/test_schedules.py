@@ -83,3 +83,38 @@ def test_others_neither_change_nor_delete_it(schedule, alice, bob, charlie, team
     assert signed_in(bob).post(URL, BODY).status_code == 403
     assert signed_in(bob).post(f"{URL}delete").status_code == 403
     assert Schedule.objects.get().text == "Good morning"
+
+
+def test_a_chain_is_scheduled_with_its_input(alice, signed_in, make_chain, functions):
+    make_chain({"key": "a", "tool": "one"}, name="nightly")
+    browser = signed_in(alice)
+    form = browser.get("/schedules/?chain=nightly").context["form"]
+    assert (form["chain"].value(), form["name"].value()) == ("nightly", "nightly-daily")
+    body = {**BODY, "name": "nightly-daily", "agent": "", "text": "", "chain": "nightly", "input": '{"n": 3}'}
+    for wrong in ({"chain": ""}, {"text": "hello"}, {"input": "{n"}, {"chain": "nothing"}):
+        assert browser.post("/schedules/", {**body, **wrong}).status_code == 422, wrong
+    assert browser.post("/schedules/", body).status_code == 302
+    schedule = Schedule.objects.get(name="nightly-daily")
+    assert (schedule.chain.name, schedule.agent, schedule.input, schedule.text) == ("nightly", None, {"n": 3}, "")
+    changed = {name: body[name] for name in ("name", "crontab", "timezone", "missed_policy", "overlap_policy")}
+    assert browser.post("/schedules/nightly-daily/", {**changed, "input": '{"n": 4}'}).status_code == 302
+    schedule.refresh_from_db()
+    assert (schedule.chain.name, schedule.input) == ("nightly", {"n": 4})
+
+
+def test_a_strangers_chain_is_not_scheduled(charlie, signed_in, make_chain, functions):
+    make_chain({"key": "a", "tool": "one"}, name="nightly")
+    body = {**BODY, "agent": "", "text": "", "chain": "nightly"}
+    assert signed_in(charlie).post("/schedules/", body).status_code == 422
+    assert not Schedule.objects.exists()
+
+
+def test_a_line_is_explained_with_its_next_five_times(alice, client, signed_in):
+    answer = signed_in(alice).get("/schedules/due-times?crontab=0+8+*+*+1-5&timezone=Europe/Berlin").json()
+    assert "08:00" in answer["words"] and len(answer["times"]) == 5
+    for wrong in ("every day", "0 8 31 2 *", "", "%00", "* * * *"):
+        told = signed_in(alice).get("/schedules/due-times", {"crontab": wrong}).json()
+        assert told.get("error") or told["times"] == [], wrong
+    assert "error" in signed_in(alice).get("/schedules/due-times?crontab=0+8+*+*+*&timezone=Mars").json()
+    client.logout()
+    assert client.get("/schedules/due-times").status_code == 302
