@@ -103,7 +103,8 @@ class AgentViewSet(GrantedViewSet):
     search_fields = ("name", "description")
 
     def get_queryset(self) -> QuerySet:
-        return super().get_queryset().select_related("provider", "published").prefetch_related("grants__tool")
+        rows = super().get_queryset().select_related("provider", "published")
+        return rows.prefetch_related("grants__tool", "hooks__tool")
 
     def perform_destroy(self, agent: Agent) -> None:
         """Delete an agent that has no runs, with its versions; one with runs answers 409."""

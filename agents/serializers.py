@@ -9,11 +9,13 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from agents import prompts, roles
+from agents.definitions.hooks import read_hooks, write_hooks
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
 from agents.http.strict import (
     REQUIRED,
     Choice,
+    Flag,
     Number,
     ObjectField,
     OptionalSchemaField,
@@ -38,9 +40,12 @@ from agents.models import (
     Tool,
     ToolGrant,
 )
+from agents.models.hook import LIMIT
 from agents.models.key import unknown_scopes
 from agents.models.prompt import LENGTH
 from agents.sharing import carry, check_share
+
+WHEN = {"message": "message_in", "before_call": "before_tool", "after_call": "after_tool", "reply": "message_out"}
 
 
 class TeamName(serializers.SlugRelatedField):
@@ -184,6 +189,32 @@ class VariablesField(serializers.JSONField):
         return data
 
 
+class HooksSerializer(serializers.ListSerializer):
+    """Those of the agent itself, without those of its team and of the site; only what is not usual is shown."""
+
+    def to_representation(self, data: Any) -> list[dict[str, Any]]:
+        said = {place: when for when, place in WHEN.items()}
+        return [{"when": said[entry.pop("place")], **entry} for entry in read_hooks(data.instance)]
+
+    def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
+        return [{"place": WHEN[entry.pop("when")], **entry} for entry in super().to_internal_value(data)]
+
+
+class HookEntrySerializer(StrictSerializer):
+    """A stored function that is asked at a place of the agent's runs (docs/howto/hooks.md)."""
+
+    when = Choice(choices=list(WHEN))
+    function = Text(max_length=64)
+    tools = Words(each=64, max_length=50, required=False)
+    pinned_version = Whole(min_value=1, max_value=2**31 - 1, allow_null=True, required=False)
+    position = Whole(min_value=0, max_value=32_767, required=False)
+    timeout_s = Number(min_value=0.05, max_value=30, required=False)
+    enabled = Flag(required=False)
+
+    class Meta:
+        list_serializer_class = HooksSerializer
+
+
 class AgentSerializer(OwnedSerializer):
     provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
     model_params = ModelParamsSerializer(required=False)
@@ -198,6 +229,10 @@ class AgentSerializer(OwnedSerializer):
         required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
     )
     grants = GrantSerializer(many=True, required=False)
+    hooks = HookEntrySerializer(  # type: ignore[call-arg]  # of its list
+        many=True, required=False, max_length=LIMIT,
+        help_text="They take effect at once, without publishing. A request that leaves the field out keeps them.",
+    )  # fmt: skip
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
 
     class Meta:
@@ -206,7 +241,7 @@ class AgentSerializer(OwnedSerializer):
             "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
             "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
             "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
-            "memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled", "grants",
+            "memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled", "grants", "hooks",
             "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
@@ -222,16 +257,20 @@ class AgentSerializer(OwnedSerializer):
         return read_grants(self.context["request"].user, grants)
 
     def create(self, validated: dict[str, Any]) -> Agent:
-        grants = validated.pop("grants", [])
+        grants, hooks = validated.pop("grants", []), validated.pop("hooks", [])
         agent = super().create(with_provider(validated))
         replace_grants(agent, grants)
+        write_hooks(agent, hooks, owner=agent.owner)
         return agent
 
     def update(self, agent: Agent, validated: dict[str, Any]) -> Agent:
         grants = validated.pop("grants", [] if self.replaces else None)
+        hooks = validated.pop("hooks", None)
         agent = super().update(agent, with_provider(validated))
         if grants is not None:
             replace_grants(agent, grants)
+        if hooks is not None:
+            write_hooks(agent, hooks, owner=agent.owner)
         return agent
 
 

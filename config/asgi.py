@@ -8,18 +8,24 @@ django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  (models are ready only now)
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from django.urls import re_path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 
 from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
 from config.proxies import RealAddress  # noqa: E402
 from devices.consumers import DeviceConsumer  # noqa: E402
 from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
+from gateway.openai.socket import ResponsesConsumer  # noqa: E402
 from runs.api.consumers import NowhereConsumer  # noqa: E402
 from runs.api.urls import websocket_urlpatterns  # noqa: E402
 from runs.schedules import device_runs  # noqa: E402
 
-people = AuthMiddlewareStack(URLRouter([*websocket_urlpatterns, re_path("", NowhereConsumer.as_asgi())]))
+places = [
+    *websocket_urlpatterns,
+    path("v1/responses", ResponsesConsumer.as_asgi()),
+    re_path("", NowhereConsumer.as_asgi()),
+]
+people = AuthMiddlewareStack(URLRouter(places))
 # Devices use their own credentials, so no login session is read.
 devices = DeviceConsumer.as_asgi(
     on_settled=device_runs.call_settled,

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from django.http import StreamingHttpResponse
@@ -14,6 +14,7 @@ from runs.lifecycle import endings
 from runs.models import Run
 
 PERSON = ("input", "approval")
+Piece = TypeVar("Piece")
 
 
 def streamed(request: Any, source: AsyncIterator[bytes], standing: Standing | None = None) -> StreamingHttpResponse:
@@ -26,7 +27,7 @@ def streamed(request: Any, source: AsyncIterator[bytes], standing: Standing | No
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
 
-async def bound(run: Run, source: AsyncIterator[bytes], user: Any) -> AsyncIterator[bytes]:
+async def bound(run: Run, source: AsyncIterator[Piece], user: Any) -> AsyncIterator[Piece]:
     """A reader that leaves stops the run, unless it has ended or waits for an answer."""
     try:
         async for piece in source:

@@ -59,6 +59,7 @@ def write_hooks(agent: Agent, wanted: list[Definition], *, owner: Any) -> None:
         except ValidationError as error:
             raise Invalid.of(error)
         row.save()
+    getattr(agent, "_prefetched_objects_cache", {}).pop("hooks", None)
 
 
 def function_named(name: Any, owner: Any) -> Tool:

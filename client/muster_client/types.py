@@ -1531,6 +1531,26 @@ class Hook(TypedDict):
     updated_at: str
 
 
+class HookEntry(TypedDict):
+    when: Literal["message", "before_call", "after_call", "reply"]
+    function: str
+    tools: NotRequired[list[str]]
+    pinned_version: NotRequired[int | None]
+    position: NotRequired[int]
+    timeout_s: NotRequired[float]
+    enabled: NotRequired[bool]
+
+
+class HookEntryRequest(TypedDict):
+    when: Literal["message", "before_call", "after_call", "reply"]
+    function: str
+    tools: NotRequired[list[str]]
+    pinned_version: NotRequired[int | None]
+    position: NotRequired[int]
+    timeout_s: NotRequired[float]
+    enabled: NotRequired[bool]
+
+
 class HookRequest(TypedDict):
     place: Literal["before_tool", "after_tool", "message_in", "message_out"]
     function: str
@@ -1915,6 +1935,7 @@ class PatchedAgentRequest(TypedDict):
     a2a_reply: NotRequired[Literal["task", "message"]]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
+    hooks: NotRequired[list[HookEntryRequest]]
     team: NotRequired[str | None]
 
 
@@ -2487,6 +2508,7 @@ class Agent(TypedDict):
     a2a_reply: NotRequired[Literal["task", "message"]]
     enabled: NotRequired[bool]
     grants: NotRequired[list[Grant]]
+    hooks: NotRequired[list[HookEntry]]
     published_version: int | None
     owner: str | None
     team: NotRequired[str | None]
@@ -2523,6 +2545,7 @@ class AgentRequest(TypedDict):
     a2a_reply: NotRequired[Literal["task", "message"]]
     enabled: NotRequired[bool]
     grants: NotRequired[list[GrantRequest]]
+    hooks: NotRequired[list[HookEntryRequest]]
     team: NotRequired[str | None]
 
 

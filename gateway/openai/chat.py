@@ -71,7 +71,7 @@ def started(request: Any, asked: Asked, metadata: dict[str, str], *, is_watched:
     key = request.auth if isinstance(request.auth, ApiKey) else None
     return turns.begin(
         user=request.user, key=key, agent=asked.model, parts=asked.parts, earlier=asked.earlier,
-        is_watched=is_watched, metadata=metadata, **asked.more(),
+        is_watched=is_watched, metadata=metadata, **asked.more(request.user),
     )  # fmt: skip
 
 

@@ -43,15 +43,19 @@ class Asked:
     tools: list[dict[str, JSON]] = field(default_factory=list)
     output_schema: dict[str, JSON] | None = None
     params: dict[str, JSON] = field(default_factory=dict)
+    summaries: list[dict[str, JSON]] = field(default_factory=list)  # made by POST /v1/responses/compact
 
-    def more(self) -> dict[str, Any]:
-        """Further arguments for the intake."""
+    def more(self, user: Any) -> dict[str, Any]:
+        """Further arguments for the intake. Raises Invalid for a summary that is not this person's."""
+        if any(summary["user"] != user.pk for summary in self.summaries):
+            raise refused("input", "This is not a summary of a conversation of yours.", "invalid_encrypted_content")
         options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
         if self.params:
             options["model_params"] = self.params
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
-        return {"asked": options or None, "tools": self.tools or None}
+        origin = "openai.compaction" if any(summary["untrusted"] for summary in self.summaries) else ""
+        return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
 
 
 def check_fields(body: Mapping[str, JSON], known: Iterable[str]) -> None:

@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -28,6 +28,7 @@ from runs.exceptions import RunFinished
 from runs.lifecycle import endings
 from runs.models import Approval, Message, Run
 
+from . import summaries
 from .items import Items, usage_json
 from .requests import (
     SAMPLING,
@@ -67,49 +68,51 @@ class ResponsesView(OpenAIView):
         is_streamed, in_background = flag_in(body, "stream"), flag_in(body, "background")
         if is_streamed:
             with stream_for(request.user) as respond:
-                turn = self.started(request, body, asked, is_watched=True)
+                turn = started(request, body, asked, is_watched=True)
                 source = stream_of(turn)
                 return respond(streamed(request, source if in_background else bound(turn.run, source, request.user)))
         if in_background:
-            return Response(response_json(self.started(request, body, asked, is_watched=False)))
+            return Response(response_json(started(request, body, asked, is_watched=False)))
         with WAITS.take(request.user.pk) as place:
             ENDS.listen()
-            turn = self.started(request, body, asked, is_watched=False)
+            turn = started(request, body, asked, is_watched=False)
             end = turns.end_of(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
             return later(self, end, lambda ended: Response(response_json(turn)))
 
-    def started(self, request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool) -> Turn:
-        if asked.results:
-            return turns.answer(request.user, asked.results)
-        if asked.approvals:
-            return decided(request, asked)
-        previous = previous_of(request.user, body)
-        return turns.begin(
-            user=request.user,
-            key=request.auth if isinstance(request.auth, ApiKey) else None,
-            agent=asked.model,
-            parts=asked.parts,
-            earlier=asked.earlier,
-            session=previous.run.session if previous else None,
-            is_watched=is_watched,
-            metadata={**metadata_in(body), ECHO: echo_of(body)},
-            **asked.more(),
-        )
+
+def started(request: Any, body: dict[str, JSON], asked: Asked, *, is_watched: bool, own: Collection[str] = ()) -> Turn:
+    """`own`: ids of responses of this connection, which may be continued though they are not stored."""
+    if asked.results:
+        return turns.answer(request.user, asked.results)
+    if asked.approvals:
+        return decided(request, asked)
+    previous = previous_of(request.user, body, own)
+    return turns.begin(
+        user=request.user,
+        key=request.auth if isinstance(request.auth, ApiKey) else None,
+        agent=asked.model,
+        parts=asked.parts,
+        earlier=asked.earlier,
+        session=previous.run.session if previous else None,
+        is_watched=is_watched,
+        metadata={**metadata_in(body), ECHO: echo_of(body)},
+        **asked.more(request.user),
+    )
 
 
-def previous_of(user: Any, body: dict[str, JSON]) -> Turn | None:
+def previous_of(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> Turn | None:
     if body.get("previous_response_id") is None:
         return None
-    turn = found(user, str(body["previous_response_id"]))
+    turn = found(user, str(body["previous_response_id"]), own)
     if turn.run.session is None:
         raise Conflict("The conversation of the previous response was deleted.", code="session_deleted")
     return turn
 
 
-def found(user: Any, id: str) -> Turn:
-    """Raises NotFound; also for a response with `store: false`."""
+def found(user: Any, id: str, own: Collection[str] = ()) -> Turn:
+    """Raises NotFound; also for a response with `store: false`, unless it is one of `own`."""
     turn = turns.parsed(user, id.removeprefix(PREFIX)) if id.startswith(PREFIX) else None
-    if turn is None or echoed(turn.run).get("store") is False:
+    if turn is None or (id not in own and echoed(turn.run).get("store") is False):
         raise NotFound(f"There is no response “{id[:80]}”.", code="response_not_found")
     return turn
 
@@ -191,10 +194,7 @@ def read(body: dict[str, JSON]) -> Asked:
     asked.output_schema = schema_in(text.get("format") if isinstance(text, dict) else text, "text.format", None)
     if isinstance(body.get("instructions"), str):
         asked.instructions.append(body["instructions"])
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-        raise refused("input", "“input” must be text or a list of items.")
+    items = items_in(body)
     kind = items[-1].get("type")
     if kind == "function_call_output":
         asked.results = dict(results_in(items))
@@ -203,6 +203,14 @@ def read(body: dict[str, JSON]) -> Asked:
     else:
         split(asked, list(conversation(items, asked)))
     return asked
+
+
+def items_in(body: dict[str, JSON]) -> list[dict[str, JSON]]:
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        raise refused("input", "“input” must be text or a list of items.")
+    return items
 
 
 def results_in(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, JSON]]:
@@ -253,6 +261,10 @@ def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
                  "arguments": arguments if isinstance(arguments, dict) else {},
                  "result": results.get(item.get("call_id"), "")}
             )  # fmt: skip
+        elif kind == "compaction":
+            asked.summaries.append(summaries.opened(item.get("encrypted_content"), f"{param}.encrypted_content"))
+            text = summaries.INTRODUCTION + asked.summaries[-1]["text"]
+            yield Said("assistant", [{"type": "text", "text": text}])
         elif kind not in ("function_call_output", "reasoning", "mcp_approval_request", "mcp_approval_response"):
             raise refused(f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item")
 
@@ -340,17 +352,24 @@ class Numbers:
         self.after = after
         self.last = -1
 
-    def take(self, event: dict[str, JSON]) -> Iterator[bytes]:
+    def take(self, event: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
         before = self.last
         self.last += len(event["delta"]) if event["type"] == TEXT_DELTA else 1
         if self.last <= self.after:
             return
         if event["type"] == TEXT_DELTA and before < self.after:
             event = {**event, "delta": event["delta"][self.after - before :]}
-        yield sse({**event, "sequence_number": self.last}, event["type"])
+        yield {**event, "sequence_number": self.last}
 
 
 async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
+    async for event in events_of(turn, after):
+        yield sse(event, event["type"]) if event else HEARTBEAT
+    yield DONE
+
+
+async def events_of(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON]]:
+    """An empty one says that the turn goes on."""
     items, numbers = Items(turn.id), Numbers(after)
     begun = described(turn, items, "running")
     for name in ("created", "in_progress"):
@@ -358,7 +377,7 @@ async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
             yield piece
     async for frame in turns.follow(turn, items.reading.pause):
         if frame.type == "heartbeat":
-            yield HEARTBEAT
+            yield {}
         for event in items.take(frame):
             for piece in numbers.take(event):
                 yield piece
@@ -367,4 +386,3 @@ async def stream_of(turn: Turn, after: int = -1) -> AsyncIterator[bytes]:
     name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
     for piece in numbers.take({"type": f"response.{name}", "response": ended}):
         yield piece
-    yield DONE

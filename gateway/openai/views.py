@@ -24,16 +24,23 @@ class OpenAIView(APIView):
 
         def in_their_form(error: Exception, context: dict[str, Any]) -> Response:
             response = handle(error, context)
-            found = response.data["error"]
-            details = found.get("details") or [{}]
-            param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
-            words = [found["message"], problem_in(details[0], found["message"]), found.get("hint")]
-            message = " ".join(filter(None, words))
-            response.status_code = 400 if response.status_code == 422 else response.status_code
-            response.data = {"error": error_json(message, found["code"], response.status_code, param)}
+            response.status_code = status_of(response.status_code)
+            response.data = {"error": translated(response.data["error"], response.status_code)}
             return response
 
         return in_their_form
+
+
+def status_of(status: int) -> int:
+    return 400 if status == 422 else status
+
+
+def translated(found: dict[str, Any], status: int) -> dict[str, Any]:
+    """An error of Muster in OpenAI's form."""
+    details = found.get("details") or [{}]
+    param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
+    words = [found["message"], problem_in(details[0], found["message"]), found.get("hint")]
+    return error_json(" ".join(filter(None, words)), found["code"], status, param)
 
 
 def problem_in(detail: dict[str, Any], message: str) -> str:

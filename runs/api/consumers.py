@@ -179,7 +179,7 @@ class NowhereConsumer(Authenticated):
     """Every other path: Channels' router would raise, which a client sees as a server error."""
 
     async def begin(self) -> tuple[int, str]:
-        return MISSING, "There is no WebSocket at this path. Available: /ws/sessions/{id}/ and /ws/runs/{id}/."
+        return MISSING, "There is no WebSocket here. Available: /ws/sessions/{id}/, /ws/runs/{id}/, /v1/responses."
 
 
 class RunConsumer(Authenticated):
