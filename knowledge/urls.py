@@ -15,6 +15,7 @@ urlpatterns = [
     path("memory/", MemoryViewSet.as_view({"get": "list", "post": "create"}), name="memories"),
     path("memory/search", memory(get="search"), name="memory-search"),
     path("memory/export", memory(get="export"), name="memory-export"),
+    path("memory/import", memory(post="bring_in"), name="memory-import"),
     path("memory/erase", memory(delete="erase"), name="memory-erase"),
     path(MEMORY, memory(get="retrieve", patch="partial_update", delete="destroy"), name="memory"),
     path(f"{MEMORY}/approve", memory(post="approve"), name="memory-approve"),

@@ -9,6 +9,11 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from typing_extensions import NotRequired
 
 
+class AgentFileRequest(TypedDict):
+    file: dict[str, Any]
+    agent: NotRequired[str]
+
+
 class AgentUser(TypedDict):
     kind: str
     name: str
@@ -353,6 +358,11 @@ class ImportRequest(TypedDict):
     url: NotRequired[str]
     base_url: NotRequired[str]
     operations: NotRequired[list[str]]
+
+
+class Imported(TypedDict):
+    created: int
+    known: int
 
 
 class InputFailureRequest(TypedDict):

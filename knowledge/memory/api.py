@@ -21,10 +21,12 @@ from knowledge.models.memory import MemoryQuerySet
 from . import recall, review
 from .filters import MemoryFilter
 from .serializers import (
+    AgentFileSerializer,
     ChangeSerializer,
     ErasedSerializer,
     ExportSerializer,
     FoundListSerializer,
+    ImportedSerializer,
     MemorySerializer,
     MemoryVersionSerializer,
     NewMemorySerializer,
@@ -148,6 +150,16 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def erase(self, request: Any) -> Response:
         """Delete all your memories with their versions, also those that you wrote for agents and teams."""
         return Response({"erased": review.erase(request.user, source=address_of(request))})
+
+    @extend_schema(request=AgentFileSerializer, responses={200: ImportedSerializer}, operation_id="memory_import")
+    @action(detail=False, methods=["post"], **WITHOUT_LISTS)
+    def bring_in(self, request: Any) -> Response:
+        """Read the memory blocks of Letta's agent file (`.af`): each becomes a suggestion that is marked untrusted."""
+        body = read(AgentFileSerializer, request)
+        agent = body.get("agent", "")
+        scope = Memory.Scope.PERSON_AGENT if agent else Memory.Scope.PERSON
+        place = review.place_for(request.user, scope, agent=agent)
+        return Response(review.bring_in(request.user, place, body["file"], source=address_of(request)))
 
     def by(self) -> dict[str, Any]:
         return {

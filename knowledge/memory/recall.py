@@ -19,6 +19,7 @@ from knowledge.words import stems_of
 Similar = Callable[[int, str, Sequence[str]], list[float] | None]
 CANDIDATES = 2000  # the newest of a person, their teams and the agent
 COMPARED = 300  # of these, how many are compared by meaning
+MOST = 50  # memories of one prompt, whatever room there is
 CHARS_PER_TOKEN = 4
 READ = 4000  # characters of a message that are compared
 LEAD = (
@@ -72,10 +73,10 @@ def for_prompt(user_id: int, agent_id: int, text: str, *, tokens: int, similar: 
 
 def within(found: Iterable[Found], room: int) -> list[Found]:
     """Those that fit in so many characters; a long one does not keep shorter ones out."""
-    kept = []
+    kept: list[Found] = []
     for one in found:
         size = len(line_of(one.row, one.row.created_at)) + 1
-        if size <= room:
+        if size <= room and len(kept) < MOST:
             room -= size
             kept.append(one)
     return kept

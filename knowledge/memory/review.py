@@ -12,7 +12,7 @@ from agents.exceptions import Forbidden, NotFound
 from agents.models import Agent, AuditEvent, Membership, Team
 from knowledge.models import Memory
 
-from . import storage
+from . import agent_file, storage
 from .storage import Author, Place
 
 JSON = Any
@@ -49,6 +49,21 @@ def create(user: Any, place: Place, content: dict[str, JSON], *, source: str = "
     if is_new:
         AuditEvent.record("memory.created", row, actor=user, source=source, scope=row.scope)
     return row, is_new
+
+
+@transaction.atomic
+def bring_in(user: Any, place: Place, document: dict[str, JSON], *, source: str = "") -> dict[str, int]:
+    """The blocks of an agent file as suggestions with the mark of strangers' text: {"created", "known"}.
+
+    All or nothing. Raises Invalid, Conflict.
+    """
+    author = Author(user.get_username(), is_untrusted=True)
+    done = {"created": 0, "known": 0}
+    for label, text in agent_file.pieces_of(document):
+        row, is_new = storage.add(place, {"text": text, "subject": label}, author, at_once=False)
+        done["created" if is_new else "known"] += 1
+    AuditEvent.record("memory.imported", user, actor=user, source=source, memories=done["created"])
+    return done
 
 
 @transaction.atomic

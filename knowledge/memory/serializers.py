@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.http.strict import Choice, Moment, StrictSerializer, Text, Whole
+from agents.http.strict import Choice, Moment, ObjectField, StrictSerializer, Text, Whole
 from knowledge.models import Memory, MemoryVersion
 from knowledge.models.memory import SUBJECT, TEXT
 
@@ -106,3 +106,13 @@ class NewMemorySerializer(ChangeSerializer):
 
 class VersionSerializer(StrictSerializer):
     version = Whole(min_value=1, max_value=999_999_999, help_text="The version whose content comes back.")
+
+
+class AgentFileSerializer(StrictSerializer):
+    file = ObjectField(help_text="The JSON of Letta’s agent file; its memory blocks are read.")
+    agent = Text(max_length=64, required=False, help_text="Only this agent is to know it; default: all your agents.")
+
+
+class ImportedSerializer(serializers.Serializer):
+    created = serializers.IntegerField(help_text="Suggestions that now wait for you.")
+    known = serializers.IntegerField(help_text="Texts that were remembered already.")

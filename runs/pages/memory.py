@@ -14,7 +14,8 @@ from agents.diff import side_by_side
 from agents.exceptions import MusterError
 from knowledge.memory import review
 from knowledge.memory.filters import MemoryFilter
-from knowledge.models import Memory
+from knowledge.models import Memory, MemoryVersion
+from runs.loop.memory import CHOSEN
 from runs.models import Run
 
 from .base import keyset, page, signed_in, tell
@@ -36,7 +37,7 @@ def memory_list(request: HttpRequest) -> HttpResponse:
     mark_runs(request, found)
     return page(
         request, "memories.html", _("Memory"), memories=found, older=older, chosen=chosen,
-        is_filtered=any(chosen.values()), has_waiting=any(may_decide(request, row) for row in found),
+        is_filtered=any(chosen.values()), has_waiting=mark_decidable(request, found),
         scopes=Memory.Scope.choices, kinds=Memory.Kind.choices,
     )  # fmt: skip
 
@@ -49,9 +50,11 @@ def mark_runs(request: HttpRequest, rows: Any) -> None:
         row.has_run = row.run_id in linked
 
 
-def may_decide(request: HttpRequest, row: Any) -> bool:
-    row.may_decide = row.is_suggested and row.owner_id == request.user.pk
-    return row.may_decide
+def mark_decidable(request: HttpRequest, rows: Any) -> bool:
+    """Whether any of them waits for this person."""
+    for row in rows:
+        row.may_decide = row.is_suggested and row.owner_id == request.user.pk
+    return any(row.may_decide for row in rows)
 
 
 def remember(request: HttpRequest) -> HttpResponse:
@@ -116,6 +119,19 @@ def shown(request: HttpRequest, row: Memory, given: dict[str, str] | None = None
         may_edit=row.may_edit(request.user), kinds=Memory.Kind.choices,
         suggestions=row.suggestions.all()[:VERSIONS] if row.owner_id == request.user.pk else (),
     )  # fmt: skip
+
+
+def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
+    """What the run's prompt contained of the memory, and why; texts only as far as this person may still see them."""
+    if CHOSEN not in run.policy:
+        return None
+    event = run.events.filter(type="memory.recalled").first()
+    chosen = event.data["memories"] if event else []
+    seen = Memory.objects.visible_to(request.user).filter(pk__in=[one["id"] for one in chosen])
+    versions = MemoryVersion.objects.filter(memory__in=seen).values_list("memory_id", "number", "text")
+    texts = {(str(id), number): text for id, number, text in versions}
+    known = [{**one, "text": texts.get((one["id"], one["version"]), "")} for one in chosen]
+    return {"known": known, "left_out": event.data["left_out"] if event else 0}
 
 
 @require_POST

@@ -17,7 +17,7 @@ from runs.intake.parts import ids_in
 from runs.lifecycle import endings, workers
 from runs.models import Artifact, Message, ModelCall, Run
 
-from . import artifacts, pictures
+from . import artifacts, memory, pictures
 from .base import page, signed_in, tell
 from .waterfall import waterfall
 
@@ -38,6 +38,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "fall": waterfall(run),
         "artifacts": list(Artifact.objects.of_tree(run).select_related("file").order_by("id")[: artifacts.LIMIT]),
         "graph": pictures.of_run(run, is_alone=False) if run.chain_version_id else None,
+        "memory": memory.of_run(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
         "before": next(iter(ids_in([run.metadata.get(link) for link in ("retry_of", "again_of")])), None),

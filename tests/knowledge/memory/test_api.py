@@ -277,6 +277,36 @@ def test_nothing_of_a_person_who_was_deleted_is_left(alice, alice_api, suggestio
     assert everywhere("xylophone") == everywhere("Mallory") == []
 
 
+def test_lettas_agent_files_become_suggestions(alice_api, agent, bob_api):
+    long = "\n".join(f"Line {number} of the notes about the house." for number in range(100))
+    blocks = [{"label": "human", "value": "The human is Chad."}, {"label": "notes", "value": long, "limit": 5000}]
+    done = alice_api.post(f"{URL}import", {"file": {"agents": [], "blocks": blocks}, "agent": "librarian"})
+    assert (done.status_code, done.json()) == (200, {"created": 3, "known": 0}), done.json()
+    rows = alice_api.get(URL).json()["results"]
+    assert {(one["status"], one["untrusted"], one["agent"]) for one in rows} == {("suggested", True, "librarian")}
+    assert "".join(one["text"] + "\n" for one in sorted(rows, key=lambda one: one["id"])[1:]) == long + "\n"
+    older = {"file": {"core_memory": blocks[:1]}, "agent": "librarian"}
+    assert alice_api.post(f"{URL}import", older).json() == {"created": 0, "known": 1}
+    assert bob_api.post(f"{URL}import", older).status_code == 404, "an agent that Bob cannot use"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {},
+        {"blocks": {}},
+        {"blocks": [{"label": "a"}]},
+        {"blocks": [3]},
+        {"blocks": [{"label": "a", "value": "b"}] * 101},
+    ],
+)
+def test_a_broken_agent_file_stores_nothing(alice_api, file):
+    assert alice_api.post(f"{URL}import", {"file": file}).status_code == 422
+    many = [{"label": str(number), "value": f"Text {number}"} for number in range(100)]
+    assert alice_api.post(f"{URL}import", {"file": {"blocks": [*many[:99], {"label": "x"}]}}).status_code == 422
+    assert not Memory.objects.exists()
+
+
 def everywhere(word):
     """The tables and files that contain the word."""
     found = []

@@ -48,6 +48,19 @@ def test_what_fits_is_in_the_prompt_and_the_run_says_why(worker, alice, helper, 
     ]}  # fmt: skip
 
 
+def test_the_page_of_the_run_shows_it_with_the_reasons(worker, alice, helper, stub, signed_in):
+    kept = remember(alice, "Likes green tea.")
+    gone = remember(alice, "Hates black tea.")
+    remember(alice, "Pays for tea of Mallory.", untrusted=True)
+    stub.script(says("ok"))
+    run = worker.send_message(alice, "Which tea?", helper)
+    storage.change(kept, {"text": "Likes coffee."}, Author("alice"))
+    storage.remove(gone)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "Likes green tea." in page and "because it has “tea”" in page and "1 memory from others’ text" in page
+    assert "a memory that was deleted" in page and "black tea" not in page and "coffee" not in page
+
+
 def test_the_prompt_is_bounded(worker, alice, helper, stub):
     helper.memory_tokens = 50
     helper.save()
@@ -114,7 +127,7 @@ def test_an_agent_without_memory_has_not_one_statement_more(worker, alice, make_
     worker.send_message(alice, "tea", agent)  # fills caches
     with CaptureQueriesContext(connection) as captured:
         worker.send_message(alice, "tea", agent)
-    assert not [query["sql"] for query in captured if "knowledge_" in query["sql"]]
+    assert not [query["sql"] for query in captured if "knowledge_" in str(query["sql"])]
     assert "green tea" not in prompt(stub)
 
 

@@ -30,6 +30,9 @@ def test_what_waits_is_counted_listed_and_decided(alice, signed_in, suggestion):
     assert "The bill is due." in listed and "from others’ text" in listed
     assert "No memory matches" in text(browser.get("/memory/?search=nowhere"))
     assert "No memory matches" in text(browser.get("/memory/?scope=nobody"))
+    storage.propose(suggestion, {"text": "The bill is paid."}, Author("clerk"))
+    assert text(browser.get("/memory/")).count('name="chosen"') == 2, "each suggestion can be chosen"
+    Memory.objects.exclude(pk=suggestion.pk).delete()
     stale = browser.post("/memory/", {"decision": "approve", "chosen": [f"{suggestion.pk}:7"]}, follow=True)
     assert "changed in the meantime" in text(stale)
     done = browser.post("/memory/", {"decision": "approve", "chosen": [f"{suggestion.pk}:1"]}, follow=True)
