@@ -10,6 +10,7 @@ ALL = {
     "sandbox": [],
     "functions": [],
     "libraries": [],
+    "interpreter": [],
     "registry": [],
     "message": ["--db", "sqlite"],
     "message-postgres": ["--db", "postgres"],
