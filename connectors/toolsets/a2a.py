@@ -40,6 +40,8 @@ LOOKS_S = (0.2, 0.5, 1.0)  # pauses while the call holds its thread; a quick tas
 WAITS_S = (5, 15, 30, 60)  # then the run waits by a timer; the last one repeats
 ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
 MAX_QUESTIONS = 10
+NO_TASK = -32001  # A2A: TaskNotFoundError
+BUSY = (429, 502, 503, 504)  # of an agent, or the proxy before it, that is starting
 ENDED = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
 INPUT = {
     "type": "object",
@@ -159,8 +161,20 @@ class Talk:
             more = {"contextId": call.arguments["context"]} if call.arguments.get("context") else {}
             found = self.send(row, call.id, [{"text": call.arguments["message"]}], **more)
         else:
-            found = self.ask("GetTask", {"id": row.task})
+            found = self.look(row)
         return self.followed(call, row, found)
+
+    def look(self, row: RemoteTask) -> dict[str, JSON]:
+        """The task. While the agent is away, the run waits for it. Raises CallPending, ToolFailed, OutcomeUnknown."""
+        try:
+            return self.ask("GetTask", {"id": row.task})
+        except Away as error:
+            if self.context.run_id is None:
+                raise OutcomeUnknown(f"{error} It is unknown how the task ended.")
+            raise self.wait(row)
+        except OutcomeUnknown:
+            row.close()
+            raise
 
     def followed(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
         for pause in (*LOOKS_S, None):
@@ -177,7 +191,7 @@ class Talk:
             if self.context.is_cancelled():
                 self.cancel(row)
                 raise failed("cancelled", "The run was cancelled; the agent was told so.")
-            task = self.ask("GetTask", {"id": row.task})
+            task = self.look(row)
         raise self.wait(row)
 
     def wait(self, row: RemoteTask) -> ToolFailed | CallPending:
@@ -204,7 +218,12 @@ class Talk:
         number, row.answers = row.answers, row.answers + 1
         row.save(update_fields=["answers"])  # before it is sent: an answer is never given twice
         text = str((answer.value or {}).get("answer", "")) if isinstance(answer.value, dict) else str(answer.value)
-        return self.send(row, f"{call.id}-{number}", [{"text": text}], taskId=row.task)
+        try:
+            return self.send(row, f"{call.id}-{number}", [{"text": text}], taskId=row.task)
+        except Unreached:  # nothing was sent: the same answer is sent when the agent is back
+            row.answers = number
+            row.save(update_fields=["answers"])
+            raise self.wait(row)
 
     def prompt_of(self, task: dict[str, JSON]) -> str:
         """Who asks, then the agent's own words, so that they cannot pass for ours."""
@@ -251,7 +270,7 @@ def cancel(row: RemoteTask, connection: Connection, url: str, user_id: int | Non
         asked(connection, url, user_id, "CancelTask", {"id": row.task})
     except (ToolFailed, OutcomeUnknown) as error:
         log.info("The task %s of %s was not cancelled: %s", row.task, connection.pk, error)
-        if error.code == Unreached.code:
+        if error.code == Away.code:
             return
     row.close()
 
@@ -266,18 +285,26 @@ def asked(
     if isinstance(found.get("result"), dict):
         connection.mark_ok()
         return found["result"]
+    if method == "GetTask" and answer.status in BUSY:
+        raise Away(f"{connection.name} answered {answer.status}.")
     error = found.get("error") if isinstance(found.get("error"), dict) else {}
     said = clean(str(error.get("message", f"it answered {answer.status}")))[:1000]
+    if method == "GetTask" and error.get("code") == NO_TASK:
+        raise OutcomeUnknown(f"The agent does not know the task any more: {said}")
     raise failed("remote_error", f"The agent refused the request: {said}")
 
 
 # -- HTTP ------------------------------------------------------------------------------------------------------------
 
 
-class Unreached(ToolFailed):
-    """The agent could not be reached, so nothing was sent."""
+class Away(ToolFailed):
+    """The agent does not answer at the moment."""
 
     code = "service_unavailable"
+
+
+class Unreached(Away):
+    """The agent could not be reached, so nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +333,7 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
     except httpx.HTTPError as error:
         connection.mark_broken("The agent cannot be reached.")
         if body is None or body["method"] != "SendMessage":
-            raise failed("service_unavailable", f"{connection.name} does not answer: {type(error).__name__}.")
+            raise Away(f"{connection.name} does not answer: {type(error).__name__}.")
         raise OutcomeUnknown(f"{connection.name} closed the connection; it is unknown whether it got the message.")
     try:
         return Answer(response.status_code, json.loads(content))

@@ -60,7 +60,10 @@ def ending(data: dict[str, Any]) -> dict[str, Any]:
 def conversation(embed: Embed, session: Any) -> dict[str, Any]:
     """What was said in runs for visitors, and the run in progress. What the owner says there stays with the owner."""
     rows = Message.objects.filter(session=session, session__owner=embed.owner_id, run__embed=embed.pk)
-    said = rows.filter(role__in=[Message.Role.USER, Message.Role.ASSISTANT]).order_by("-seq")[:HISTORY]
+    repeated = Run.objects.filter(session=session, embed=embed.pk, metadata__has_key="instead_of")
+    replaced = {id for ids in repeated.values_list("metadata__instead_of", flat=True) for id in ids}
+    rows = rows.filter(role__in=[Message.Role.USER, Message.Role.ASSISTANT]).exclude(run__in=replaced)
+    said = rows.order_by("-seq")[:HISTORY]
     live = Run.objects.filter(session=session, embed=embed.pk, parent=None).live().order_by("-id").first()
     of_live = live.pk if live else None  # its reply is streamed from the beginning
     shown = [row for row in reversed(said) if row.words and (row.run_id != of_live or row.role == Message.Role.USER)]

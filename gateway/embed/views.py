@@ -22,9 +22,11 @@ from gateway import turns
 from gateway.sse import streamed
 from gateway.turns import Turn
 from runs.api.messages import stream_for
+from runs.events import record as events
 from runs.exceptions import RunFinished
+from runs.intake import again
 from runs.lifecycle import endings
-from runs.models import Embed
+from runs.models import Embed, Run
 from runs.models.embed import LONGEST
 
 from . import replies, visitors
@@ -141,7 +143,10 @@ class StopView(VisitorView):
 
 def begun(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
     """The run of a message, in the name of the owner and with the rights of a visitor."""
+    key = f"embed:{session}:{body['id']}" if "id" in body else None
     try:
+        if key and (last := visitors.failed_run(embed, session, key, body["message"])):
+            return repeated(embed, last, key)
         with transaction.atomic():  # a refused message leaves no session behind
             return turns.begin(
                 user=embed.owner,
@@ -151,10 +156,17 @@ def begun(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
                 session=visitors.session_of(embed, session),
                 is_watched=True,
                 embed=embed.pk,
-                idempotency_key=f"embed:{session}:{body['id']}" if "id" in body else None,
+                idempotency_key=key,
             )
     except MusterError as error:
         raise plain(error)
+
+
+def repeated(embed: Embed, last: Run, key: str) -> Turn:
+    """The message whose answer failed is answered again, by a run that takes the place of the failed one."""
+    run = again.retry(last, user=embed.owner, live=True, idempotency_key=f"{key}#{last.pk.hex}")
+    events.expect_watcher(run.pk)
+    return Turn(run)
 
 
 def plain(error: MusterError) -> MusterError:

@@ -15,10 +15,11 @@ from agents import roles
 from agents.exceptions import Forbidden, NotFound, RateLimited
 from agents.http.standing import Standing
 from agents.http.throttles import address_of, count, until_next
-from runs.models import Embed, Run, Session
+from runs.models import Embed, Message, Run, Session
 
 TOKEN_S = 30 * 24 * 3600  # how long a conversation can be continued
 REQUESTS = 600  # a minute from one address, of every kind
+FAILED = (Run.Status.FAILED, Run.Status.EXPIRED)
 NEIGHBOURS = 5  # one address may send as many messages as so many visitors
 
 
@@ -88,6 +89,16 @@ def run_of(embed: Embed, session: UUID, id: UUID) -> Run:
     if run := rows.filter(pk=id, principal=embed.owner_id).first():
         return run
     raise NotFound("There is no such message in this conversation.")
+
+
+def failed_run(embed: Embed, session: UUID, key: str, text: str) -> Run | None:
+    """The last run of the conversation, if it was to answer this message and failed."""
+    runs = Run.objects.filter(embed=embed.pk, principal=embed.owner_id, session=session, parent=None)
+    last = runs.select_related("session", "agent", "version").order_by("-id").first()
+    if last is None or last.status not in FAILED or (last.idempotency_key or "").partition("#")[0] != key:
+        return None
+    message = last.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    return last if message and message.words == text else None
 
 
 @dataclass(frozen=True, slots=True)

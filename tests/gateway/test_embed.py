@@ -282,6 +282,34 @@ def test_a_message_that_is_sent_again_is_answered_once(visitor, stub):
     assert Run.objects.count() == 1
 
 
+def test_a_message_whose_answer_failed_is_sent_again_and_shown_once(visitor, stub):
+    one, id = visitor(), str(uuid4())
+    stub.script(*[says("", status=400)] * 2, says("Hello."))
+    one.send("Hi", id=id)
+    assert one.said() == [("user", "Hi")]
+    one.send("Hi", id=id)
+    assert one.said() == [("user", "Hi")]
+    one.send("Hi", id=id)
+    assert one.said() == [("user", "Hi"), ("assistant", "Hello.")]
+    one.send("Hi", id=id)  # it is answered now: nothing more happens
+    assert [run.status for run in Run.objects.order_by("id")] == ["failed", "failed", "succeeded"]
+    assert one.send("Ho", 409, id=id)["code"] == "idempotency_mismatch"
+    asked = [message for message in stub.requests[-1]["messages"] if message["role"] == "user"]
+    assert len(asked) == 1 and "Hi" in str(asked)
+
+
+def test_only_the_last_message_and_only_ones_own_is_answered_again(visitor, stub):
+    one, other, id = visitor(), visitor(), str(uuid4())
+    stub.script(says("", status=400), says("Second."), says("Mine."))
+    one.send("First", id=id)
+    one.send("Second")
+    one.send("First", id=id)
+    assert Run.objects.count() == 2
+    other.send("First", id=id)  # the id belongs to a conversation
+    assert [text for _, text in other.said()] == ["First", "Mine."]
+    assert [text for _, text in one.said()] == ["First", "Second", "Second."]
+
+
 def test_visitors_spend_the_budget_of_the_embed(visitor, embed, stub):
     from runs.models import Budget
 

@@ -169,6 +169,10 @@ def test_stop_retry_and_a_new_conversation(visit, hosts, model):
     page.get_by_role("button", name="Try again").click()
     page.get_by_text("Now it works.").wait_for()
     ended(page)
+    page.reload()
+    page.get_by_role("button", name="Open the chat").click()
+    page.get_by_text("Now it works.").wait_for()
+    assert sum("Again?" in text for text in said(page)) == 1
     page.get_by_role("button", name="New conversation").click()
     assert [text.splitlines()[-1] for text in said(page)] == ["How can we help?"]
 

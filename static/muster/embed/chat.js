@@ -27,13 +27,14 @@ export class Chat {
     keep(this.place, null);
   }
 
-  // Sends the message and calls on(event) until the reply has ended. A broken line is taken up again.
-  async send(message, on, signal) {
+  // Sends the message and calls on(event) until the reply has ended. A broken line is taken up again. With the same id
+  // the server answers once, and answers again a message whose answer failed.
+  async send(message, id, on, signal) {
     if (!this.token) {
       this.token = (await this.ask("/sessions", { method: "POST" })).token;
       keep(this.place, this.token);
     }
-    const body = JSON.stringify({ message, id: crypto.randomUUID?.() ?? random() });
+    const body = JSON.stringify({ message, id });
     const post = () => this.open("/messages", { method: "POST", body, signal });
     await this.follow(await retried(post), on, signal);
   }
@@ -102,6 +103,8 @@ async function* events(response) {
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export const newId = () => crypto.randomUUID?.() ?? random();
 
 // Pages without https have no randomUUID.
 function random() {

@@ -1,5 +1,5 @@
 // The chat on a page: a button and a panel in a shadow tree, which neither styles nor scripts of the page disturb.
-import { Chat } from "./chat.js";
+import { Chat, newId } from "./chat.js";
 import { markdown } from "./markdown.js";
 import { sheet } from "./style.js";
 
@@ -124,11 +124,12 @@ class Widget {
     this.say("user", message);
     this.text.value = "";
     this.text.focus();
-    await this.converse((on, signal) => this.chat.send(message, on, signal), message);
+    const id = newId();
+    await this.converse((on, signal) => this.chat.send(message, id, on, signal), true);
   }
 
   // One reply, from its first event to its end.
-  async converse(begin, message) {
+  async converse(begin, canRepeat) {
     this.busy = new AbortController();
     this.tell("thinking");
     this.switchTo(true);
@@ -143,7 +144,7 @@ class Widget {
     this.run = this.busy = null;
     this.switchTo(false);
     this.tell("", end?.status === "stopped" ? this.t.stopped : "");
-    if (end?.status === "failed") this.fail(end.message || this.t.failed, message);
+    if (end?.status === "failed") this.fail(end.message || this.t.failed, canRepeat && begin);
   }
 
   hear(event, bubbles) {
@@ -164,11 +165,11 @@ class Widget {
     this.state.classList.toggle("busy", Boolean(state));
   }
 
-  fail(words, message) {
+  fail(words, begin) {
     const fault = make("div", { className: "fault", role: "alert" }, make("p", { textContent: words }));
-    if (message) {
+    if (begin) {
       const again = make("button", { type: "button", textContent: this.t.retry });
-      again.addEventListener("click", () => { fault.remove(); this.text.focus(); this.converse((on, signal) => this.chat.send(message, on, signal), message); });
+      again.addEventListener("click", () => { fault.remove(); this.text.focus(); this.converse(begin, true); });
       fault.append(again);
     }
     this.add(fault);

@@ -175,6 +175,25 @@ def test_a_question_goes_to_the_person_and_the_answer_back_once(alice, connectio
     assert (sent[1]["taskId"], sent[1]["messageId"]) == ("t1", f"{made.id}-0")
 
 
+def test_an_answer_that_could_not_be_sent_is_sent_when_the_agent_is_back(alice, connection, remote, monkeypatch):
+    remote.states, made = ["INPUT_REQUIRED", "INPUT_REQUIRED", "COMPLETED"], call()
+    answered = context(alice, ask=lambda **question: ToolResult(ok=True, value={"answer": "Monday"}))
+    send = a2a.Talk.send
+
+    def away(talk, row, id, parts, **more):
+        if "taskId" in more:
+            raise a2a.Unreached("away")
+        return send(talk, row, id, parts, **more)
+
+    monkeypatch.setattr(a2a.Talk, "send", away)
+    with pytest.raises(CallPending):
+        A2aToolset().call(spec(), made, answered)
+    monkeypatch.setattr(a2a.Talk, "send", send)
+    assert A2aToolset().call(spec(), made, answered).ok
+    sent = [params["message"] for method, params in remote.calls if method == "SendMessage"]
+    assert [message["parts"][0]["text"] for message in sent] == ["Book it.", "Monday"]
+
+
 def test_a_declined_question_cancels_the_task(alice, connection, remote):
     remote.states = ["INPUT_REQUIRED"]
 
