@@ -1,4 +1,4 @@
-"""What the list of agents and an agent's page show besides the rows: figures of a month, and what uses an agent."""
+"""What the lists and pages of agents and chains show besides the rows: figures of a month, and what uses them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, F, Max, Q, Sum
 
 from agents.models import Agent, Chain, ChainStep, Tool, ToolGrant
 from plumbing import clock
@@ -20,7 +20,7 @@ MOST = 200  # of each kind
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """One person's runs of one agent in the last 30 days. Cost in US dollars."""
+    """One person's runs of one agent or chain in the last 30 days. Cost in US dollars."""
 
     runs: int = 0
     failed: int = 0
@@ -30,12 +30,21 @@ class Month:
 
 def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> dict[int, Month]:
     """By the agent's id, in one query; agents without runs are left out."""
+    return months_by("agent", agents, user, now)
+
+
+def months_of_chains(chains: Iterable[Chain], user: Any, now: datetime | None = None) -> dict[int, Month]:
+    """The same by the chain's id."""
+    return months_by("chain_version__chain", chains, user, now)
+
+
+def months_by(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
     since = first_id_at((now or clock.near()) - MONTH)
-    rows = (
+    found = (
         Run.objects.visible_to(user)
-        .filter(agent__in=[agent.pk for agent in agents], pk__gte=since)
+        .filter(**{f"{what}__in": [row.pk for row in rows]}, pk__gte=since)
         .order_by()
-        .values("agent")
+        .values(of=F(what))
         .annotate(
             runs=Count("pk"),
             failed=Count("pk", filter=Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])),
@@ -43,7 +52,7 @@ def months(agents: Iterable[Agent], user: Any, now: datetime | None = None) -> d
             last=Max("created_at"),
         )
     )
-    return {row["agent"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in rows}
+    return {row["of"]: Month(row["runs"], row["failed"], row["spent"] or Decimal(0), row["last"]) for row in found}
 
 
 def used_by(row: Agent | Chain, user: Any) -> list[dict[str, str]]:

@@ -69,9 +69,9 @@ def groups(agent: Agent) -> dict[str, list[Field]]:
     }
 
 
-def shown(agent: Agent, name: str, kind: str) -> str:
+def shown(row: Any, name: str, kind: str) -> str:
     first, _, rest = name.partition(".")
-    value: Any = getattr(agent, first)
+    value: Any = getattr(row, first)
     value = (value or {}).get(rest) if rest else value
     if value is None or value == {}:
         return ""

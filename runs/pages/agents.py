@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
 from agents import roles
-from agents.models import Agent, Membership, Provider, Tool, ToolGrant
+from agents.models import Agent, Chain, Membership, Provider, Tool, ToolGrant
 from agents.models.team import SLUG
 from runs.figures import agents as figures
 
@@ -81,8 +81,8 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
     )  # fmt: skip
 
 
-def teams_of(user: Any, agent: Agent) -> list[str]:
-    """Teams that this person may share with, and the one that the agent is shared with."""
+def teams_of(user: Any, row: Agent | Chain) -> list[str]:
+    """Teams that this person may share with, and the one that the agent or chain is shared with."""
     mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
     names = list(mine.values_list("team__name", flat=True)[:OFFERED])
-    return names if agent.team is None or agent.team.name in names else [agent.team.name, *names]
+    return names if row.team is None or row.team.name in names else [row.team.name, *names]

@@ -108,6 +108,7 @@ urlpatterns = [
     path("clients/embeds/<uuid:pk>/rotate", embeds.act, {"verb": "rotate"}, name="embed-rotate"),
     path("clients/embeds/<uuid:pk>/delete", embeds.act, {"verb": "delete"}, name="embed-delete"),
     path("chains/", chains.chain_list, name="chains"),
+    path("chains/new/", chains.new_chain, name="chain-new"),
     path("chains/<str:name>/", chains.chain_page, name="chain"),
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),

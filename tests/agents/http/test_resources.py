@@ -100,6 +100,17 @@ def test_publishing_does_not_change_the_version_of_the_working_row_and_granting_
 
 
 @pytest.mark.django_db(transaction=True)
+def test_nobody_publishes_what_they_have_not_seen(alice_api, rows):
+    read = alice_api.post(f"{V1}/chains/", {"name": "both", "steps": [{"key": "one", "tool": "add"}]})["ETag"]
+    path = f"{V1}/chains/both"
+    assert alice_api.post(f"{path}/publish", {}, headers={"If-Match": read}).status_code == 200
+    alice_api.patch(path, {"description": "Other"}, JSON)
+    late = alice_api.post(f"{path}/publish", {}, headers={"If-Match": read})
+    assert (late.status_code, late.json()["error"]["code"]) == (412, "changed_meanwhile")
+    assert alice_api.get(path).json()["published_version"] == 1
+    assert alice_api.post(f"{path}/publish", {}).json()["version"] == 2
+
+
 def test_of_two_changes_at_once_one_is_refused(alice_api, rows):
     at = f"{V1}/agents/librarian"
     tag = alice_api.get(at)["ETag"]

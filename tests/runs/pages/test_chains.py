@@ -1,9 +1,10 @@
-"""The pages of chains: seen by whom, started by a form, and the admin's ways to try and export."""
+"""The pages of chains: the list, the editor and for whom it is one, and the admin's ways to try and export."""
 
 import pytest
 from django.urls import reverse
 
-from agents.models import Chain, ChainStep, Tool, ToolGrant
+from agents.models import Chain, ChainStep, Membership, Tool, ToolGrant
+from runs.intake import messages as intake
 from runs.models import Run
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -19,32 +20,64 @@ def chain(alice):
     return made
 
 
-def test_a_chain_is_looked_at_and_started(alice, signed_in, chain):
+def test_its_author_gets_the_editor(alice, signed_in, chain):
     browser = signed_in(alice)
-    assert b"look-up" in browser.get("/chains/").content
-    page = browser.get("/chains/look-up/")
-    assert page.context["form"]["input"].value() == '{"text": ""}'
-    started = browser.post("/chains/look-up/", {"input": '{"text": "Moby-Dick"}'})
-    run = Run.objects.get()
-    assert started["Location"] == f"/runs/{run.pk}/"
-    assert (run.input, run.principal) == ({"text": "Moby-Dick"}, alice)
+    page = browser.get("/chains/look-up/").content.decode()
+    assert 'data-name="look-up" data-editable="yes"' in page
+    assert all(words in page for words in ('data-at="add"', 'data-at="publish"', 'data-try="start"', "v1 is live"))
+    assert "&quot;text&quot;: &quot;&quot;" in page, "an empty input in the example call"
 
 
-@pytest.mark.parametrize("typed", ["{broken", '{"text": 3}', "{}"])
-def test_wrong_input_is_told_at_the_field_and_kept(typed, alice, signed_in, chain):
-    answer = signed_in(alice).post("/chains/look-up/", {"input": typed})
-    assert answer.status_code == 422
-    assert answer.context["form"].errors["input"]
-    assert answer.context["form"]["input"].value() == typed
-    assert not Run.objects.exists()
+def test_a_team_mate_tries_what_is_live_and_a_viewer_looks(alice, bob, team, signed_in, chain):
+    Chain.objects.filter(pk=chain.pk).update(team=team)
+    page = signed_in(bob).get("/chains/look-up/").content.decode()
+    assert 'data-editable="no"' in page and 'data-try="start"' in page
+    assert 'data-at="add"' not in page and 'value="draft"' not in page
+    Membership.objects.filter(user=bob).update(role="viewer")
+    assert 'data-try="start"' not in signed_in(bob).get("/chains/look-up/").content.decode()
 
 
 def test_charlie_finds_no_chain(charlie, signed_in, chain):
     browser = signed_in(charlie)
     assert b"look-up" not in browser.get("/chains/").content
     assert browser.get("/chains/look-up/").status_code == 404
-    assert browser.post("/chains/look-up/", {"input": '{"text": "x"}'}).status_code == 404
-    assert not Run.objects.exists()
+    assert browser.get("/chains/Not A Name/").status_code == 404
+
+
+def test_the_list_has_versions_steps_and_ones_own_runs(alice, bob, team, signed_in, chain):
+    Chain.objects.create(owner=alice, name="unpublished")
+    run = intake.start_chain(user=alice, chain="look-up", input={"text": "x"})
+    Run.objects.get(pk=run.pk).change("failed")
+    browser = signed_in(alice)
+    shown = {one.name: one for one in browser.get("/chains/").context["chains"]}
+    assert list(shown) == ["look-up", "unpublished"]
+    assert (shown["look-up"].total, shown["look-up"].month.runs, shown["look-up"].month.failed) == (1, 1, 1)
+    assert shown["unpublished"].month.last is None
+    Chain.objects.filter(pk=chain.pk).update(team=team)
+    (seen,) = signed_in(bob).get("/chains/?whose=team").context["chains"]
+    assert (seen.name, seen.month.runs) == ("look-up", 0)
+
+
+def test_archived_chains_are_apart(alice, signed_in, chain):
+    Chain.objects.filter(pk=chain.pk).update(enabled=False)
+    browser = signed_in(alice)
+    assert b"No chain yet." in browser.get("/chains/").content
+    assert b"look-up" in browser.get("/chains/?archived=1").content
+
+
+def test_the_number_of_queries_of_the_list_does_not_grow(alice, signed_in, chain, django_assert_max_num_queries):
+    browser = signed_in(alice)
+    browser.get("/chains/")
+    for number in range(20):
+        Chain.objects.create(owner=alice, name=f"chain-{number}")
+    with django_assert_max_num_queries(9):
+        assert len(browser.get("/chains/").context["chains"]) == 21
+
+
+def test_a_new_chain_and_a_copy(alice, signed_in, chain):
+    browser = signed_in(alice)
+    assert b'data-from=""' in browser.get("/chains/new/").content
+    assert b'data-from="look-up"' in browser.get("/chains/new/?from=look-up").content
 
 
 def test_the_admin_tries_chains_and_agents_on_their_pages(alice, charlie, staff, signed_in, chain, agent):
