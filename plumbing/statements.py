@@ -18,6 +18,7 @@ from django.db.models.sql import UpdateQuery
 Row = Sequence[Any]
 Question = tuple[str, list[Any]]  # a condition inside another statement, and its parameters
 Made = TypeVar("Made")
+REMEMBERED = 50  # values up to which psycopg keeps a statement that it has parsed
 PARAMETERS = 30_000  # values in one statement: SQLite allows 32,766, PostgreSQL 65,535
 
 
@@ -224,7 +225,8 @@ def insert(*rows: models.Model) -> None:
 
 
 def insert_few(made: Insert, rows: Sequence[models.Model], db: Any) -> None:
-    placed = [placed_values(values_of(made.fields, row, db, add=True)) for row in rows]
+    is_wide = len(made.fields) > REMEMBERED
+    placed = [placed_values(values_of(made.fields, row, db, add=True), names_null=is_wide) for row in rows]
     with cursor_of_kept(db) as cursor:
         places = ", ".join(one for one, _ in placed)
         cursor.execute(f"{made.head} {places}{made.tail}", [value for _, values in placed for value in values])
@@ -256,14 +258,16 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
     mark_stored(rows, db)
 
 
-def placed_values(values: list[Any]) -> tuple[str, list[Any]]:
-    """The placeholders of a row, and its values; a value may be computed."""
+def placed_values(values: list[Any], *, names_null: bool = False) -> tuple[str, list[Any]]:
+    """The placeholders of a row, and its values; a value may be computed. `names_null`: None is part of the SQL."""
     places: list[str] = []
     flat: list[Any] = []
     for value in values:
         if isinstance(value, Bound):
             places.append(value.sql)
             flat.extend(value.parameters)
+        elif value is None and names_null:
+            places.append("NULL")
         else:
             places.append("%s")
             flat.append(value)

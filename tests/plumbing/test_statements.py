@@ -17,7 +17,7 @@ from agents.exceptions import NotFound
 from agents.models import Agent, Provider, Team
 from agents.models.team import Membership
 from plumbing import statements
-from plumbing.statements import Select, Update, insert, insert_each, update_each, write
+from plumbing.statements import REMEMBERED, Select, Update, insert, insert_each, update_each, write
 from runs.models import Run, RunValue, Session
 
 pytestmark = pytest.mark.django_db
@@ -188,3 +188,20 @@ def test_the_time_of_change_is_kept_up(alice):
     update_each([session], ("title", "updated_at"))
     found = Session.objects.get(pk=session.pk)
     assert found.title == "renamed" and found.updated_at > before
+
+
+def test_a_row_with_many_columns_is_bound_to_no_more_values_than_psycopg_remembers_a_statement_of(alice):
+    bound = []
+
+    def note(execute, sql, params, many, context):
+        bound.append(len(params))
+        return execute(sql, params, many, context)
+
+    run = Run(principal=alice, input={"a": None})
+    with connection.execute_wrapper(note):
+        insert(run)
+    assert len(Run._meta.concrete_fields) > REMEMBERED >= bound[0]
+    stored = Run.objects.get(pk=run.pk)
+    assert [getattr(stored, field.attname) for field in Run._meta.concrete_fields] == [
+        getattr(run, field.attname) for field in Run._meta.concrete_fields
+    ]
