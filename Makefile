@@ -22,7 +22,7 @@ PROCESSES ?= $(shell nproc)
 ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs help run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
+.PHONY: demo docs help messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ types: $(DEV)  ## mypy alone
 
 reference: $(DEV)  ## write docs/reference/ and what is generated in client/ anew from the code
 	$(BIN)/python -m tests.docs.reference
+
+messages: $(DEV)  ## collect the texts of pages and scripts into locale/, and compile the translations (needs gettext)
+	@DJANGO_SETTINGS_MODULE=config.settings $(BIN)/python -m tests.docs.messages
 
 docs: $(DOCS)  ## build the documentation as a site in build/site; broken links fail
 	$(BIN)/python docs/site.py

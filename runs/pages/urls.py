@@ -32,6 +32,7 @@ from . import (
     start,
     status,
     teams,
+    texts,
     workbench,
 )
 
@@ -117,6 +118,7 @@ urlpatterns = [
     path("teams/<str:name>/leave", teams.leave, name="team-leave"),
     path("invitations/<int:pk>/accept", teams.answer, {"verb": "accept"}, name="invitation-accept"),
     path("invitations/<int:pk>/decline", teams.answer, {"verb": "decline"}, name="invitation-decline"),
+    path("texts/<str:language>.js", texts.texts, name="texts"),
     path("account/", account.account, name="account"),
     path("account/password", account.password, name="account-password"),
     path("account/settings", account.settings_form, name="account-settings"),

@@ -58,6 +58,7 @@ class Column {
     else if (events.length) {
       const view = new RunView(this.answersOf(turn), { run, isReplay: true, reply: said.map((one) => one.textContent).at(-1) ?? "" });
       for (const event of events) view.show(event);
+      this.addAgain(turn);
     } else for (const one of said) one.replaceChildren(renderMarkdown(one.textContent ?? ""));
   }
 
@@ -111,6 +112,7 @@ class Column {
     }
     this.running.delete(turn.dataset.run ?? run);
     this.addVerbs(turn);
+    this.addAgain(turn);
     showBusy();
   }
 
@@ -133,12 +135,17 @@ class Column {
       make("button", { className: "quiet small", type: "button", textContent: "Retry from here", onclick: () => this.retry(turn, message) }),
       make("button", { className: "quiet small", type: "button", textContent: "Edit", onclick: () => this.edit(turn, message) }));
     user.after(verbs);
+  }
+
+  /** Below an answer: ask again, in a branch. @param {HTMLElement} turn */
+  addAgain(turn) {
+    const user = /** @type {HTMLElement | null} */ (turn.querySelector(".say.user"));
     const facts = turn.querySelector(".facts-line");
-    if (facts && !facts.querySelector("[data-again]")) {
-      const again = make("button", { className: "quiet small", type: "button", textContent: gettext("Regenerate"), onclick: () => this.retry(turn, message) });
-      again.dataset.again = "";
-      facts.append(again);
-    }
+    if (!user || !facts || facts.querySelector("[data-again]")) return;
+    const message = user.dataset.text ?? user.textContent ?? "";
+    const again = make("button", { className: "quiet small", type: "button", textContent: gettext("Regenerate"), onclick: () => this.retry(turn, message) });
+    again.dataset.again = "";
+    facts.append(again);
   }
 
   /** A session of its own with what was said before this message; the old one stays, and can be switched to. @param {HTMLElement} turn */

@@ -54,3 +54,40 @@ def test_the_api_stays_english_whatever_the_browser_or_the_person_asks_for(signe
 def test_who_is_not_signed_in_changes_nothing(client):
     assert client.post("/account/settings", {"which": "settings", "language": "de"}).status_code == 302
     assert not Preference.objects.exists()
+
+
+def test_the_page_and_its_script_are_in_the_persons_language(signed_in, alice, bob):
+    Preference.objects.create(user=alice, language="de")
+    page = html_of(signed_in(alice).get("/account/"))
+    assert '<html lang="de"' in page and "Angemeldete Browser" in page and "/texts/de.js" in page
+    assert "Signed-in browsers" in html_of(signed_in(bob).get("/account/"))
+    assert "/texts/" not in html_of(signed_in(bob).get("/account/"))
+    german = html_of(signed_in(bob).get("/account/", headers={"Accept-Language": "de-AT,de;q=0.9"}))
+    assert "Angemeldete Browser" in german, "without a choice, the browser's language"
+
+
+def test_the_texts_of_scripts_are_public_and_only_in_known_languages(client):
+    answer = client.get("/texts/de.js")
+    assert answer.status_code == 200 and "Neu erzeugen" in answer.content.decode()
+    assert answer["Content-Type"].startswith("text/javascript")
+    assert client.get("/texts/tlh.js").status_code == 404
+
+
+def test_numbers_in_attributes_have_a_point_in_every_language():
+    from django.utils import translation
+    from django.utils.formats import get_format, localize
+
+    for language in ("en", "de"):
+        with translation.override(language):
+            assert localize(1234.5) == "1234.5"
+            assert get_format("DATE_INPUT_FORMATS")[0] == "%Y-%m-%d"
+
+
+def test_the_zone_that_a_person_chose_goes_before_the_browsers(rf, alice):
+    from runs.pages.base import zone_of
+
+    request = rf.get("/")
+    request.COOKIES["zone"] = "Europe/Berlin"
+    assert str(zone_of(request)) == "Europe/Berlin"
+    request.preference = Preference(user=alice, zone="Asia/Tokyo")
+    assert str(zone_of(request)) == "Asia/Tokyo"

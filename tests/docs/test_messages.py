@@ -1,0 +1,35 @@
+"""Message files: what is compiled is what is translated, and translations keep their places."""
+
+import re
+
+import polib
+import pytest
+
+from tests.docs.messages import ROOT, catalogs, compiled
+
+PLACE = re.compile(r"%\(\w+\)[sd]|%%")
+NAMES = [str(path.relative_to(ROOT)) for path in catalogs()]
+
+
+def test_there_are_files_for_pages_and_for_scripts():
+    assert NAMES == ["locale/de/LC_MESSAGES/django.po", "locale/de/LC_MESSAGES/djangojs.po"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_compiled_file_is_that_of_its_source(name):
+    path = ROOT / name
+    assert path.with_suffix(".mo").read_bytes() == compiled(path), "run make messages"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_translation_has_the_places_of_its_text(name):
+    for entry in polib.pofile(str(ROOT / name)):
+        for said in (entry.msgstr, *entry.msgstr_plural.values()):
+            if said:
+                assert set(PLACE.findall(said)) == set(PLACE.findall(entry.msgid)), entry.msgid
+
+
+def test_the_texts_of_notices_are_collected():
+    known = {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[0]))}
+    assert "Approval needed: %(tool)s" in known and "Signed-in browsers" in known
+    assert "Regenerate" in {entry.msgid for entry in polib.pofile(str(ROOT / NAMES[1]))}
