@@ -34,6 +34,13 @@ TIMINGS = ("crontab", "interval", "clocked")
 FIRST = {"crontab": "0 8 * * 1-5"}
 
 
+class JsonField(forms.JSONField):
+    """Nothing is shown as an empty field, not as `null`."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return "" if value is None else super().prepare_value(value)
+
+
 class ScheduleForm(NamedForm):
     """A crontab schedule for an agent or a chain; the admin and the API offer the other kinds."""
 
@@ -48,7 +55,7 @@ class ScheduleForm(NamedForm):
         max_length=64, required=False, label=later("or a chain"),
         widget=forms.TextInput(attrs={"list": "chains", "autocomplete": "off"}),
     )  # fmt: skip
-    input = forms.JSONField(
+    input = JsonField(
         required=False, label=later("Input of the chain"), help_text=later("JSON, such as {\"n\": 3}."),
         widget=forms.Textarea(attrs={"rows": 2, "class": "code", "spellcheck": "false"}),
     )  # fmt: skip

@@ -90,6 +90,7 @@ def test_a_chain_is_scheduled_with_its_input(alice, signed_in, make_chain, funct
     browser = signed_in(alice)
     form = browser.get("/schedules/?chain=nightly").context["form"]
     assert (form["chain"].value(), form["name"].value()) == ("nightly", "nightly-daily")
+    assert ">null<" not in str(form["input"])
     body = {**BODY, "name": "nightly-daily", "agent": "", "text": "", "chain": "nightly", "input": '{"n": 3}'}
     for wrong in ({"chain": ""}, {"text": "hello"}, {"input": "{n"}, {"chain": "nothing"}):
         assert browser.post("/schedules/", {**body, **wrong}).status_code == 422, wrong
