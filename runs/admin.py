@@ -111,9 +111,20 @@ class WorkerAdmin(ReadOnlyAdmin):
     them.
     """
 
-    list_display = ["name", "is_alive", "pools", "runs", "held", "seen_at", "started_at"]
+    list_display = ["name", "is_alive", "pools", "release", "runs", "held", "seen_at", "started_at"]
     search_fields = ["name"]
-    fields = ["name", "is_alive", "pools", "started_at", "seen_at", "runs", "loaded_agents", "runs_in_work"]
+    fields = [
+        "name",
+        "is_alive",
+        "pools",
+        "release",
+        "format",
+        "started_at",
+        "seen_at",
+        "runs",
+        "loaded_agents",
+        "runs_in_work",
+    ]
     readonly_fields = ["is_alive", "loaded_agents", "runs_in_work"]
 
     def get_object(self, request: HttpRequest, *arguments: Any, **more: Any) -> Worker | None:

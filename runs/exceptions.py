@@ -16,6 +16,12 @@ class LinkExpired(MusterError):
     code = "link_expired"
 
 
+class RunGone(Unavailable):
+    """This run is no longer stored: it was deleted, or the database lost what was written last."""
+
+    code = "run_gone"
+
+
 class SessionBusy(Conflict):
     """This session is working on another message."""
 

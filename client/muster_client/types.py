@@ -1144,6 +1144,8 @@ class Worker(TypedDict):
     seen_at: str
     runs: NotRequired[int]
     pools: list[str]
+    release: NotRequired[str]
+    format: NotRequired[int]
     loaded: list[Loaded]
     others: int
 

@@ -198,7 +198,7 @@ class WorkerSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Worker
-        fields = ["name", "started_at", "seen_at", "runs", "pools", "loaded", "others"]
+        fields = ["name", "started_at", "seen_at", "runs", "pools", "release", "format", "loaded", "others"]
 
     @extend_schema_field(LoadedSerializer(many=True))
     def get_loaded(self, worker: Worker) -> list[dict[str, Any]]:

@@ -200,13 +200,13 @@ class RunListSerializer(serializers.ListSerializer):
         runs = list(data)
         self.child.usages = totals.of_all(runs)
         self.child.waits = pending.of(runs)
-        self.child.served = Worker.objects.alive().pools() if any(map(workers.stands_long, runs)) else set()
+        self.child.served = Worker.objects.alive().served() if any(map(workers.stands_long, runs)) else {}
         return super().to_representation(runs)
 
 
 class RunSerializer(serializers.ModelSerializer):
     usages: dict[Any, totals.Usage] = {}
-    served: set[str] | None = None
+    served: dict[str, int] | None = None
     waits: dict[Any, list[dict[str, Any]]] | None = None
     id = serializers.UUIDField()
     agent = serializers.CharField(source="agent.name", default=None, allow_null=True)

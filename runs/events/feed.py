@@ -47,6 +47,7 @@ class Feed:
         self.text, self.turn = "", 0  # of the reply being written
         self.finished = 0  # the last turn whose answer was delivered as a whole
         self.told = 0  # frames so far
+        self.is_lost = False  # nothing more will come: the run was deleted, or the database went back to before
         self.recent: deque[Frame] = deque(maxlen=KEPT)
         self.news = asyncio.Event()
         self.doubt = asyncio.Event()  # events may be stored that were not received
@@ -145,7 +146,7 @@ class Feed:
         for channel in channels:
             LISTENER.subscribe(channel, self.receive, loop=loop)
         try:
-            while self.readers:
+            while self.readers and not self.is_lost:
                 is_heard = all(map(LISTENER.is_standing, channels))
                 await self.look_about(HEARTBEAT_S if is_heard else BROKER_AWAY_S)
         finally:
@@ -190,6 +191,7 @@ class Feed:
             self.tell_held()
         if self.told == before and not was_in_doubt:
             self.tell(HEARTBEAT)
+            self.is_lost = not await in_thread(is_live, self.run_id)
 
     async def ask_for_text(self) -> None:
         """The part of the reply written before this feed was subscribed."""
@@ -197,6 +199,10 @@ class Feed:
         found = await in_thread(unfinished_text, self.run_id)
         if found and (found["turn"] != self.turn or len(found["text"]) > len(self.text)):
             self.tell_piece(delta(self.run_id, found["turn"], 0, found["text"]))
+
+
+def is_live(run_id: str) -> bool:
+    return Run.objects.filter(pk=run_id, finished_at=None).exists()
 
 
 def unfinished_text(run_id: str) -> dict[str, Any] | None:

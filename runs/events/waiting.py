@@ -7,12 +7,14 @@ from typing import Any
 
 from plumbing.announcements import Announcements, LoopWaiter, Waiter
 from plumbing.threads import in_thread, release_connection
+from runs.exceptions import RunGone
 from runs.models import Run, RunEvent
 
 from .places import Place
 
 LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are not lost
 BROKER_AWAY_S = 1.0  # seconds between looks at the rows while nothing is heard
+AT_WORK = (Run.Status.QUEUED, Run.Status.RUNNING)
 ENDS = Announcements("ends", remembered=4096)
 News = dict[str, Any]
 
@@ -71,9 +73,11 @@ class End:
         return 0 if self.place.is_dismissed else self.deadline - time.monotonic()
 
     def look(self) -> tuple[bool, News | None]:
-        """(whether the wait is over, data of run.finished), from the rows."""
+        """(whether the wait is over, data of run.finished), from the rows. Raises RunGone."""
         if ended := read_end(self.run_id):
             return True, ended
+        if not Run.objects.filter(pk=self.run_id).exists():
+            raise RunGone(hint="Look at your conversation, then send the message again.")
         return self.or_else() or self.left() <= 0, None
 
 
@@ -116,14 +120,15 @@ class Lookout:
                 some = waiting[start : start + 500]
                 resting = await in_thread(at_rest, [end.run_id for end in some])
                 for end in some:
-                    if resting.get(end.run_id) or (end.run_id in resting and end.or_else is not never):
+                    is_over = resting.get(end.run_id, True)
+                    if is_over or (is_over is False and end.or_else is not never):
                         end.place.wake()
 
 
-def at_rest(run_ids: list[Any]) -> dict[Any, bool]:
-    """The runs among these on which nobody works, and whether they have ended."""
-    rows = Run.objects.filter(pk__in=run_ids).exclude(status__in=[Run.Status.QUEUED, Run.Status.RUNNING])
-    return {pk: finished_at is not None for pk, finished_at in rows.values_list("pk", "finished_at")}
+def at_rest(run_ids: list[Any]) -> dict[Any, bool | None]:
+    """Of each of these runs, unless it is gone: has it ended? None while it is queued or at work."""
+    rows = Run.objects.filter(pk__in=run_ids).values_list("pk", "status", "finished_at")
+    return {pk: None if status in AT_WORK else finished_at is not None for pk, status, finished_at in rows}
 
 
 LOOKOUT = Lookout()

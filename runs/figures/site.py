@@ -18,6 +18,7 @@ SKEW_S = 2.0
 DESCRIPTORS = 4096  # fewer than this are soon used up
 FREE_MB = 100
 BACKUP_AGE = timedelta(days=2)
+UPGRADED_IN = timedelta(hours=1)
 
 
 def report() -> dict[str, dict[str, Any]]:
@@ -81,8 +82,30 @@ def disk() -> dict[str, Any]:
 
 
 def workers() -> dict[str, Any]:
-    """Those that were seen lately."""
-    return {"ok": True, "seen": ", ".join(Worker.objects.alive().values_list("name", flat=True)) or "none"}
+    """Those that were seen lately, by release. Different ones side by side are an upgrade that has not ended."""
+    releases: dict[str, list[Worker]] = {}
+    for worker in Worker.objects.alive().order_by("started_at"):
+        releases.setdefault(worker.release, []).append(worker)
+    *older, newest = sorted(releases.values(), key=lambda those: those[0].started_at) or [[]]
+    seen = "; ".join(f"{names(those)} ({those[0].release or 'unknown'})" for those in releases.values())
+    is_long = bool(older) and clock.near() - newest[0].started_at > UPGRADED_IN
+    left = left_to_newer()
+    hints = [
+        f"Restart {names(sum(older, []))}: a newer release has run beside it for over an hour." if is_long else "",
+        f"Update the workers: {left} queued runs are of definitions that a newer Muster published." if left else "",
+    ]
+    return part(not any(hints), " ".join(filter(None, hints)), seen=seen or "none")
+
+
+def names(those: list[Worker]) -> str:
+    return ", ".join(worker.name for worker in those)
+
+
+def left_to_newer() -> int:
+    """Runs that wait for a worker that reads a newer format than all that live."""
+    served = Worker.objects.alive().served()
+    waiting = Run.objects.filter(place__isnull=False, needs__gt=max(served.values(), default=0)).order_by()
+    return waiting.count() if served else 0
 
 
 def pools() -> dict[str, Any]:
@@ -91,7 +114,7 @@ def pools() -> dict[str, Any]:
     runs = Run.objects.filter(place__isnull=False, queued_at__lt=long_ago).order_by()
     steps = StepRun.objects.filter(place__isnull=False).order_by()
     waiting = {name for rows in (runs, steps) for name in rows.values_list("pool", flat=True).distinct()}
-    unserved = sorted(waiting - Worker.objects.alive().pools())
+    unserved = sorted(waiting - Worker.objects.alive().served().keys())
     hint = "Start a worker with these pools in MUSTER_WORKER_POOLS."
     return part(not unserved, hint, unserved=", ".join(unserved) or "none")
 

@@ -7,23 +7,22 @@ from uuid import UUID
 from django.db import IntegrityError, models, transaction
 
 from agents import schema
-from agents.exceptions import Conflict, Invalid, NotFound
+from agents.exceptions import Conflict, Invalid
 from agents.models import Agent, AgentVersion, ApiKey, Chain, ChainVersion
 from agents.spec import AgentSpec
 from plumbing import tracing
 from plumbing.statements import Select, insert, insert_each
 from runs.events import record as events
-from runs.exceptions import IdempotencyMismatch, SessionBusy, SessionClosed
-from runs.lifecycle import choice, endings, queue
+from runs.exceptions import IdempotencyMismatch
+from runs.lifecycle import choice, queue
 from runs.models import Message, Run, RunEvent, Session
 from runs.models.session import SCHEDULED, text_of
 
-from . import caller_tools, chains, checks, options, pins
+from . import caller_tools, chains, checks, options, pins, sessions
 from . import context as contexts
-from .parts import are_untrusted, parsed_id, problem_of
+from .parts import are_untrusted, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
-DEEPEST = 100  # sessions below each other
 ON_BUSY = ("reject", "enqueue", "interrupt")
 UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
@@ -76,7 +75,7 @@ def accept_message(
     try:
         with transaction.atomic():
             title = text_of(content)
-            session = place_in_session(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
+            session = sessions.place(run, session, run.agent, on_busy, device=device, title=title, parent=parent)
             choice.line_up(run)
             insert(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
@@ -353,81 +352,3 @@ def checked_agent(
         version = agent.frozen_draft(author=user)
     version = checks.version_of_agent(agent, version)
     return agent, version, version.read_spec()
-
-
-# -- the session ------------------------------------------------------------------------------------------------------
-
-
-def place_in_session(
-    run: Run,
-    session: Session | str | None,
-    agent: Agent | None,
-    on_busy: str,
-    *,
-    device: str | None,
-    title: str,
-    parent: str | None = None,
-) -> Session:
-    """The session of this run: the one named, whose row stays locked until the message is in, or one not stored yet:
-    a new one, or the caller's.
-    """
-    if session is None:
-        run.session = Session(
-            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
-            has_untrusted=run.has_untrusted, folder=SCHEDULED if run.trigger in UNATTENDED else "",
-        )  # fmt: skip
-        if parent is not None:
-            place_below(run, parent)
-        return run.session
-    if isinstance(session, Session) and session._state.adding:
-        run.session, session.has_untrusted = session, run.has_untrusted
-        return session
-    if parent is not None:
-        raise Invalid("A message has a session or the parent of a new one, not both.", code="session_and_parent")
-    run.session = locked_session(run.principal, session)
-    if run.session.status == Session.Status.CLOSED:
-        raise SessionClosed(hint="Start another session.")
-    if agent is not None and run.session.agent_id not in (None, agent.pk):
-        raise Invalid(
-            f"This session belongs to agent “{run.session.agent}”.",
-            hint="Send to that agent, or start another session.",
-        )
-    run.has_untrusted = run.has_untrusted or run.session.has_untrusted
-    if busy := endings.session_is_busy(run.session):
-        queue_behind(run, busy, on_busy)
-    return run.session
-
-
-def place_below(run: Run, parent: str) -> None:
-    """A new session below another of the same user: it has that session's mark and, unless one is
-    named, its device.
-    """
-    above = Session.objects.visible_to(run.principal).filter(pk=parsed_id(parent)).first()
-    if above is None:
-        raise NotFound("There is no such parent session that you can see.", hint="Leave “parent” out.")
-    if above.depth >= DEEPEST:
-        raise Invalid(f"Sessions can be nested {DEEPEST} deep.", code="too_deep")
-    session = run.session
-    assert session is not None
-    session.parent, session.depth, session.device = above, above.depth + 1, session.device or above.device
-    run.has_untrusted = session.has_untrusted = run.has_untrusted or above.has_untrusted
-
-
-def locked_session(user: Any, session: Session | str) -> Session:
-    wanted = session.pk if isinstance(session, Session) else parsed_id(session)
-    rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
-    found = rows.filter(pk=wanted).first() if wanted else None
-    if found is None:
-        raise NotFound("There is no such session that you can see.", hint="Leave “session” out to start one.")
-    return found
-
-
-def queue_behind(run: Run, busy: Run, on_busy: str) -> None:
-    if on_busy == "reject":
-        raise SessionBusy(
-            hint='Wait for it, or send "on_busy": "enqueue" or "interrupt".', details=[{"run": str(busy.pk)}]
-        )
-    run.after = busy
-    if on_busy == "interrupt":
-        assert run.session is not None  # the session is busy
-        run.after = endings.clear(run.session, by=run.principal, reason="interrupted by another message")

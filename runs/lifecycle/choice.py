@@ -36,10 +36,12 @@ def floor(turn: int) -> int:
 
 
 def classify(run: Run, *, parent: Run | None = None, is_batch: bool = False) -> None:
-    """Set the pool and the priority of a new run. A child has the priority of its root, and its
-    pool unless its agent or chain names another.
+    """Set the pool and the priority of a new run, and the format that its worker must read. A child
+    has the priority of its root, and its pool unless its agent or chain names another.
     """
     target = run.chain_version.chain if run.chain_version_id else run.agent
+    version = run.chain_version or run.version
+    run.needs = version.format if version is not None else 0
     own = target.pool if target is not None else ""
     run.pool = own or (parent.pool if parent else DEFAULT_POOL)
     if is_batch:
@@ -148,10 +150,17 @@ CHOOSE = Update(
     floor=models.PositiveSmallIntegerField(),
     **CLAIM,
 )
+
+
+def readable_steps(**conditions: Any) -> Any:
+    """Not those of a chain that a newer Muster published."""
+    return StepRun.objects.filter(Exists(Run.objects.filter(pk=OuterRef("run"), needs__lte=FORMAT)), **conditions)
+
+
 # A step that waits for several workers goes to the back after each of them.
 CHOOSE_STEP = Update(
     lambda at: (
-        StepRun.objects.filter(pk=best(StepRun.objects.filter(SiteHold.absent(), place__isnull=False, pool=at.pool))),
+        StepRun.objects.filter(pk=best(readable_steps(place__isnull=False, pool=at.pool).filter(SiteHold.absent()))),
         {
             "slots": F("slots") - 1,
             "place": Case(When(slots__gt=1, then=F("place") + 1), default=None, output_field=models.BigIntegerField()),
@@ -170,7 +179,7 @@ def take_step(pool: str) -> str | None:
 def waiting_pools(pools: list[str]) -> set[str]:
     """The pools of these in which runs or steps wait."""
     found = Run.objects.filter(place__isnull=False, pool__in=pools, needs__lte=FORMAT).order_by()
-    steps = StepRun.objects.filter(place__isnull=False, pool__in=pools).order_by()
+    steps = readable_steps(place__isnull=False, pool__in=pools).order_by()
     return {*found.values_list("pool", flat=True).distinct(), *steps.values_list("pool", flat=True).distinct()}
 
 

@@ -45,6 +45,10 @@ def ensure(name: str, every_s: float | None = None) -> None:
     Duty.objects.bulk_create([Duty(name=name, next_at=next_at)], ignore_conflicts=True)
 
 
+def exists(name: str) -> bool:
+    return Duty.objects.filter(name=name).exists()
+
+
 def holder(name: str) -> str | None:
     """The worker that has this duty now."""
     live = Duty.objects.filter(name=name, lease_expires_at__gt=clock.Now()).exclude(owner="")

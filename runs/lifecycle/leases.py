@@ -50,13 +50,13 @@ class Lease:
         return self.cancelled.is_set() or self.lost.is_set()
 
     def rows(self) -> Any:
-        """The run's row as long as it is ours: every write of the runner uses this."""
-        return Run.objects.filter(
-            pk=self.run_id, lease_owner=self.owner, attempt=self.attempt, status=Run.Status.RUNNING
-        )
+        """The run's row as long as it is ours: every write of the runner uses this. Raises LeaseLost."""
+        return Run.objects.filter(pk=self.run_id, **self.conditions())
 
     def conditions(self) -> dict[str, Any]:
-        """The same as columns, for a statement that is more than an update."""
+        """The same as columns, for a statement that is more than an update. Raises LeaseLost."""
+        if self.lost.is_set():
+            raise LeaseLost(self.run_id)
         return {"lease_owner": self.owner, "attempt": self.attempt, "status": Run.Status.RUNNING}
 
     def write(self, **fields: Any) -> None:
@@ -104,7 +104,10 @@ class Keeper:
 
     def add(self, lease: Lease | StepLease) -> None:
         with self.lock:
-            self.leases.setdefault(lease.run_id, set()).add(lease)
+            of_run = self.leases.setdefault(lease.run_id, set())
+            if isinstance(lease, Lease):
+                lose_later(of_run, lease.attempt)
+            of_run.add(lease)
         self.start()
 
     def start(self) -> None:
@@ -136,7 +139,8 @@ class Keeper:
 
     def is_at_work_on(self, run_id: str) -> bool:
         """This process holds the run, however late its renewal is: a clock may have jumped."""
-        return any(lease.rows().exists() for lease in self.of_run(str(run_id)) if isinstance(lease, Lease))
+        held = [lease for lease in self.of_run(str(run_id)) if isinstance(lease, Lease) and not lease.lost.is_set()]
+        return any(lease.rows().exists() for lease in held)
 
     def renew_for_ever(self) -> None:
         """No error ends this thread: other workers would take the runs of this process."""
@@ -189,6 +193,15 @@ class Keeper:
         for run_id in (run_ids or b"").decode().split():
             for lease in self.of_run(run_id):
                 lease.cancelled.set()
+
+
+def lose_later(held: Iterable[Lease | StepLease], attempt: int) -> None:
+    """A database that failed over to an earlier state counts attempts anew: what this process still
+    holds of the run from before is not what was claimed now, though the rows do not tell them apart.
+    """
+    for lease in held:
+        if isinstance(lease, Lease) and lease.attempt >= attempt:
+            lease.lost.set()
 
 
 KEEPER = Keeper()

@@ -8,6 +8,7 @@ from django.conf import settings
 from agents.models import Agent
 from agents.spec import FORMAT
 from plumbing import clock
+from plumbing.release import release
 from registry import factory
 from runs.models import Run, Worker
 from runs.models.route import SILENT
@@ -25,7 +26,9 @@ def report(name: str, *, runs: int, now: datetime | None = None) -> None:
     now = now or clock.near()
     loaded = factory.loaded_hashes()[-MOST:]
     pools = list(settings.WORKER_POOLS)
-    fields: dict[str, object] = {"seen_at": now, "runs": runs, "pools": pools, "format": FORMAT}
+    fields: dict[str, object] = {
+        "seen_at": now, "runs": runs, "pools": pools, "format": FORMAT, "release": release(),
+    }  # fmt: skip
     if _reported != (name, loaded):
         fields["loaded"] = loaded
     if not Worker.objects.filter(name=name).update(**fields):
@@ -53,14 +56,18 @@ def stands_long(run: Run, now: datetime | None = None) -> bool:
     return run.status == Run.Status.QUEUED and run.place is not None and waited.total_seconds() > settings.LEASE_S
 
 
-def why_queued(run: Run, served: set[str] | None = None) -> str:
-    """Why no worker takes this run, in a sentence; empty if one will. `served`: the pools of live
-    workers, if they were read before.
+def why_queued(run: Run, served: dict[str, int] | None = None) -> str:
+    """Why no worker takes this run, in a sentence; empty if one will. `served`: of live workers, if
+    it was read before.
     """
     if not stands_long(run):
         return ""
-    served = Worker.objects.alive().pools() if served is None else served
-    return "" if run.pool in served else f"No live worker serves the pool “{run.pool}” (MUSTER_WORKER_POOLS)."
+    served = Worker.objects.alive().served() if served is None else served
+    if run.pool not in served:
+        return f"No live worker serves the pool “{run.pool}” (MUSTER_WORKER_POOLS)."
+    if served[run.pool] < run.needs:
+        return f"A newer Muster published its definition (format {run.needs}): update the workers of “{run.pool}”."
+    return ""
 
 
 def runs_of(worker: Worker, user: Any) -> list[Run]:

@@ -90,7 +90,7 @@ class Approval(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["expires_at"], condition=Q(status="open"), name="approval_open"),
+            models.Index(fields=["expires_at"], condition=Q(decided_at=None), name="approval_open"),
             models.Index(fields=["created_at"], condition=Q(status="open", noticed_at=None), name="approval_unnoticed"),
         ]
         constraints = [

@@ -42,9 +42,10 @@ class WorkerQuerySet(models.QuerySet):
     def alive(self, now: datetime | None = None) -> Self:
         return self.filter(seen_at__gt=(now or clock.near()) - SILENT)
 
-    def pools(self) -> set[str]:
-        """Every pool that one of them serves."""
-        return {pool for served in self.values_list("pools", flat=True) for pool in served}
+    def served(self) -> dict[str, int]:
+        """Every pool that one of them serves, and the newest format that a worker of it reads."""
+        rows = sorted(self.values_list("format", "pools"), key=lambda row: row[0])
+        return {pool: format_ for format_, pools in rows for pool in pools}
 
 
 class Worker(models.Model):
@@ -56,6 +57,7 @@ class Worker(models.Model):
     loaded = models.JSONField(default=list, help_text="Hashes of the live agents it holds.")
     runs = models.PositiveIntegerField(default=0, help_text="Runs it held when it was last seen.")
     pools = models.JSONField(default=list, help_text="The pools that it serves; empty: it takes no runs.")
+    release = models.CharField(max_length=12, blank=True, help_text="The same for workers that run the same code.")
     format = models.PositiveSmallIntegerField(default=0, help_text="The newest format of definitions that it reads.")
 
     objects = WorkerQuerySet.as_manager()

@@ -200,16 +200,20 @@ class Run(models.Model):
             models.Index(fields=["principal", "-id"]),
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["agent", "-id"]),
-            models.Index(
-                fields=["status", "lease_expires_at"],
-                condition=Q(status__in=["queued", "running", "waiting"]),
-                name="run_live",
-            ),
-            models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_wake"),
+            models.Index(fields=["status"], condition=Q(status__in=["queued", "running", "waiting"]), name="run_live"),
             models.Index(
                 fields=["finished_at", "id"], condition=Q(parent=None, finished_at__isnull=False), name="run_ended"
             ),
-            # A condition without a value: only then is the index used by prepared statements, and by SQLite.
+            # Conditions without a value: only then is an index used by prepared statements, and by SQLite.
+            # What recovery looks for, each few rows among all:
+            models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="run_wake"),
+            models.Index(fields=["lease_expires_at"], condition=Q(lease_expires_at__isnull=False), name="run_lease"),
+            models.Index(fields=["deadline"], condition=Q(finished_at=None), name="run_deadline"),
+            models.Index(
+                fields=["status"], condition=Q(place=None, after=None, finished_at=None), name="run_without_place"
+            ),
+            models.Index(fields=["after"], condition=Q(after__isnull=False, finished_at=None), name="run_follower"),
+            # Which is next, and whose are waiting:
             models.Index(
                 fields=["pool", "priority", "place", "id"], condition=Q(place__isnull=False), name="run_choice"
             ),

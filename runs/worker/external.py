@@ -183,8 +183,8 @@ def release_vanished(now: datetime) -> int:
     """Claims of silent executors: the run can be claimed again, or ends if it was cancelled or is
     past its deadline.
     """
-    late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now)[:500]
-    return sum(release_if_vanished(run, now) for run in late)
+    late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now)
+    return sum(release_if_vanished(run, now) for run in late.order_by("lease_expires_at")[:500])
 
 
 @transaction.atomic

@@ -46,8 +46,8 @@ def tick(now: datetime | None = None) -> dict[str, int]:
 
 def expire_approvals(now: datetime) -> int:
     """Apply the default decision to expired approvals; their runs continue at once."""
-    due = Approval.objects.open().filter(expires_at__lte=now).select_related("run")[:BATCH]
-    return sum(expire(approval, now) for approval in due)
+    due = Approval.objects.open().filter(decided_at=None, expires_at__lte=now).select_related("run")
+    return sum(expire(approval, now) for approval in due.order_by("expires_at")[:BATCH])
 
 
 @transaction.atomic
@@ -67,9 +67,10 @@ def expire(approval: Approval, now: datetime) -> bool:
 
 def expire_runs(now: datetime) -> int:
     """Waiting or queued past the deadline. A running one notices itself, or its lease expires."""
-    late = Run.objects.filter(status__in=[Run.Status.WAITING, Run.Status.QUEUED], deadline__lte=now)[:BATCH]
+    resting = Run.objects.filter(status__in=[Run.Status.WAITING, Run.Status.QUEUED], finished_at=None)
+    late = resting.filter(deadline__lte=now).order_by("deadline")
     error = {"code": "deadline", "message": "the run's deadline passed"}
-    return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in late)
+    return sum(endings.finish(run, Run.Status.EXPIRED, error=error) for run in late[:BATCH])
 
 
 def expire_device_calls(now: datetime) -> int:
@@ -77,13 +78,14 @@ def expire_device_calls(now: datetime) -> int:
 
 
 def wake_due(now: datetime) -> int:
-    due = Run.objects.filter(status=Run.Status.WAITING, wake_at__lte=now).values_list("pk", flat=True)[:BATCH]
-    return sum(endings.wake(pk) for pk in due)
+    due = Run.objects.filter(status=Run.Status.WAITING, wake_at__lte=now).order_by("wake_at")
+    return sum(endings.wake(pk) for pk in due.values_list("pk", flat=True)[:BATCH])
 
 
 def release_orphans(now: datetime) -> int:
     """A message queued behind a run that has ended without releasing it."""
-    found = list(Run.objects.filter(status=Run.Status.QUEUED, after__status__in=Run.DONE)[:BATCH])
+    following = Run.objects.filter(status=Run.Status.QUEUED, after__isnull=False, finished_at=None)
+    found = list(following.filter(after__status__in=Run.DONE).order_by("after")[:BATCH])
     for run in found:
         endings.release(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
     return len(found)
@@ -94,17 +96,19 @@ def line_up_lost(now: datetime | None = None) -> int:
     and counts the crash.
     """
     rows = Run.objects.filter(SiteHold.absent(), status=Run.Status.RUNNING)
-    return line_up(rows.filter(lease_expires_at__lt=now or clock.Now()))
+    return line_up(rows.filter(lease_expires_at__lt=now or clock.Now()), "lease_expires_at")
 
 
 def line_up_queued() -> int:
     """Queued rows without a place: an older Muster stored them, or a person changed them by hand."""
-    return line_up(Run.objects.filter(status=Run.Status.QUEUED, after=None))
+    return line_up(Run.objects.filter(status=Run.Status.QUEUED, after=None, finished_at=None), "status", "pk")
 
 
-def line_up(rows: Any) -> int:
-    """All of them, a batch at a time: a worker that dies may have held thousands."""
-    lost, number = rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL).order_by("pk"), 0
+def line_up(rows: Any, *order: str) -> int:
+    """All of them, a batch at a time: a worker that dies may have held thousands. The order is that
+    of the index.
+    """
+    lost, number = rows.filter(place=None).exclude(trigger=Run.Trigger.EXTERNAL).order_by(*order), 0
     while found := list(lost[:BATCH]):
         for run in found:
             rows.filter(pk=run.pk, place=None).update(place=choice.place_of(run))

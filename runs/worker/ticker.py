@@ -114,6 +114,7 @@ class Ticker:
             ensure_rows()
             self.is_ready = True
         if not duties.take(TICKS, self.name, lease_s()):
+            self.is_ready = duties.exists(TICKS)  # a database that failed over may have lost the rows
             return False
         self.renew_at = asked + lease_s() / 3
         return True
@@ -133,6 +134,7 @@ class Ticker:
 
     def start_rare(self) -> None:
         """Rare work may take long: its own row says who does it and when it is due again."""
+        ensure_rows()
         due = set(duties.unowned().values_list("name", flat=True))
         for job in RARELY:
             if job.name in due and duties.take(job.name, self.name, RARE_LEASE_S):

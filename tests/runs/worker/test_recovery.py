@@ -4,7 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.utils import timezone
 
 from runs.intake import messages as intake
@@ -104,3 +104,42 @@ def test_who_waits_for_its_turn_can_be_cancelled(suspect, work, alice):
         runner.SUSPECTS.release()
     suspect.refresh_from_db()
     assert (suspect.status, suspect.error["message"]) == ("cancelled", "enough")
+
+
+OF_RECOVERY = ("run_wake", "run_lease", "run_deadline", "run_without_place", "run_follower", "approval_open")
+
+
+def plans_of(work):
+    """How the database finds the rows of each statement about runs."""
+    asked = []
+
+    def remember(execute, statement, values, many, context):
+        if "runs_run" in statement and statement.startswith("SELECT"):
+            asked.append((statement, values))
+        return execute(statement, values, many, context)
+
+    with connection.execute_wrapper(remember):
+        work()
+    explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+    with connection.cursor() as cursor:
+        if connection.vendor != "sqlite":
+            cursor.execute("SET enable_seqscan = off")  # a table of a test is small
+        for statement, values in asked:
+            cursor.execute(explain + statement, values)
+            yield [str(row[-1]).strip() for row in cursor.fetchall()]
+        if connection.vendor != "sqlite":
+            cursor.execute("RESET enable_seqscan")
+
+
+def test_a_tick_reads_no_more_of_many_runs_than_what_is_due(alice, make_agent):
+    """A backlog whose agent is at its limit, and the runs of a year, are not read every few seconds."""
+    agent = make_agent()
+    common = {"principal": alice, "agent": agent}
+    Run.objects.bulk_create(Run(**common, status="queued", place=number) for number in range(200))
+    Run.objects.bulk_create(Run(**common, status="succeeded", finished_at=timezone.now()) for _ in range(200))
+    plans = list(plans_of(recovery.tick))
+    of_live = ("run_live",) if connection.vendor != "sqlite" else ()  # PostgreSQL chooses by what the table holds
+    assert len(plans) >= 7
+    for plan in plans:
+        first = next(line for line in plan if "runs_" in line and ("SCAN" in line.upper() or "SEARCH" in line))
+        assert any(f" {name} " in f"{first} " for name in (*OF_RECOVERY, *of_live, "hold_active", "runs_hold")), plan

@@ -134,3 +134,14 @@ def test_it_ticks_on_its_own_thread_and_gives_the_duty_up(monkeypatch):
     assert ticked.wait(60) and duties.holder(TICKS) == "one"
     one.stop()
     wait_for(lambda: duties.holder(TICKS) is None)
+
+
+@pytest.mark.django_db
+def test_rows_that_vanished_in_a_failover_are_made_again():
+    mine = ticker.Ticker("me")
+    assert mine.lead()
+    Duty.objects.all().delete()
+    assert not mine.lead() and mine.lead()
+    Duty.objects.exclude(name=ticker.TICKS).delete()
+    mine.start_rare()
+    assert {job.name for job in ticker.RARELY} < set(Duty.objects.values_list("name", flat=True))
