@@ -135,7 +135,7 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def search(self, request: Any) -> Response:
         """Approved memories that fit the words, best first, each with the reason."""
         text, limit = question_of(request)
-        rows = list(self.get_queryset().active()[: recall.CANDIDATES])
+        rows = recall.candidates(self.get_queryset().active(), text, None)
         found = recall.search(rows, text, user_id=request.user.pk, limit=limit)
         return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in found]})
 

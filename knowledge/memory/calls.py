@@ -48,9 +48,9 @@ def forget(call: ToolCall, context: ToolContext, similar: recall.Similar | None)
 
 def search(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
     """What is approved. The result is untrusted as soon as one of the memories is."""
-    rows = list(known_to(context).active()[: recall.CANDIDATES])
-    limit = call.arguments.get("limit", 10)
-    found = recall.search(rows, call.arguments["query"], user_id=context.user_id, similar=similar, limit=limit)
+    query, limit = call.arguments["query"], call.arguments.get("limit", 10)
+    rows = recall.candidates(known_to(context).active(), query, similar)
+    found = recall.search(rows, query, user_id=context.user_id, similar=similar, limit=limit)
     shown = [
         {"id": str(one.row.pk), "text": one.row.text, "kind": one.row.kind, "subject": one.row.subject,
          "since": one.row.created_at.date().isoformat(), "because": one.because}

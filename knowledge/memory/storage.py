@@ -184,7 +184,8 @@ def note(row: Memory, by: Author, action: str) -> None:
 
 
 def words_for(row: Memory) -> str:
-    return " ".join(dict.fromkeys(stems_of(f"{row.subject}\n{row.text}")))
+    """Each stem once, with a space on either side."""
+    return f" {' '.join(dict.fromkeys(stems_of(f'{row.subject} . {row.text}')))} "
 
 
 def locked(row: Memory, expected: int | None) -> Memory:

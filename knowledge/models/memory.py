@@ -106,7 +106,7 @@ class Memory(Content):
     replaces = models.ForeignKey(
         "self", on_delete=models.CASCADE, null=True, blank=True, related_name="suggestions", editable=False
     )
-    words = models.TextField(blank=True, editable=False, help_text="Its word stems, for the search.")
+    words = models.TextField(blank=True, editable=False, help_text="Its word stems between spaces, for the search.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
