@@ -411,6 +411,8 @@ SPECTACULAR_SETTINGS = {
         "EndingEnum": "runs.api.external.ENDINGS",
         "ReplyFormEnum": "agents.models.agent.Agent.A2aReply",
         "AskedPriorityEnum": "runs.api.serializers.BATCH_ALONE",
+        "MemoryKindEnum": "knowledge.models.memory.Memory.Kind",
+        "MemoryStatusEnum": "knowledge.models.memory.Memory.Status",
     },
 }
 

@@ -121,7 +121,7 @@ def test_an_execution(alice_api, function):
     assert alice_api.post(f"{V1}/functions/add/execute", {"arguments": {"a": "x"}}).status_code == 422
     tried = {"name": "other", "source": "def f(a: int) -> int:\n    return 1 // a\n", "arguments": {"a": 0}}
     failed = alice_api.post(f"{V1}/functions/try", tried)
-    assert failed.status_code == 200 and failed.json()["status"] == "error"
+    assert failed.status_code == 200 and has(failed.json(), EXECUTED)["status"] == "error"
     has(failed.json()["error"], ["type", "message", "line"])
 
 

@@ -5,6 +5,7 @@ from channels.testing import WebsocketCommunicator
 
 from agents.models import ApiKey
 from config.asgi import application
+from gateway.openai import summaries
 from runs.models import Run, Session
 from tests.loops import in_a_loop
 
@@ -59,6 +60,20 @@ def test_others_continue_nobodys_conversation(alice, bob, charlie, agent):
     for other in (bob, charlie):
         [said] = ask(ApiKey.make(other, ["*"])[1], frame)
         assert (said["status"], said["error"]["code"]) == (404, "response_not_found")
+
+
+def test_the_mark_of_untrusted_text_survives_a_compaction(alice, alice_api, make_agent):
+    make_agent("plain")
+    for mark in (True, False):
+        item = {
+            "type": "compaction",
+            "encrypted_content": summaries.sealed(Run(principal=alice, has_untrusted=mark), "x"),
+        }
+        body = {"model": "plain", "background": True, "input": [item, {"role": "user", "content": "Hi"}]}
+        said = alice_api.post("/v1/responses", body)
+        assert said.status_code == 200, said.json()
+        run = Run.objects.latest("pk")
+        assert (run.has_untrusted, run.session.has_untrusted) == (mark, mark)
 
 
 @pytest.mark.parametrize(("scopes", "close"), [(["messages:read"], 4403), (None, 4401)])
