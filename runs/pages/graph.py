@@ -40,12 +40,14 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """The state of a step in a run; `done` of `total` items of a for_each."""
+    """The state of a step in a run; `done` of `total` items of a for_each. `took_s` of an ended step."""
 
     status: str
     total: int = 0
     done: int = 0
     failed: int = 0
+    took_s: float | None = None
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,10 @@ def line(source: Node, target: Node, kind: str) -> str:
 def box(node: Node, state: StepState | None, link: str) -> str:
     step, status = node.step, state.status if state else ""
     label = f"{step.key}: {step.target_kind} {step.target}, {status or 'not started'}"
+    if state and state.pinned:
+        label += ", output given"
+    elif state and state.took_s is not None:
+        label += f", took {state.took_s:.1f} s"
     if state and state.total:
         label += f", {state.done} of {state.total} items, {state.failed} failed"
     sign = SIGNS.get(status, "")
@@ -176,11 +182,21 @@ def box(node: Node, state: StepState | None, link: str) -> str:
         f'aria-label="{escape(label)}" transform="translate({node.x} {node.y})"><title>{escape(label)}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
         f'<text x="12" y="23">{escape(short(step.key))}</text>'
-        f'<text class="what" x="12" y="41">{escape(short(what(step), 24))}</text>'
+        f'<text class="what" x="12" y="41">{escape(short(what(step), 18 if beside(state) else 24))}</text>'
+        f'<text class="what" x="{WIDTH - 12}" y="41" text-anchor="end" aria-hidden="true">{beside(state)}</text>'
         f'<text class="sign" x="{WIDTH - 12}" y="23" text-anchor="end" aria-hidden="true">{sign}</text>'
         f"{bar(state)}</g>"
     )
     return f'<a href="{escape(link)}">{group}</a>' if link else group
+
+
+def beside(state: StepState | None) -> str:
+    """Items of a loop, or how long the step took."""
+    if state is None or state.pinned:
+        return "given" if state else ""
+    if state.total:
+        return f"{state.done}/{state.total}"
+    return "" if state.took_s is None else f"{state.took_s:.1f} s"
 
 
 def bar(state: StepState | None) -> str:

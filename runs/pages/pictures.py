@@ -24,8 +24,13 @@ def safe(picture: str) -> SafeString:
 
 
 def states_of(run: Run) -> dict[str, StepState]:
-    rows = StepRun.objects.filter(run=run, item=-1).values_list("key", "status", "total", "done", "failed")
-    return {key: StepState(status, total, done, failed) for key, status, total, done, failed in rows}
+    return {row.key: state_of(row) for row in StepRun.objects.filter(run=run, item=-1).defer("input", "output")}
+
+
+def state_of(row: StepRun) -> StepState:
+    has_run = row.started_at and row.finished_at
+    took_s = (row.finished_at - row.started_at).total_seconds() if has_run else None
+    return StepState(row.status, row.total, row.done, row.failed, took_s, row.pinned)
 
 
 def links_of(run: Run) -> dict[str, str]:

@@ -70,3 +70,17 @@ def test_the_style_sheet_of_pages_is_the_one_inside_the_picture():
 
     assert (settings.BASE_DIR / "static/runs/graph.css").read_text() == STYLE.lstrip()
     assert "<style" not in draw(DIAMOND, is_alone=False)
+
+
+def test_the_picture_says_how_long_steps_took_and_what_was_given():
+    picture = draw(
+        DIAMOND,
+        {
+            "a": StepState("succeeded", pinned=True, took_s=0.0),
+            "b": StepState("running", total=10, done=4, failed=1),
+            "c": StepState("succeeded", took_s=1.25),
+        },
+    )
+    assert "succeeded, output given" in picture and ">given</text>" in picture
+    assert ">4/10</text>" in picture
+    assert "took 1.2 s" in picture and ">1.2 s</text>" in picture
