@@ -21,9 +21,9 @@ PEOPLE = 50  # of a team, for one approval
 Channel = Notice.Channel
 
 
-def plan() -> int:
+def plan(now: datetime | None = None) -> int:
     """The number of notices that were made."""
-    now = clock.now()
+    now = now or clock.now()
     before = now - timedelta(seconds=settings.NOTICE_AFTER_S)
     made = 0
     for [pk] in APPROVALS.all(now=now, before=before):

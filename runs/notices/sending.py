@@ -28,9 +28,10 @@ UNDER_WAY: set[futures.Future] = set()
 
 def tick() -> int:
     """Make the notices that are due, and begin to send as many as there are threads."""
-    planning.plan()
+    now = clock.now()
+    planning.plan(now)
     UNDER_WAY.difference_update([one for one in UNDER_WAY if one.done()])
-    claimed = claim_due(clock.now(), AT_ONCE - len(UNDER_WAY))
+    claimed = claim_due(now, AT_ONCE - len(UNDER_WAY))
     UNDER_WAY.update(SENDERS.submit(threads.answer, deliver, pk) for pk in claimed)
     return len(claimed)
 

@@ -232,6 +232,6 @@ def test_nobody_sees_the_notices_or_browsers_of_others(asked, alice, bob, charli
     assert Notice.objects.visible_to(alice).count() == 2
 
 
-def test_planning_takes_two_statements_while_nothing_waits(db, django_assert_max_num_queries):
+def test_a_tick_takes_four_statements_while_nothing_waits(db, django_assert_max_num_queries):
     with django_assert_max_num_queries(4):
         sending.tick()
