@@ -24,7 +24,6 @@ from .parts import are_untrusted, problem_of
 
 NAMED = Agent.objects.select_related("published", "provider").defer("provider__api_key")  # nothing is built here
 ON_BUSY = ("reject", "enqueue", "interrupt")
-UNATTENDED = (Run.Trigger.SCHEDULE, Run.Trigger.EVENT)  # nobody wrote their message
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
     for run, text, device in runs:
         run.session = Session(
             owner=run.principal, agent=run.agent, title=text[:80].strip(), device=device,
-            variables={"agent_depth": 0}, last_seq=1, folder=SCHEDULED if run.trigger in UNATTENDED else "",
+            variables={"agent_depth": 0}, last_seq=1, folder=SCHEDULED if run.trigger in sessions.UNATTENDED else "",
         )  # fmt: skip
         content = [{"type": "text", "text": text}]
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from agents.exceptions import MusterError
 from agents.models import AuditEvent
@@ -35,6 +35,7 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
     )  # fmt: skip
 
 
+@require_safe
 def client(request: HttpRequest, filename: str) -> HttpResponse:
     """The device client as a wheel. Open to everybody: pip signs in nowhere, and the source is public."""
     if filename != package.filename():

@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -32,6 +33,7 @@ class Document:
     headings: tuple[tuple[str, str], ...]  # (anchor, words) of each second-level heading
 
 
+@require_safe
 @signed_in
 def help_page(request: HttpRequest, name: str = START) -> HttpResponse:
     document = document_of(name)

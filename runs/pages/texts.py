@@ -3,12 +3,14 @@
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils import translation
+from django.views.decorators.http import require_safe
 from django.views.i18n import JavaScriptCatalog
 
 KEPT_S = 3600
 catalog = JavaScriptCatalog.as_view()
 
 
+@require_safe
 def texts(request: HttpRequest, language: str) -> HttpResponseBase:
     if language not in dict(settings.LANGUAGES):
         raise Http404
