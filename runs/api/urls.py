@@ -149,7 +149,7 @@ urlpatterns = [
     path("definitions/apply", definitions.ApplyView.as_view(), name="definitions-apply"),
     path("account/settings", account.SettingsView.as_view(), name="account-settings"),
     path("account/push/", push(get="list", post="create"), name="push-list"),
-    path("account/push/key", push(get="key"), name="push-key"),
+    path("account/push/key", account.PushViewSet.as_view({"get": "key"}, pagination_class=None), name="push-key"),
     path("account/push/<uuid:pk>", push(delete="destroy"), name="push-detail"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),

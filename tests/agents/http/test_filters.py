@@ -39,6 +39,9 @@ def test_many_misspelt_names_have_a_short_answer(alice_api, two):
     assert len(faults(answer)) == 20 and len(answer.content) < 20_000
 
 
+NO_PAGES = {"/api/v1/memory/search", "/api/v1/memory/export"}  # the best few, and everything at once
+
+
 def test_every_list_has_the_same_envelope_in_the_document():
     document = SchemaGenerator().get_schema(request=None, public=True)
     bare, odd = [], []
@@ -48,6 +51,8 @@ def test_every_list_has_the_same_envelope_in_the_document():
         schema = document["components"]["schemas"].get(schema.get("$ref", "").split("/")[-1], schema)
         if schema.get("type") == "array":
             bare.append(path)
+        if path in NO_PAGES:
+            continue
         if "results" in schema.get("properties", {}) and set(schema["required"]) != {"results", "next"}:
             odd.append(path)
     assert (bare, odd) == ([], [])

@@ -215,7 +215,7 @@ def test_a_host_with_too_many_files_open_says_so_and_leaks_none():
 
 def test_a_zygote_that_may_not_fork_says_so_and_leaks_no_descriptor(monkeypatch):
     host, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    nursery = zygote._Nursery(control, None, with_limits=False, child=None)
+    nursery = zygote._Nursery(control, confine_child=None, child=None)
     before = os.listdir("/proc/self/fd")
     with monkeypatch.context() as patched:
         patched.setattr(os, "fork", refuse_to_fork)

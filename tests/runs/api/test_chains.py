@@ -133,7 +133,7 @@ def test_a_run_is_started_watched_and_drawn(alice_api, published, tools, worker)
     assert [(row["key"], row["status"]) for row in steps] == [("look", "succeeded"), ("tell", "succeeded")]
     picture = alice_api.get(f"{path}/graph.svg")
     assert picture["Content-Type"] == "image/svg+xml"
-    assert b'aria-label="look: tool lookup, succeeded"' in picture.content
+    assert b'aria-label="look: tool lookup, succeeded' in picture.content
     ElementTree.fromstring(picture.content)
     assert alice_api.get(f"{published}/graph.svg").status_code == 200
     assert len(alice_api.get(f"{published}/graph").json()["edges"]) == 1
