@@ -99,7 +99,6 @@ def test_publishing_does_not_change_the_version_of_the_working_row_and_granting_
     assert alice_api.get(at)["ETag"] != changed
 
 
-@pytest.mark.django_db(transaction=True)
 def test_nobody_publishes_what_they_have_not_seen(alice_api, rows):
     read = alice_api.post(f"{V1}/chains/", {"name": "both", "steps": [{"key": "one", "tool": "add"}]})["ETag"]
     path = f"{V1}/chains/both"
@@ -111,6 +110,7 @@ def test_nobody_publishes_what_they_have_not_seen(alice_api, rows):
     assert alice_api.post(f"{path}/publish", {}).json()["version"] == 2
 
 
+@pytest.mark.django_db(transaction=True)
 def test_of_two_changes_at_once_one_is_refused(alice_api, rows):
     at = f"{V1}/agents/librarian"
     tag = alice_api.get(at)["ETag"]
