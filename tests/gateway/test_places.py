@@ -1,5 +1,7 @@
 """A request that is refused for too many streams or waiting requests starts no run."""
 
+from collections import Counter
+
 import pytest
 
 from runs.events.places import STREAMS
@@ -19,6 +21,12 @@ WAITED = {
     "chat": lambda name: ("/v1/chat/completions", {"model": name, **CHAT}),
     "responses": lambda name: ("/v1/responses", {"model": name, "input": "hello"}),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_streams_yet(monkeypatch):
+    """Streams and sockets that other tests left open do not count here."""
+    monkeypatch.setattr(STREAMS, "open", Counter())
 
 
 @pytest.mark.parametrize("protocol", STREAMED)

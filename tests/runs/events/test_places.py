@@ -1,6 +1,7 @@
 """One person's waiting requests, streams, sockets and webhooks do not stop everybody else's."""
 
 import threading
+from collections import Counter
 
 import pytest
 
@@ -11,6 +12,12 @@ from runs.models import Run
 from tests.fakes import says
 
 ALICE, BOB = 1, 2
+
+
+@pytest.fixture(autouse=True)
+def no_streams_yet(monkeypatch):
+    """Streams and sockets that other tests left open do not count here."""
+    monkeypatch.setattr(STREAMS, "open", Counter())
 
 
 def test_who_has_most_places_gives_one_up_for_another_person():
