@@ -206,16 +206,15 @@ def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
     """The thread's values, with what the run waits for or why it failed. `ended`: the data of
     run.finished, if it was heard. Raises Unavailable.
     """
-    if ended:
-        run.status, run.error = ended["status"], ended["error"]
-    else:
+    if not ended:
         run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
+    status, error = (ended["status"], ended["error"]) if ended else (run.status, run.error)
     values: dict[str, JSON] = {"messages": messages_of(run.session) if run.session else []}
-    if asked := interrupts.open_in([run.pk])[run.pk] if not run.is_done else []:
-        return {**values, INTERRUPT: [one.as_json() for one in asked]}
-    if not run.is_done:
+    if status not in Run.DONE:
+        if asked := interrupts.open_in([run.pk])[run.pk]:
+            return {**values, INTERRUPT: [one.as_json() for one in asked]}
         raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
-    error = error_of(run.status, run.error)
+    error = error_of(status, error)
     return {**values, "__error__": error} if error else values
 
 

@@ -38,7 +38,7 @@ RUN_SHOWN = (
     "status", "waiting_for", "principal", "agent__name", "agent__owner__username", "version__number",
     "chain_version__chain__name", "session_id", "parent_id", "root_id", "depth", "trigger", "created_at", "started_at",
     "finished_at", "deadline", "input", "options", "output", "error", "turns", "input_tokens", "output_tokens", "cost",
-    "processed", "created", "updated", "metadata", "pool", "priority", "place", "queued_at",
+    "processed", "created", "updated", "metadata", "pool", "priority", "place", "queued_at", "needs",
 )  # fmt: skip
 
 
