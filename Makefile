@@ -22,7 +22,7 @@ PROCESSES ?= $(shell nproc)
 ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs help messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
+.PHONY: demo docs frontend help journeys messages run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,13 +42,17 @@ test-postgres: $(DEV)  ## every test on the embedded PostgreSQL, one after the o
 test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not live"
 
-check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks
+journeys: $(DEV)  ## every journey in a browser: BROWSER=firefox, or Chromium
+	BROWSER=$(or $(BROWSER),chromium) $(BIN)/pytest tests/journeys -m browser $(AGAIN)
+
+check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks; types of scripts where Node.js is there
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy .
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check
+	@.ci/frontend types
 
 format: $(DEV)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
@@ -59,6 +63,9 @@ types: $(DEV)  ## mypy alone
 
 reference: $(DEV)  ## write docs/reference/ and what is generated in client/ anew from the code
 	$(BIN)/python -m tests.docs.reference
+
+frontend:  ## check the types of the scripts of pages, and build the code editor and static/muster/vendor anew (needs Node.js)
+	@.ci/frontend types build
 
 messages: $(DEV)  ## collect the texts of pages and scripts into locale/, and compile the translations (needs gettext)
 	@DJANGO_SETTINGS_MODULE=config.settings $(BIN)/python -m tests.docs.messages
@@ -81,8 +88,9 @@ demo: $(RUN)  ## talk to three starter agents in the terminal; nothing is served
 emulators: $(DEV)  ## install Google's client and an emulator of Gmail for tests/connectors, into build/emulate
 	@.ci/emulators
 
-simulate: $(DEV)  ## a million seeds of the simulated run engine: SEEDS=1000 PROCESSES=2
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --processes $(PROCESSES)
+simulate: $(DEV)  ## a million seeds of the simulated run engine: SEEDS=1000 PROCESSES=2 EACH=1 MUTATE=fence
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --processes $(PROCESSES) --resume \
+	  $(if $(EACH),--each) $(if $(MUTATE),--without $(MUTATE))
 
 hosts: $(DEV)  ## Muster on three hosts that lose each other, are killed, have wrong clocks: SEED=42 ROUNDS=3
 	$(BIN)/python -m tests.hosts --long --seeds $(ROUNDS) $(if $(SEED),--seed $(SEED))

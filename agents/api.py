@@ -19,22 +19,18 @@ from agents.http.versioned import WITHOUT_LISTS, GrantedViewSet, versions_as
 from agents.http.viewsets import Audited, NamedViewSet, read, readable_name, refusals
 from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Prompt, Provider, Secret, Team, Tool
 from agents.models.agent import provider_changed
-from agents.serializers import (
-    AgentSerializer,
+from agents.serializers.agents import AgentSerializer, ToolSerializer
+from agents.serializers.people import (
     AuditSerializer,
     InvitationSerializer,
     KeySerializer,
     MeSerializer,
     NewKeySerializer,
     PromptSerializer,
-    ProviderSerializer,
     SecretSerializer,
-    ServedSerializer,
     TeamSerializer,
-    ToolSerializer,
-    TrialResultSerializer,
-    TrialSerializer,
 )
+from agents.serializers.providers import ProviderSerializer, ServedSerializer, TrialResultSerializer, TrialSerializer
 from agents.sharing import let_go
 
 

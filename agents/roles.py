@@ -16,11 +16,11 @@ from .exceptions import Forbidden
 
 AUTHORED = (
     "agent", "storedfunction", "functiontest", "chain", "chainstep", "tool", "toolgrant", "secret", "provider",
-    "team", "membership", "invitation", "embed",
+    "team", "membership", "invitation", "embed", "skill",
 )  # fmt: skip
 OPERATED = (
     "run", "session", "approval", "schedule", "trigger", "webhook", "device", "connection", "budget", "apikey",
-    "record", "memory",
+    "record", "memory", "collection", "document",
 )  # fmt: skip
 
 ROLES = ("viewer", "operator", "author", "administrator")
@@ -28,7 +28,7 @@ VIEWER, OPERATOR, AUTHOR, ADMINISTRATOR = range(len(ROLES))
 # What each resource of the API takes to change it. A resource that is not listed takes an author.
 WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
-     "budgets", "keys", "memory", "prompts", "records", "workers"]
+     "budgets", "collections", "keys", "memory", "prompts", "records", "workers"]
 )  # fmt: skip
 WRITTEN_BY_ALL = frozenset(["account"])  # what is a person's own: settings, browsers that get notices
 USES = frozenset(["functions:execute", "approvals:decide"])

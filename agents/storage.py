@@ -1,11 +1,13 @@
-"""Stores the content of files: checks the owner's quota, determines the type, shares equal content,
-deletes bytes that no row refers to.
+"""Stores the content of files: checks the owner's quota, scans for malware, determines the type, shares equal
+content, deletes bytes that no row refers to.
 """
 
+import codecs
 import hashlib
 import logging
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -13,18 +15,23 @@ from uuid import uuid4
 import filetype
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.files.base import ContentFile
+from django.core.files.base import ContentFile, File
 from django.core.files.storage import Storage, storages
 from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from agents import scanning
 from agents.exceptions import Conflict, TooLarge
 from agents.models import StoredFile
+from plumbing.waits import elsewhere
 
 log = logging.getLogger(__name__)
 GRACE = timedelta(hours=1)  # bytes are written before their row
 BATCH = 500
+HEAD = 8192  # bytes that tell the type
+Content = bytes | File  # a file is read in pieces
 UNPRINTED = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")  # bytes that no text contains
 REGISTERED = {"audio/x-wav": "audio/wav"}  # a name that the library uses → the one that clients know
 TEXTS = (
@@ -39,11 +46,12 @@ def store() -> Storage:
 
 
 def save(
-    owner_id: Any, name: str, content: bytes, *, declared: str = "", untrusted: bool = True, source: str = "upload"
+    owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
     """Store a file of this person. `declared`: the type the caller names; see `type_of`.
 
-    Raises TooLarge for one file that is too large, Conflict (too_many_files, quota_exceeded) for all.
+    Raises TooLarge for one file that is too large, Conflict (too_many_files, quota_exceeded) for all, Invalid
+    (file_infected), Unavailable (scanner_unavailable).
     """
     file = prepared(owner_id, name, content, declared=declared, untrusted=untrusted, source=source)
     with transaction.atomic():
@@ -52,22 +60,35 @@ def save(
 
 
 def prepared(
-    owner_id: Any, name: str, content: bytes, *, declared: str = "", untrusted: bool = True, source: str = "upload"
+    owner_id: Any, name: str, content: Content, *, declared: str = "", untrusted: bool = True, source: str = "upload"
 ) -> StoredFile:
-    """The row of a file whose bytes are stored. `keep` stores the row; without it the bytes are swept later."""
-    if len(content) > settings.FILE_BYTES:
+    """The row of a file whose bytes are stored. `keep` stores the row; without it the bytes are swept later.
+
+    Must not be called in a transaction: scanning and storing may take seconds.
+    """
+    content = ContentFile(content) if isinstance(content, bytes) else content
+    if content.size > settings.FILE_BYTES:
         raise TooLarge(
-            f"The file has {len(content)} bytes; the maximum is {settings.FILE_BYTES}.", hint="Split it or compress it."
+            f"The file has {content.size} bytes; the maximum is {settings.FILE_BYTES}.", hint="Split it or compress it."
         )
-    check_quota(owner_id, len(content))
-    digest = hashlib.sha256(content).hexdigest()
+    check_quota(owner_id, content.size)
+    name = clean_name(name)
+    scanning.check(name, content.chunks())
+    digest = digest_of(content)
     file = StoredFile(
-        owner_id=owner_id, name=clean_name(name), media_type=type_of(content, declared), size=len(content),
-        sha256=digest, untrusted=untrusted, source=source,
+        owner_id=owner_id, name=name, media_type=type_of(content, declared), size=content.size, sha256=digest,
+        untrusted=untrusted, source=source,
     )  # fmt: skip
     # The name contains the hash; the rest is random, so that two writers of the same content do not share a name.
-    file.stored = store().save(f"{owner_id}/{digest}.{uuid4().hex[:12]}", ContentFile(content))
+    file.stored = elsewhere(store().save, f"{owner_id}/{digest}.{uuid4().hex[:12]}", content)
     return file
+
+
+def digest_of(content: File) -> str:
+    digest = hashlib.sha256()
+    for piece in content.chunks():
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def clean_name(name: str) -> str:
@@ -92,12 +113,17 @@ def keep(file: StoredFile) -> None:
     file.save(force_insert=True)
 
 
+def usage(owner_id: Any) -> dict[str, int]:
+    """How many files this person has, and how many bytes: {"files", "bytes"}."""
+    return StoredFile.objects.filter(owner_id=owner_id).aggregate(files=Count("pk"), bytes=Coalesce(Sum("size"), 0))
+
+
 def check_quota(owner_id: Any, more: int) -> None:
     """Raises Conflict if this person has no room for one more file of `more` bytes."""
-    used = StoredFile.objects.filter(owner_id=owner_id).aggregate(files=Count("pk"), bytes=Sum("size"))
+    used = usage(owner_id)
     if used["files"] >= settings.FILES_PER_PERSON:
         raise Conflict(f"You already have {used['files']} files.", code="too_many_files", hint="Delete some.")
-    if (used["bytes"] or 0) + more > settings.FILE_BYTES_PER_PERSON:
+    if used["bytes"] + more > settings.FILE_BYTES_PER_PERSON:
         raise Conflict(
             f"Your files may have {settings.FILE_BYTES_PER_PERSON >> 20} MB in total.",
             code="quota_exceeded",
@@ -105,29 +131,44 @@ def check_quota(owner_id: Any, more: int) -> None:
         )
 
 
-def type_of(content: bytes, declared: str = "") -> str:
+def type_of(content: Content, declared: str = "") -> str:
     """The media type by the content. A declared type only decides which kind of text a text is."""
-    found: str = filetype.guess_mime(content[:8192]) or ""
+    found: str = filetype.guess_mime(head_of(content)) or ""
     signature = REGISTERED.get(found, found)
     if is_text(content):
         return declared if declared and (declared in TEXTS or declared == signature) else "text/plain"
     return signature or "application/octet-stream"
 
 
-def is_text(content: bytes) -> bool:
-    if not UNPRINTED.isdisjoint(content[:8192]):
+def is_text(content: Content) -> bool:
+    if not UNPRINTED.isdisjoint(head_of(content)):
         return False
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        content.decode()
+        for piece in pieces_of(content):
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
 
 
+def head_of(content: Content) -> bytes:
+    return next(iter(pieces_of(content)), b"")[:HEAD]
+
+
+def pieces_of(content: Content) -> Iterable[bytes]:
+    return [content] if isinstance(content, bytes) else content.chunks()
+
+
 def read(file: StoredFile) -> bytes | None:
     """The content; None if it was deleted meanwhile."""
+    return elsewhere(read_now, file.stored)
+
+
+def read_now(stored: str) -> bytes | None:
     try:
-        with store().open(file.stored) as opened:
+        with store().open(stored) as opened:
             return opened.read()
     except FileNotFoundError:
         return None
@@ -152,8 +193,16 @@ def remove(names: Iterable[str]) -> None:
             log.exception("The stored file %s could not be deleted; the next sweep tries again", name)
 
 
+def erase(*owner_ids: Any) -> None:
+    """Delete all stored bytes of people whose rows are deleted."""
+    for owner_id in owner_ids:
+        remove(names_of(str(owner_id)))
+
+
 def sweep(now: datetime | None = None) -> int:
-    """Delete stored bytes without a row, such as those of a person who was deleted. Returns how many."""
+    """Delete stored bytes without a row: of a program that was killed between the bytes and the row, or of a person
+    who was deleted in the database. Returns how many.
+    """
     before = (now or timezone.now()) - GRACE
     unknown = [name for name in without_row() if store().get_modified_time(name) < before]
     remove(unknown)
@@ -161,11 +210,20 @@ def sweep(now: datetime | None = None) -> int:
 
 
 def without_row() -> Iterable[str]:
-    if not store().exists(""):
-        return
-    for owner in store().listdir("")[0]:
-        names = [f"{owner}/{name}" for name in store().listdir(owner)[1]]
+    for owner in listed("")[0]:
+        names = names_of(owner)
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
             known = set(StoredFile.objects.filter(stored__in=batch).values_list("stored", flat=True))
             yield from (name for name in batch if name not in known)
+
+
+def names_of(owner: str) -> list[str]:
+    return [f"{owner}/{name}" for name in listed(owner)[1]]
+
+
+def listed(path: str) -> tuple[list[str], list[str]]:
+    """(folders, files); nothing for a folder that does not exist yet."""
+    with suppress(FileNotFoundError):
+        return store().listdir(path)
+    return [], []

@@ -98,7 +98,9 @@ class ToolContext:
     `emit(type, data)` adds a run event. `save_file(name, content, media_type)` stores bytes as a
     file of the run and returns {"file", "name", "media_type", "size"} or raises ToolFailed. `files()`
     lists the files of the conversation and of the run in the same shape, newest first; `read_file(id)`
-    returns the bytes of one of them, or None if there is no such file.
+    returns the bytes of one of them, or None if there is no such file. `skills()` lists the skills that this call
+    may read as {"name", "version", "text" (SKILL.md), "file" (id of the archive of its other files, or None),
+    "size", "untrusted"}; `read_skill(id)` returns such an archive.
     """
 
     user_id: int
@@ -126,6 +128,8 @@ class ToolContext:
     save_file: Callable[..., dict[str, JSON]] | None = None
     files: Callable[[], list[dict[str, JSON]]] | None = None
     read_file: Callable[[str], bytes | None] | None = None
+    skills: Callable[[], list[dict[str, JSON]]] | None = None
+    read_skill: Callable[[str], bytes | None] | None = None
 
     def seconds_left(self, most: float) -> float:
         """The smaller of `most` and the time until the deadline; zero or negative once that has

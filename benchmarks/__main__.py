@@ -20,6 +20,7 @@ ALL = {
     "circles": [],
     "connectors": [],
     "hostile_input": [],
+    "knowledge": ["--documents", "1000"],
 }
 
 

@@ -95,7 +95,7 @@ def must(answer: httpx.Response) -> Any:
 
 def draw_fifty() -> None:
     from agents.spec import ChainSpec, StepSpec
-    from runs.pages.graph import StepState, draw
+    from runs.pages.activity.graph import StepState, draw
 
     needs = {n: [f"s{n - 1}", f"s{n // 2}"] if n > 1 else [] for n in range(50)}
     spec = ChainSpec(name="fifty", steps=[StepSpec(key=f"s{n}", target="t", needs=needs[n]) for n in needs])

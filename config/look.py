@@ -1,122 +1,130 @@
-"""The appearance of the admin: Muster's name, logo and colours, and the menu."""
+"""The admin as a part of the pages: their navigation, login and account, and the groups of the admin's lists."""
 
 from typing import Any
 
-from django.http import HttpRequest
-from django.templatetags.static import static
+from django.contrib.admin import AdminSite
+from django.contrib.auth.views import LogoutView, redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 
-# Each entry: label, Material symbol, model. Entries without permission are hidden.
-MENU: list[tuple[str, list[tuple[str, str, str]]]] = [
+from runs.pages.base import shell
+
+# Each entry: label, model. Entries without permission are hidden.
+MENU: list[tuple[str, list[tuple[str, str]]]] = [
     (
         "Write",
         [
-            ("Agents", "smart_toy", "agents.agent"),
-            ("Functions", "code", "functions.storedfunction"),
-            ("Chains", "account_tree", "agents.chain"),
-            ("Tools", "build", "agents.tool"),
-            ("Providers", "neurology", "agents.provider"),
-            ("Hooks", "rule", "agents.hook"),
+            ("Agents", "agents.agent"),
+            ("Functions", "functions.storedfunction"),
+            ("Skills", "knowledge.skill"),
+            ("Chains", "agents.chain"),
+            ("Tools", "agents.tool"),
+            ("Providers", "agents.provider"),
+            ("Hooks", "agents.hook"),
         ],
     ),
     (
         "Automatic starts",
         [
-            ("Schedules", "calendar_month", "runs.schedule"),
-            ("Occurrences", "event_available", "runs.scheduleoccurrence"),
-            ("Triggers", "bolt", "runs.trigger"),
-            ("Firings", "electric_bolt", "runs.triggerfiring"),
+            ("Schedules", "runs.schedule"),
+            ("Occurrences", "runs.scheduleoccurrence"),
+            ("Triggers", "runs.trigger"),
+            ("Firings", "runs.triggerfiring"),
         ],
     ),
     (
         "What happened",
         [
-            ("Runs", "play_circle", "runs.run"),
-            ("Sessions", "forum", "runs.session"),
-            ("Approvals", "how_to_reg", "runs.approval"),
-            ("Route decisions", "alt_route", "runs.routedecision"),
-            ("Executions", "terminal", "functions.execution"),
-            ("Device calls", "install_desktop", "devices.devicecall"),
-            ("Workers", "engineering", "runs.worker"),
-            ("Audit", "history", "agents.auditevent"),
+            ("Runs", "runs.run"),
+            ("Sessions", "runs.session"),
+            ("Approvals", "runs.approval"),
+            ("Route decisions", "runs.routedecision"),
+            ("Executions", "functions.execution"),
+            ("Device calls", "devices.devicecall"),
+            ("Workers", "runs.worker"),
+            ("Audit", "agents.auditevent"),
         ],
     ),
     (
         "Reach",
         [
-            ("Connections", "link", "connectors.connection"),
-            ("Remote tools", "handyman", "connectors.remotetool"),
-            ("Remote tasks", "assignment", "connectors.remotetask"),
-            ("Delivered items", "inbox", "connectors.delivereditem"),
-            ("Devices", "devices", "devices.device"),
-            ("Offered tools", "add_home_work", "devices.offeredtool"),
-            ("Records", "checklist", "devices.record"),
-            ("Memories", "psychology", "knowledge.memory"),
+            ("Connections", "connectors.connection"),
+            ("Remote tools", "connectors.remotetool"),
+            ("Remote tasks", "connectors.remotetask"),
+            ("Delivered items", "connectors.delivereditem"),
+            ("Devices", "devices.device"),
+            ("Offered tools", "devices.offeredtool"),
+            ("Records", "devices.record"),
+            ("Memories", "knowledge.memory"),
+            ("Collections", "knowledge.collection"),
+            ("Documents", "knowledge.document"),
+            ("Evaluation questions", "knowledge.evaluationquestion"),
+            ("Evaluations", "knowledge.evaluation"),
         ],
     ),
     (
         "People and limits",
         [
-            ("Users", "person", "auth.user"),
-            ("Roles", "groups", "auth.group"),
-            ("Teams", "diversity_3", "agents.team"),
-            ("Keys", "key", "agents.apikey"),
-            ("Secrets", "lock", "agents.secret"),
-            ("Budgets", "savings", "runs.budget"),
-            ("Chats for visitors", "chat", "runs.embed"),
+            ("Users", "auth.user"),
+            ("Roles", "auth.group"),
+            ("Teams", "agents.team"),
+            ("Keys", "agents.apikey"),
+            ("Secrets", "agents.secret"),
+            ("Budgets", "runs.budget"),
+            ("Chats for visitors", "runs.embed"),
         ],
     ),
     (
         "Times that schedules share",
         [
-            ("Crontabs", "schedule", "django_celery_beat.crontabschedule"),
-            ("Intervals", "timer", "django_celery_beat.intervalschedule"),
-            ("Clocked", "alarm", "django_celery_beat.clockedschedule"),
+            ("Crontabs", "django_celery_beat.crontabschedule"),
+            ("Intervals", "django_celery_beat.intervalschedule"),
+            ("Clocked", "django_celery_beat.clockedschedule"),
         ],
     ),
 ]
 
-TEAL = {
-    "50": "oklch(98.4% .014 180.7)", "100": "oklch(95.3% .051 180.8)", "200": "oklch(91% .096 180.4)",
-    "300": "oklch(85.5% .138 181.1)", "400": "oklch(77.7% .152 181.9)", "500": "oklch(60% .118 184.7)",
-    "600": "oklch(51.1% .096 186.4)", "700": "oklch(43.7% .078 188.2)", "800": "oklch(38.6% .063 188.4)",
-    "900": "oklch(32% .052 190)", "950": "oklch(27.7% .046 192.5)",
-}  # fmt: skip
+
+class Site(AdminSite):
+    site_title = site_header = "Muster"
+    enable_nav_sidebar = False
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        context = super().each_context(request)
+        return context | shell(request) | {"admin_groups": groups(request)} if context["has_permission"] else context
+
+    def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """There is one login form. Who is signed in without being on the staff is refused."""
+        if request.user.is_authenticated and not self.has_permission(request):
+            raise PermissionDenied
+        return redirect_to_login(request.GET.get("next", reverse("admin:index")))
+
+    def logout(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return LogoutView.as_view(next_page="page:login")(request)
+
+    def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return redirect("page:account")
+
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
+        return redirect("admin:index")
 
 
-def menu(request: HttpRequest) -> list[dict[str, Any]]:
-    """Unfold's side bar: the link back to the pages, then the groups."""
-    groups = [{"title": title, "separator": True, "items": offered(request, entries)} for title, entries in MENU]
-    back = {"title": "Dashboard and pages", "icon": "arrow_back", "link": reverse("page:dashboard"), "active": False}
-    return [{"items": [back]}, *(group for group in groups if group["items"])]
+def groups(request: HttpRequest) -> list[dict[str, Any]]:
+    """The lists that the person may see: [{title, is_here, items: [{name, url, is_here}]}]."""
+    found: list[dict[str, Any]] = [{"title": title, "items": offered(request, entries)} for title, entries in MENU]
+    return [{**group, "is_here": any(one["is_here"] for one in group["items"])} for group in found if group["items"]]
 
 
-def offered(request: HttpRequest, entries: list[tuple[str, str, str]]) -> list[dict[str, Any]]:
-    rows = [(words, icon, *model.split(".")) for words, icon, model in entries]
+def offered(request: HttpRequest, entries: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    rows = [(words, *model.split(".")) for words, model in entries]
     return [
-        {"title": words, "icon": icon, "link": reverse(f"admin:{app}_{name}_changelist")}
-        for words, icon, app, name in rows
+        link(request, words, reverse(f"admin:{app}_{name}_changelist"))
+        for words, app, name in rows
         if request.user.has_perm(f"{app}.view_{name}") or request.user.has_perm(f"{app}.change_{name}")  # type: ignore[union-attr]
     ]
 
 
-def mark(request: HttpRequest) -> str:
-    return static("muster/icon.svg")
-
-
-def names(request: HttpRequest) -> str:
-    return static("admin/names.js")
-
-
-LOOK = {
-    "SITE_TITLE": "Muster",
-    "SITE_HEADER": "Muster",
-    "SITE_SUBHEADER": "Admin",
-    "SITE_ICON": mark,
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": mark}],
-    "SHOW_BACK_BUTTON": True,
-    "COLORS": {"primary": TEAL},
-    "SCRIPTS": [names],
-    "LOGIN": {"form": "agents.http.login.AdminLoginForm"},
-    "SIDEBAR": {"show_search": True, "navigation": menu},
-}
+def link(request: HttpRequest, words: str, url: str) -> dict[str, Any]:
+    return {"name": words, "url": url, "is_here": request.path.startswith(url)}

@@ -14,8 +14,7 @@ import environ
 from corsheaders.defaults import default_headers
 from django.core.exceptions import ImproperlyConfigured
 
-from config import brokers, logs
-from config.look import LOOK
+from config import brokers, buckets, logs
 from supervisor import postgres, refusals, valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -74,10 +73,7 @@ PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}")
 A2A_SIGNING_KEY = content_of(env.str("MUSTER_A2A_SIGNING_KEY", default=""))
 
 INSTALLED_APPS = [
-    "unfold",
-    "unfold.contrib.filters",
-    "unfold.contrib.forms",
-    "django.contrib.admin",
+    "config.apps.Admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -101,8 +97,6 @@ INSTALLED_APPS = [
     "gateway",
     "supervisor",
 ]
-
-UNFOLD = LOOK
 
 MIDDLEWARE = [
     "config.middleware.request_id",
@@ -272,6 +266,9 @@ KEEP_DAYS = {
     "executions": env.int("MUSTER_KEEP_EXECUTIONS_DAYS", default=90),
     "runs": env.int("MUSTER_KEEP_RUNS_DAYS", default=365),
     "sessions": env.int("MUSTER_KEEP_SESSIONS_DAYS", default=365),
+    "uploads": env.int("MUSTER_KEEP_UPLOADS_DAYS", default=365),  # uploaded files that nothing refers to
+    "artifacts": env.int("MUSTER_KEEP_ARTIFACTS_DAYS", default=365),  # files that runs made
+    "notices": env.int("MUSTER_KEEP_NOTICES_DAYS", default=90),
     "audit": env.int("MUSTER_KEEP_AUDIT_DAYS", default=730),
 }
 # Runs at work in one worker. A run that waits for its model or for a tool holds no thread (runs/worker/crew.py).
@@ -360,15 +357,23 @@ FILES_DIR = Path(env.str("MUSTER_FILES_DIR", default=str(DATA_DIR / "files")))
 FILE_BYTES = env.int("MUSTER_FILE_BYTES", default=10 << 20)  # bytes of one file
 FILES_PER_PERSON = env.int("MUSTER_FILES_PER_PERSON", default=10_000)  # files of one person
 FILE_BYTES_PER_PERSON = env.int("MUSTER_FILE_BYTES_PER_PERSON", default=1 << 30)  # bytes of all files of one person
-STORAGES = {
+# Scanner of files: clamd://host:3310, clamd:///path/to/socket, or a command line; empty: files are not scanned
+FILE_SCANNER = env.str("MUSTER_FILE_SCANNER", default="")
+FILE_SCAN_S = env.float("MUSTER_FILE_SCAN_S", default=30.0)  # seconds that a scan may take
+# S3 or a service like it for files, in place of a directory; credentials as boto3 finds them
+S3_URL = env.str("MUSTER_S3_URL", default="")  # s3://bucket/prefix?endpoint=https://minio:9000&region=eu-west-1
+STORAGES: dict[str, Any] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    "files": {
+    "files": buckets.storage(S3_URL)
+    if S3_URL
+    else {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {"location": FILES_DIR, "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
     },
 }
 
+DATA_UPLOAD_MAX_NUMBER_FILES = 500  # of one form: the files of a skill
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("MUSTER_MAX_BODY", default=1_048_576)  # bytes; larger bodies answer 413
 
 REST_FRAMEWORK = {
@@ -410,7 +415,9 @@ SPECTACULAR_SETTINGS = {
         "MessageRoleEnum": "runs.models.session.Message.Role",
         "EndingEnum": "runs.api.external.ENDINGS",
         "ReplyFormEnum": "agents.models.agent.Agent.A2aReply",
-        "AskedPriorityEnum": "runs.api.serializers.BATCH_ALONE",
+        "AskedPriorityEnum": "runs.api.serializers.messages.BATCH_ALONE",
+        "DocumentStatusEnum": "knowledge.models.collection.Document.Status",
+        "DocumentSourceEnum": "knowledge.models.collection.Document.Source",
         "MemoryKindEnum": "knowledge.models.memory.Memory.Kind",
         "MemoryStatusEnum": "knowledge.models.memory.Memory.Status",
     },
@@ -429,6 +436,7 @@ LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)
 DEFINITION_KINDS = [
     "agents.definitions.agents.ProviderKind",
     "functions.definitions.FunctionKind",
+    "knowledge.skills.definitions.SkillKind",
     "agents.definitions.agents.ToolKind",
     "agents.definitions.agents.AgentKind",
     "agents.definitions.chains.ChainKind",
@@ -518,9 +526,15 @@ TOOLS_SHOWN = env.int("MUSTER_TOOLS_SHOWN", default=40)
 
 # memories of one person, or of one agent or team
 MEMORIES_PER_PERSON = env.int("MUSTER_MEMORIES_PER_PERSON", default=1000)
+# documents of one collection
+DOCUMENTS_PER_COLLECTION = env.int("MUSTER_DOCUMENTS_PER_COLLECTION", default=100_000)
+# pieces of one document; a document that gives more has failed
+CHUNKS_PER_DOCUMENT = env.int("MUSTER_CHUNKS_PER_DOCUMENT", default=10_000)
 # changes of memories that one message may lead to, with all runs that it starts
 MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)
-# suggestions of one person that wait for a decision
+# changes by agents of one person's memories in 24 hours; runs with text of strangers may use half
+MEMORIES_PER_DAY = env.int("MUSTER_MEMORIES_PER_DAY", default=200)
+# suggestions of one person that wait for a decision; runs with text of strangers may fill half
 MEMORY_SUGGESTIONS = env.int("MUSTER_MEMORY_SUGGESTIONS", default=100)
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")  # no traces are sent unless enabled
@@ -531,6 +545,8 @@ CATALOGUES = [
     "devices.catalog.ensure_tools",
     "knowledge.catalog.ensure_tools",
 ]
+# makes the vector of a question for a collection with an embedding model
+COLLECTION_VECTORS = "runs.indexing.vectors.of_question"
 
 # seconds between heartbeats; a device is offline after two missed ones
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)

@@ -7,9 +7,9 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.decorators import action, display
 
 from agents.admin.authored import OWNER_FILTERS, SHARING
+from agents.admin.base import pill
 from agents.admin.owned import OwnedAdmin, ReadOnlyAdmin
 from agents.exceptions import MusterError
 from connectors.toolsets.mcp import drop_all
@@ -19,7 +19,8 @@ from .exceptions import reconnect_link
 from .logins import oauth
 from .models import Connection, DeliveredItem, RemoteTask, RemoteTool
 
-HEALTH_FIELDS = [
+HEALTH = {"expiring": "waiting", "broken": "failed", "unknown": "queued"}
+HEALTH_FIELDS: list[Any] = [
     "health", "last_error", "checked_at", "token_expires_at", "login_ends_at", "scope_words", "reconnect",
 ]  # fmt: skip
 
@@ -62,21 +63,19 @@ class ConnectionAdmin(OwnedAdmin):
         super().save_model(request, obj, form, change)
         drop_all(obj)
 
-    @display(
-        description="Health", label={"ok": "success", "expiring": "warning", "broken": "danger", "unknown": "info"}
-    )
+    @admin.display(description="Health")
     def state(self, row: Connection) -> str:
-        return row.health
+        return pill(row.health, HEALTH.get(row.health, ""))
 
-    @display(description="Scopes")
+    @admin.display(description="Scopes")
     def scope_words(self, row: Connection) -> str:
         return ", ".join(row.scopes) or "–"
 
-    @display(description="Connect again")
+    @admin.display(description="Connect again")
     def reconnect(self, row: Connection) -> str:
         return format_html('<a href="{0}">{0}</a>', reconnect_link(row)) if row.uses_oauth else "–"
 
-    @action(description="Revoke the login", permissions=["change"])
+    @admin.action(description="Revoke the login", permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for row in queryset:
             if row.uses_oauth and self.is_editable(request, row):
@@ -91,19 +90,19 @@ class RemoteToolAdmin(ReadOnlyAdmin):
     search_fields = ["remote_name"]
     actions = ["approve_selected"]
 
-    @display(description="State", label={"approved": "success", "new": "info", "changed": "danger", "gone": "warning"})
+    @admin.display(description="State")
     def state(self, row: RemoteTool) -> str:
         if not row.is_offered:
-            return "gone"
+            return pill("gone", "waiting")
         if row.is_changed:
-            return "changed"
-        return "approved" if row.approved_hash == row.offered_hash else "new"
+            return pill("changed", "failed")
+        return pill("approved") if row.approved_hash == row.offered_hash else pill("new", "queued")
 
-    @display(description="Mean ms")
+    @admin.display(description="Mean ms")
     def mean_ms(self, row: RemoteTool) -> str:
         return f"{row.total_ms / row.calls:.0f}" if row.calls else "–"
 
-    @action(description="Approve as offered now", permissions=["view"])
+    @admin.action(description="Approve as offered now", permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for row in queryset.select_related("connection"):
             try:

@@ -39,10 +39,10 @@ from .serializers import (
     DeviceLoginSerializer,
     DevicePollSerializer,
     HealthSerializer,
+    ImportPreviewSerializer,
     ImportSerializer,
     ListingSerializer,
     PendingSerializer,
-    PreviewSerializer,
     RemoteToolSerializer,
     RevokedSerializer,
     ServicesSerializer,
@@ -187,23 +187,26 @@ class ConnectionViewSet(
         switched off until approved.
         """
         row, document = self.document_of(request)
-        listing = openapi.import_document(row, by=request.user, **document)
-        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone)
+        effects = document.pop("effects", None)
+        listing = openapi.import_document(row, by=request.user, effects=effects, **document)
+        chosen = {"effects": effects} if effects else {}
+        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone, **chosen)
         return Response(ListingSerializer(listing).data)
 
-    @extend_schema(request=ImportSerializer, responses={200: PreviewSerializer})
+    @extend_schema(request=ImportSerializer, responses={200: ImportPreviewSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
     def preview(self, request: Any, pk: int) -> Response:
         """The operations that an import would bring, with the effect of each. Stores nothing."""
         row, document = self.document_of(request)
-        return Response(PreviewSerializer(openapi.preview_document(row, **document)).data)
+        document.pop("effects", None)
+        return Response(ImportPreviewSerializer(openapi.preview_document(row, **document)).data)
 
     def document_of(self, request: Any) -> tuple[Connection, dict[str, Any]]:
         body, row = read(ImportSerializer, request), self.get_object()
         if row.provider != Connection.Provider.OPENAPI:
             raise Invalid("Documents can only be imported into a connection of the provider “openapi”.")
         text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
-        names = {"url": "url", "base_url": "base_url", "only": "operations"}
+        names = {"url": "url", "base_url": "base_url", "only": "operations", "effects": "effects"}
         return row, {"text": text, **{name: body[key] for name, key in names.items() if key in body}}
 
 

@@ -62,7 +62,9 @@ class Listing:
 
 def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
     """What `take_offers` would do with each offered tool: new, changed, known or refused. Stores nothing."""
-    known = dict(connection.remote_tools.values_list("remote_name", "offered_hash"))
+    rows_of = connection.remote_tools.values_list("remote_name", "offered_hash", "tool__effect")
+    known = {name: digest for name, digest, _ in rows_of}
+    approved = {name: effect for name, _, effect in rows_of if effect}
     seen: set[str] = set()
     rows = []
     for offered in offers:
@@ -72,16 +74,25 @@ def looked_over(connection: Connection, offers: Iterable[Offered]) -> list[dict[
             state = "known"
         seen.add(offered.name)
         about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
-        rows.append({**about, "effect": offered.effect, "state": state, "reason": problem})
+        effect = approved.get(offered.name, offered.effect)
+        rows.append({**about, "effect": effect, "state": state, "reason": problem})
     return rows
 
 
-def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str, by: Any = None) -> Listing:
+def take_offers(
+    connection: Connection,
+    offers: Iterable[Offered],
+    *,
+    kind: str,
+    by: Any = None,
+    effects: dict[str, str] | None = None,
+) -> Listing:
     """Bring the catalogue up to date with the offered tools.
 
     A new tool can be used at once but counts as destructive until a user approves its claimed
-    effect; `by` is the user who imported the document and thereby approved it. A changed or missing
-    tool is switched off; one that a user switched off stays off.
+    effect; `by` is the user who imported the document and thereby approved it, with `effects` in
+    place of what it claims. A changed or missing tool is switched off; one that a user switched off
+    stays off. A known tool keeps its approved effect.
     """
     listing = Listing([], [], [], [])
     known = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
@@ -94,7 +105,7 @@ def take_offers(connection: Connection, offers: Iterable[Offered], *, kind: str,
         if row := known.get(offered.name):
             follow(row, offered, listing)
         else:
-            add(connection, offered, kind, by)
+            add(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
             listing.new.append(offered.name)
     for name in known.keys() - seen:
         withdraw(known[name], listing)
@@ -119,7 +130,7 @@ def problem_of(offered: Offered, seen: set[str]) -> str:
 
 
 @transaction.atomic
-def add(connection: Connection, offered: Offered, kind: str, by: Any) -> RemoteTool:
+def add(connection: Connection, offered: Offered, kind: str, by: Any, effect: str) -> RemoteTool:
     definition = offered.definition()
     pin = sha256_of(definition)
     row = RemoteTool(connection=connection, remote_name=offered.name, offered=definition, offered_hash=pin)
@@ -127,7 +138,7 @@ def add(connection: Connection, offered: Offered, kind: str, by: Any) -> RemoteT
     row.pinned_hash = pin
     if by is not None:
         row.approved_hash, row.approved_by, row.approved_at = pin, by, timezone.now()
-    write_tool(tool, row, effect=offered.effect if by is not None else Tool.Effect.DESTRUCTIVE)
+    write_tool(tool, row, effect=effect if by is not None else Tool.Effect.DESTRUCTIVE)
     row.tool = tool
     row.save()
     return row

@@ -9,7 +9,7 @@ from rest_framework.exceptions import ErrorDetail
 
 from agents.http.strict import Choice, ObjectField, RowId, StrictSerializer, Text, Words
 from agents.models import Tool
-from agents.serializers import OWNED, OwnedSerializer
+from agents.serializers.owned import OWNED, OwnedSerializer
 from agents.unknown import extra
 from connectors.logins.providers import ACCESS
 from connectors.mcp.programs import command_refusal
@@ -217,12 +217,14 @@ class ListingSerializer(serializers.Serializer):
 class OperationSerializer(serializers.Serializer):
     name = serializers.CharField()
     description = serializers.CharField()
-    effect = serializers.CharField(help_text="Read from the method; an approval can choose another one.")
+    effect = serializers.CharField(
+        help_text="Of a known operation the approved one, else read from the method; an import or approval can choose."
+    )
     state = serializers.ChoiceField(["new", "changed", "known", "refused"])
     reason = serializers.CharField(help_text="Why it is refused.")
 
 
-class PreviewSerializer(serializers.Serializer):
+class ImportPreviewSerializer(serializers.Serializer):
     base_url = serializers.CharField(help_text="Where calls will go.")
     operations = OperationSerializer(many=True)
 
@@ -235,6 +237,15 @@ class ImportSerializer(StrictSerializer):
         required=False, allow_blank=True, max_length=500, help_text="Used instead of the document's server."
     )
     operations = Words(required=False, each=256, max_length=200, help_text="Operations to import; all by default.")
+    effects = ObjectField(
+        required=False,
+        help_text="Effects of new operations by name, instead of those read from the method. Known ones keep theirs.",
+    )
+
+    def validate_effects(self, effects: dict[str, Any]) -> dict[str, str]:
+        if wrong := [name for name, effect in effects.items() if effect not in Tool.Effect.values]:
+            raise serializers.ValidationError(f"{wrong[0][:256]}: choose one of {', '.join(Tool.Effect.values)}.")
+        return effects
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         if sum(bool(body.get(name)) for name in ("document", "text", "url")) != 1:

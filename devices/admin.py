@@ -3,9 +3,9 @@
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import action, display
 
 from agents.admin import ReadOnlyAdmin
+from agents.admin.base import pill
 from agents.exceptions import MusterError
 from devices import offers, presence
 from devices.models import Device, DeviceCall, OfferedTool, Record
@@ -19,13 +19,13 @@ class DeviceAdmin(ReadOnlyAdmin):
     search_fields = ["name"]
     actions = ["revoke_selected"]
 
-    @display(description="State", label={"online": "success", "offline": "warning", "revoked": "danger"})
+    @admin.display(description="State")
     def state(self, device: Device) -> str:
         if device.revoked_at:
-            return "revoked"
-        return "online" if device.is_online() else "offline"
+            return pill("revoked", "rejected")
+        return pill("online") if device.is_online() else pill("offline", "waiting")
 
-    @action(description="Revoke", permissions=["view"])
+    @admin.action(description="Revoke", permissions=["view"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for device in queryset:
             device.revoke(reason="in the admin", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
@@ -40,12 +40,9 @@ class DeviceCallAdmin(ReadOnlyAdmin):
     list_select_related = ["device"]
     search_fields = ["tool", "run_id"]
 
-    @display(
-        description="State",
-        label={"done": "success", "failed": "danger", "expired": "danger", "unknown": "warning", "cancelled": "info"},
-    )
+    @admin.display(description="State")
     def state_word(self, call: DeviceCall) -> str:
-        return call.state
+        return pill(call.state)
 
 
 @admin.register(OfferedTool)
@@ -55,11 +52,11 @@ class OfferedToolAdmin(ReadOnlyAdmin):
     list_select_related = ["device"]
     actions = ["approve_selected", "reject_selected"]
 
-    @display(description="Definition")
+    @admin.display(description="Definition")
     def short_hash(self, offer: OfferedTool) -> str:
         return offer.hash[:12]
 
-    @action(description="Approve this definition", permissions=["view"])
+    @admin.action(description="Approve this definition", permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
             try:
@@ -67,7 +64,7 @@ class OfferedToolAdmin(ReadOnlyAdmin):
             except MusterError as error:
                 messages.error(request, f"{offer}: {error} {error.hint}")
 
-    @action(description="Reject", permissions=["view"])
+    @admin.action(description="Reject", permissions=["view"])
     def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for offer in queryset.select_related("device", "tool"):
             offers.reject(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))

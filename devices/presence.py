@@ -18,6 +18,7 @@ from plumbing import clock
 from plumbing.statements import Select
 
 log = logging.getLogger(__name__)
+MAX_FOLDERS, MAX_FOLDER = 100, 200  # names kept of one hello, and their length
 MAX_WAITING = 1000  # calls sent after one hello; the sweep sends the rest
 
 
@@ -72,11 +73,13 @@ def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetim
     device.platform = hello.platform[:100] or device.platform
     device.client_version = hello.client_version[:40]
     device.tools = {tool.name[:128]: tool.hash[:64] for tool in hello.tools}
+    device.folders = [name[:MAX_FOLDER] for name in hello.folders[:MAX_FOLDERS]]
     device.journal_id = hello.journal_id[:64]
     device.socket, device.last_seen, device.connected_at = socket, now, now
     device.save(
         update_fields=[
-            "name", "platform", "client_version", "tools", "journal_id", "socket", "last_seen", "connected_at"
+            "name", "platform", "client_version", "tools", "folders", "journal_id", "socket", "last_seen",
+            "connected_at",
         ]
     )  # fmt: skip
     keep_offers(device, hello.offers)

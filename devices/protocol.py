@@ -91,7 +91,7 @@ class Unfinished:
 @dataclass(frozen=True, slots=True)
 class DeviceHello:
     """The first frame of a device. `journal_id` names its journal: a new one means that executed
-    calls were forgotten.
+    calls were forgotten. `folders` are the names of the folders that it shares, without their paths.
     """
 
     type: ClassVar[str] = "device_hello"
@@ -104,6 +104,7 @@ class DeviceHello:
     tools: tuple[ToolName, ...] = ()
     offers: tuple[Offer, ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ class DeviceSerializer(StrictModelSerializer):
     name = Text(max_length=100)
     is_online = serializers.SerializerMethodField()
     tools = serializers.SerializerMethodField(help_text="Names of the catalogue tools it can run.")
+    folders = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Names of the folders that it shares for reading."
+    )
     pending_offers = serializers.SerializerMethodField(help_text="Tools it offers that wait for approval.")
 
     class Meta:
         model = Device
         fields = [
-            "id", "name", "platform", "client_version", "is_online", "last_seen", "connected_at", "tools",
+            "id", "name", "platform", "client_version", "is_online", "last_seen", "connected_at", "tools", "folders",
             "pending_offers", "created_at", "revoked_at",
         ]  # fmt: skip
         read_only_fields = [field for field in fields if field != "name"]

@@ -1,8 +1,8 @@
 """The built-in tool `run_python`: plain Python over the files of a conversation.
 
 The code runs in a sandbox process of its own that keeps its variables and files while its run is at
-work. It sees the files of the conversation in /mnt/inputs; what it writes to /mnt/outputs is stored
-as files of the run.
+work. It sees the files of the conversation in /mnt/inputs, and the agent's skills in /mnt/skills; what it writes to
+/mnt/outputs is stored as files of the run.
 """
 
 import threading
@@ -22,6 +22,7 @@ LIMITS = sandbox.Limits(
     timeout_s=60.0, memory_mb=1024, traffic_kb=64 << 10, call_kb=1024, answer_kb=8 << 10, kept_s=1800.0, max_calls=2000
 )
 INPUT_BYTES = 32 << 20  # all input files of a call together
+OF_SKILL = "skill:"  # before the id of an archive
 LOST = "The variables and files of earlier calls are lost: the process was ended."
 
 
@@ -46,11 +47,15 @@ class Files:
     def read_file(self, file: str, offset: int, size: int) -> bytes:
         """A piece of an input file. Raises FileNotFoundError."""
         if file not in self.content:
-            content = self.context.read_file(file) if self.context.read_file else None
+            content = self.content_of(file)
             if content is None:
                 raise FileNotFoundError("the file was deleted")
             self.content = {file: content}  # they are read one after another: one is kept at a time
         return self.content[file][offset : offset + size]
+
+    def content_of(self, file: str) -> bytes | None:
+        reader = self.context.read_skill if file.startswith(OF_SKILL) else self.context.read_file
+        return reader(file.removeprefix(OF_SKILL)) if reader else None
 
     def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
         assert self.context.save_file is not None
@@ -69,9 +74,11 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
     if context.run_id is None or context.save_file is None:
         raise ToolFailed("Python can only be run in a run.", code="cannot_run")
     inputs = named(context.files() if context.files else [])
-    outcome = elsewhere(in_turn, code, inputs, context)
+    skills = context.skills() if context.skills else []
+    outcome = elsewhere(in_turn, code, [*inputs, *map(as_input, skills)], context)
     details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
-    told: dict[str, Any] = {"printed": printed(outcome), "untrusted": context.is_untrusted, "details": details}
+    is_untrusted = context.is_untrusted or any(one["untrusted"] for one in skills)
+    told: dict[str, Any] = {"printed": printed(outcome), "untrusted": is_untrusted, "details": details}
     if not outcome.ok:
         return ToolResult(ok=False, error=error_of(outcome), **told)
     result = outcome.result
@@ -80,6 +87,12 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
     if result["skipped"]:
         value["not_stored"] = result["skipped"]
     return ToolResult(ok=True, value=storable(value), **told)
+
+
+def as_input(skill: dict[str, Any]) -> dict[str, Any]:
+    """A skill for the sandbox, which unpacks its archive."""
+    file = f"{OF_SKILL}{skill['file']}" if skill["file"] else None
+    return {"file": file, "skill": skill["name"], "text": skill["text"]}
 
 
 def named(files: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -103,7 +116,7 @@ def free_name(name: str, taken: dict[str, Any]) -> str:
     return free
 
 
-def in_turn(code: str, inputs: list[dict[str, str]], context: ToolContext) -> sandbox.Outcome:
+def in_turn(code: str, inputs: list[dict[str, Any]], context: ToolContext) -> sandbox.Outcome:
     """The outcome of the code in the run's process, which is killed if the run is cancelled or its
     time is up.
     """

@@ -19,7 +19,7 @@ from agents.http.strict import (
 )
 from agents.http.version_serializers import AnyField, NumberedSerializer, PublishSerializer
 from agents.models import Tool
-from agents.serializers import OWNED, OwnedSerializer
+from agents.serializers.owned import OWNED, OwnedSerializer
 from functions import store
 from functions.models import Execution, FunctionTest, FunctionVersion, StoredFunction
 

@@ -18,7 +18,7 @@ TOOLS: dict[str, dict[str, Any]] = {
             "properties": {
                 "text": {**TEXT, "description": "What to remember."},
                 "kind": {"type": "string", "enum": ["fact", "preference", "event"], "default": "fact"},
-                "subject": {"type": "string", "maxLength": 200, "description": "Whom or what it is about."},
+                "subject": {"type": "string", "maxLength": 200, "description": "The person or thing that it is about."},
                 "scope": {
                     "type": "string",
                     "enum": ["person", "person_agent"],

@@ -1,12 +1,15 @@
-"""This app's toolset: memories."""
+"""This app's toolsets: memories, collections and skills."""
 
 from agents.tools import ToolCall, ToolContext, ToolResult, ToolSpec
+from knowledge.collections import calls as collections
 from knowledge.memory import calls
 from knowledge.memory.recall import Similar
+from knowledge.skills import calls as skills
 
 
 class KnowledgeToolset:
-    """Executes tools of kind `knowledge`. `source` is {"memory": verb}.
+    """Executes tools of kind `knowledge`. `source` is {"memory": verb} or
+    {"collection": id, "verb": verb}.
 
     `similar` compares texts by meaning. Repeating a call with its old id finds what it wrote, so the calls of a
     crashed worker can be repeated (`is_durable`).
@@ -18,4 +21,13 @@ class KnowledgeToolset:
         self.similar = similar
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        if "collection" in tool.source:
+            return collections.run(tool, call)
         return calls.run(str(tool.source.get("memory")), call, context, self.similar)
+
+
+class SkillToolset:
+    """Executes tools of kind `skill`: a call reads one file of the skill, SKILL.md by default."""
+
+    def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
+        return skills.read(tool, call.arguments)

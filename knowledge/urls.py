@@ -3,14 +3,29 @@ from typing import Any
 from django.urls import path
 
 from agents.http.viewsets import routed
+from knowledge.collections.api import CollectionViewSet, DocumentViewSet
+from knowledge.collections.evaluation_api import EvaluationViewSet, QuestionViewSet
 from knowledge.memory.api import MemoryViewSet
+from knowledge.skills.api import SkillViewSet
 
 
 def memory(**verbs: str) -> Any:
     return routed(MemoryViewSet, **verbs)
 
 
+def documents(**verbs: str) -> Any:
+    return routed(DocumentViewSet, **verbs)
+
+
+def skill(**verbs: str) -> Any:
+    return routed(SkillViewSet, **verbs)
+
+
+COLLECTION = "collections/<str:name>"
+DOCUMENT = f"{COLLECTION}/documents/<uuid:pk>"
 MEMORY = "memory/<uuid:pk>"
+SKILL = "skills/<str:name>"
+ROW = {"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}
 urlpatterns = [
     path("memory/", MemoryViewSet.as_view({"get": "list", "post": "create"}), name="memories"),
     path("memory/search", memory(get="search"), name="memory-search"),
@@ -23,4 +38,30 @@ urlpatterns = [
     path(f"{MEMORY}/versions/", memory(get="versions"), name="memory-versions"),
     path(f"{MEMORY}/diff", memory(get="diff"), name="memory-diff"),
     path(f"{MEMORY}/rollback", memory(post="rollback"), name="memory-rollback"),
+    path("collections/", CollectionViewSet.as_view({"get": "list", "post": "create"}), name="collections"),
+    path(
+        COLLECTION,
+        CollectionViewSet.as_view({"get": "retrieve", "put": "update", "patch": "partial_update", "delete": "destroy"}),
+        name="collection",
+    ),
+    path(f"{COLLECTION}/search", routed(CollectionViewSet, post="search"), name="collection-search"),
+    path(f"{COLLECTION}/questions/", QuestionViewSet.as_view({"get": "list", "post": "create"}), name="questions"),
+    path(f"{COLLECTION}/questions/<uuid:pk>", routed(QuestionViewSet, delete="destroy"), name="question"),
+    path(f"{COLLECTION}/evaluate", routed(EvaluationViewSet, post="evaluate"), name="collection-evaluate"),
+    path(f"{COLLECTION}/evaluations/", EvaluationViewSet.as_view({"get": "list"}), name="evaluations"),
+    path(f"{COLLECTION}/documents/", DocumentViewSet.as_view({"get": "list", "post": "create"}), name="documents"),
+    path(DOCUMENT, documents(get="retrieve", delete="destroy"), name="document"),
+    path(f"{DOCUMENT}/text", documents(get="text"), name="document-text"),
+    path(f"{DOCUMENT}/reindex", documents(post="reindex"), name="document-reindex"),
+    path(f"{DOCUMENT}/erase", documents(delete="erase"), name="document-erase"),
+    path("skills/", SkillViewSet.as_view({"get": "list", "post": "create"}), name="skills"),
+    path(SKILL, skill(**ROW), name="skill"),
+    path(f"{SKILL}/publish", skill(post="publish"), name="skill-publish"),
+    path(f"{SKILL}/rollback", skill(post="rollback"), name="skill-rollback"),
+    path(f"{SKILL}/versions/", skill(get="versions"), name="skill-versions"),
+    path(f"{SKILL}/versions/<int:number>", skill(get="version"), name="skill-version"),
+    path(f"{SKILL}/diff", skill(get="diff"), name="skill-diff"),
+    path(f"{SKILL}/export", skill(get="export"), name="skill-export"),
+    path(f"{SKILL}/files/<path:path>", skill(get="file"), name="skill-file"),
+    path(f"{SKILL}/used-by", skill(get="used_by"), name="skill-used-by"),
 ]

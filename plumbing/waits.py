@@ -12,9 +12,10 @@ import selectors
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
-from contextvars import copy_context
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
 from functools import partial
 from heapq import heapify, heappop, heappush
 from time import monotonic, sleep
@@ -29,6 +30,7 @@ STALE = 1000  # timers of ended waits that are kept before the heap is cleaned
 Found = TypeVar("Found")
 IsOver = Callable[[], bool]  # cheap, never waits, and may be called on any greenlet of the thread
 _thread = threading.local()
+AROUND: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("around", default=nullcontext)  # each wait
 
 
 def never() -> bool:
@@ -42,9 +44,15 @@ def for_socket(descriptor: int, event: int, seconds: float | None, is_over: IsOv
     """Whether the socket became readable or writable (`event`) before the time passed, or `is_over`
     was true.
     """
-    hub = here()
-    if hub is not None:
-        return hub.wait_for_socket(descriptor, event, seconds, is_over)
+    with AROUND.get()():
+        hub = here()
+        if hub is not None:
+            return hub.wait_for_socket(descriptor, event, seconds, is_over)
+        return poll_socket(descriptor, event, seconds, is_over)
+
+
+def poll_socket(descriptor: int, event: int, seconds: float | None, is_over: IsOver | None) -> bool:
+    """The same on a thread that has no hub."""
     ends = None if seconds is None else monotonic() + seconds
     poll = select.poll()
     poll.register(descriptor, select.POLLIN if event == READ else select.POLLOUT)
@@ -59,13 +67,36 @@ def for_socket(descriptor: int, event: int, seconds: float | None, is_over: IsOv
 
 def pause(seconds: float, is_over: IsOver | None = None) -> None:
     """Sleep, but not longer than until `is_over` is true."""
-    hub = here()
-    if hub is not None:
-        hub.wait(seconds, is_over)
-        return
-    ends = monotonic() + seconds
-    while (left := ends - monotonic()) > 0 and not (is_over and is_over()):
-        sleep(left if is_over is None else min(left, GLANCE_S))
+    with AROUND.get()():
+        hub = here()
+        if hub is not None:
+            hub.wait(seconds, is_over)
+            return
+        ends = monotonic() + seconds
+        while (left := ends - monotonic()) > 0 and not (is_over and is_over()):
+            sleep(left if is_over is None else min(left, GLANCE_S))
+
+
+@contextmanager
+def around(entered: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Until the block ends, the waits of this piece of work are inside of `entered()`. Not those inside
+    of it, and not those of siblings that work at the same time (`each`).
+    """
+
+    @contextmanager
+    def once() -> Iterator[None]:
+        inner = AROUND.set(nullcontext)
+        try:
+            with entered():
+                yield
+        finally:
+            AROUND.reset(inner)
+
+    before = AROUND.set(once)
+    try:
+        yield
+    finally:
+        AROUND.reset(before)
 
 
 def elsewhere(work: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
@@ -242,6 +273,7 @@ class Hub:
         for item in items:
             sibling = greenlet(do, parent=self.main)
             sibling.gr_context = copy_context()
+            sibling.gr_context.run(AROUND.set, nullcontext)
             self.ready.append((sibling, item))
         if items:
             self.leave(waiter)

@@ -9,6 +9,7 @@ from agents.schema import sha256_of
 from agents.spec import AgentSpec, GrantSpec
 from agents.tools import ToolSpec
 from functions.catalogue import as_pinned
+from knowledge.skills import store as skills
 from registry.llm.llms import chat_model
 
 from .agents import LiveAgent
@@ -100,7 +101,9 @@ def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
 
 
 def pinned(tool: ToolSpec) -> ToolSpec:
-    return as_pinned(tool, tool.pinned_version) if tool.pinned_version else tool
+    if not tool.pinned_version:
+        return tool
+    return (skills.as_pinned if tool.kind == Tool.Kind.SKILL else as_pinned)(tool, tool.pinned_version)
 
 
 def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:

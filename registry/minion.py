@@ -13,6 +13,8 @@ JSON = Any
 class MinionToolset:
     """Implements Toolset. `source` names the agent: {"agent": id}."""
 
+    is_durable = True  # asking again finds the child run of the call
+
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         """Starts the child run; `spawn` raises CallPending until it has ended, then returns its
         result.
@@ -36,6 +38,8 @@ class MinionToolset:
 
 class ChainToolset:
     """Implements Toolset. `source` names the chain: {"chain": id}."""
+
+    is_durable = True
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         """Starts the chain's run; raises CallPending until it has ended, then returns its result."""

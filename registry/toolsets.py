@@ -4,7 +4,7 @@ from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult, Toolset,
 from connectors.tools import A2aToolset, ConnectorToolset, HttpToolset, McpToolset
 from devices.tools import DeviceToolset
 from functions.tools import FunctionToolset
-from knowledge.tools import KnowledgeToolset
+from knowledge.tools import KnowledgeToolset, SkillToolset
 
 from .builtins import BuiltinToolset
 from .minion import ChainToolset, MinionToolset
@@ -20,6 +20,7 @@ TOOLSETS: dict[str, Toolset] = {
     "function": FunctionToolset(),
     "connector": ConnectorToolset(),
     "knowledge": KnowledgeToolset(similar_for),
+    "skill": SkillToolset(),
     "mcp": McpToolset(),
     "http": HttpToolset(),
     "a2a": A2aToolset(),

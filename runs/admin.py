@@ -10,10 +10,9 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
-from unfold.admin import ModelAdmin, TabularInline
-from unfold.decorators import action, display
 
 from agents.admin import OwnedAdmin, ReadOnlyAdmin
+from agents.admin.base import ModelAdmin, pill
 from agents.exceptions import MusterError
 from runs.figures import money
 from runs.models import (
@@ -35,26 +34,12 @@ from .lifecycle import endings, workers
 from .schedules import tick as schedules
 
 TIMINGS = ("crontab", "interval", "clocked")
-STATES = {
-    "succeeded": "success",
-    "approved": "success",
-    "started": "info",
-    "queued": "info",
-    "running": "info",
-    "waiting": "warning",
-    "partial": "warning",
-    "open": "warning",
-    "failed": "danger",
-    "expired": "danger",
-    "missed": "danger",
-    "refused": "danger",
-    "denied": "danger",
-}
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
     list_display = ["shown_id", "state", "agent", "trigger", "principal", "created_at", "shown_cost", "turns"]
+    list_display_links = ["created_at"]
     list_filter = ["status", "trigger"]
     search_fields = ["=id", "agent__name"]
     list_select_related = ["agent", "principal"]
@@ -62,19 +47,19 @@ class RunAdmin(ReadOnlyAdmin):
     show_facets = admin.ShowFacets.NEVER
     actions = ["cancel_selected"]
 
-    @display(description="Run")
+    @admin.display(description="Run")
     def shown_id(self, run: Run) -> str:
         return link_to(run)
 
-    @display(description="State", label=STATES)
+    @admin.display(description="State")
     def state(self, run: Run) -> str:
-        return run.status
+        return pill(run.status)
 
-    @display(description="Cost", ordering="cost")
+    @admin.display(description="Cost", ordering="cost")
     def shown_cost(self, run: Run) -> str:
         return money.dollars(run.cost)
 
-    @action(description="Cancel")
+    @admin.action(description="Cancel")
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for run in queryset:
             try:
@@ -88,6 +73,7 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
     """The reason why a message without an agent's name was routed as it was."""
 
     list_display = ["shown_run", "agent", "method", "reason", "created_at"]
+    list_display_links = ["created_at"]
     list_filter = ["method"]
     search_fields = ["agent__name", "reason"]
     list_select_related = ["agent", "run"]
@@ -95,11 +81,11 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
     fields = ["shown_run", "agent", "method", "reason", "considered", "created_at"]
     readonly_fields = ["shown_run", "considered"]
 
-    @display(description="Run")
+    @admin.display(description="Run")
     def shown_run(self, decision: RouteDecision) -> str:
         return link_to(decision.run)
 
-    @display(description="Candidates")
+    @admin.display(description="Candidates")
     def considered(self, decision: RouteDecision) -> str:
         rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
         return table(["Agent", "Score", "Reason"], rows) if rows else "nobody"
@@ -133,22 +119,22 @@ class WorkerAdmin(ReadOnlyAdmin):
             worker.reader = request.user  # type: ignore[attr-defined]  # whom the tables below are shown to
         return worker
 
-    @display(description="Alive", boolean=True)
+    @admin.display(description="Alive", boolean=True)
     def is_alive(self, worker: Worker) -> bool:
         return workers.is_alive(worker)
 
-    @display(description="Agents held")
+    @admin.display(description="Agents held")
     def held(self, worker: Worker) -> int:
         return len(worker.loaded)
 
-    @display(description="Loaded")
+    @admin.display(description="Loaded")
     def loaded_agents(self, worker: Worker) -> str:
         known = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
         rows = [(known[key]["agent"], known[key]["version"], key) for key in worker.loaded if key in known]
         others = len(worker.loaded) - len(rows)
         return format_html("{}{} more: older ones, or other users'", table(["Agent", "Version", "Hash"], rows), others)
 
-    @display(description="Runs in progress")
+    @admin.display(description="Runs in progress")
     def runs_in_work(self, worker: Worker) -> str:
         found = workers.runs_of(worker, worker.reader)  # type: ignore[attr-defined]
         return table(["Run", "Agent", "Since"], [(link_to(run), run.agent, run.started_at) for run in found])
@@ -159,12 +145,8 @@ def link_to(run: Run) -> SafeString:
 
 
 def table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
-    head = format_html_join(
-        "", "<th scope='col' style='text-align:left;padding-right:1em'>{}</th>", ((t,) for t in titles)
-    )
-    cells = [
-        (format_html_join("", "<td style='padding-right:1em'>{}</td>", ((cell,) for cell in row)),) for row in rows
-    ]
+    head = format_html_join("", "<th scope='col'>{}</th>", ((t,) for t in titles))
+    cells = [(format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows]
     return format_html("<table><tr>{}</tr>{}</table>", head, format_html_join("", "<tr>{}</tr>", cells))
 
 
@@ -183,9 +165,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
     search_fields = ["tool"]
     list_select_related = ["run", "decided_by"]
 
-    @display(description="State", label=STATES)
+    @admin.display(description="State")
     def state(self, approval: Approval) -> str:
-        return approval.status
+        return pill(approval.status)
 
 
 @admin.register(Budget)
@@ -207,7 +189,7 @@ class BudgetAdmin(OwnedAdmin):
         super().save_model(request, obj, form, change)
 
 
-class EmbedBudgets(TabularInline):
+class EmbedBudgets(admin.TabularInline):
     model = Budget
     fields = ["period", "max_cost", "max_tokens", "max_runs", "enabled"]
     extra = 0
@@ -311,13 +293,13 @@ class ScheduleAdmin(OwnedAdmin):
             messages.error(request, f"Saved, but switched off: {error}")
         super().save_model(request, obj, form, change)
 
-    @action(description="Pause", permissions=["change"])
+    @admin.action(description="Pause", permissions=["change"])
     def pause_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for schedule in queryset:
             if self.is_editable(request, schedule):
                 schedules.set_enabled(schedule, False, reason=f"paused by {request.user}")
 
-    @action(description="Resume", permissions=["change"])
+    @admin.action(description="Resume", permissions=["change"])
     def resume_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for schedule in queryset:
             if self.is_editable(request, schedule):
@@ -334,9 +316,9 @@ class OccurrenceAdmin(ReadOnlyAdmin):
     list_select_related = ["schedule", "run"]
     ordering = ["-due_at"]
 
-    @display(description="Outcome", label=STATES)
+    @admin.display(description="Outcome")
     def state(self, occurrence: ScheduleOccurrence) -> str:
-        return occurrence.outcome
+        return pill(occurrence.outcome)
 
 
 @admin.register(Trigger)

@@ -49,6 +49,10 @@ class LimitedRequest(WebRequest):
     most = 0
     is_refused = False
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        """Forms are left to Django: Twisted would parse them whole, in memory, on the event loop."""
+        super().__init__(*args, **more, parsePOSTFormSubmission=False)
+
     def gotLength(self, length: int | None) -> None:  # noqa: N802  (Twisted's names)
         """The headers are read, the body is not."""
         self.most = most_of(self)
@@ -78,6 +82,8 @@ class LimitedRequest(WebRequest):
 def most_of(request: Any) -> int:
     """Bytes of the body that are read."""
     limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + ROOM_BYTES
+    if is_upload(request.requestHeaders):
+        limit = max(limit, settings.FILE_BYTES + ROOM_BYTES)
     if shows_credential(request.requestHeaders) or target_of(request).startswith(SIGNED):
         return limit
     return min(limit, STRANGERS_BYTES)
@@ -86,6 +92,11 @@ def most_of(request: Any) -> int:
 def shows_credential(headers: Any) -> bool:
     cookies = b"; ".join(headers.getRawHeaders(b"cookie", []))
     return settings.SESSION_COOKIE_NAME.encode() in cookies or any(headers.hasHeader(name) for name in CREDENTIALS)
+
+
+def is_upload(headers: Any) -> bool:
+    kinds = headers.getRawHeaders(b"content-type", [])
+    return bool(kinds) and kinds[0].lower().startswith(b"multipart/form-data")
 
 
 def target_of(request: Any) -> bytes:

@@ -8,25 +8,20 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, TabularInline
-from unfold.decorators import action, display
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminTextInputWidget,
-)
 
+from agents import storage
 from agents.exceptions import MusterError
 from agents.membership import change_role, end, invite, person_named
 from agents.models import ApiKey, AuditEvent, Invitation, Membership, Secret, Team
 from agents.models.key import DECIDE, EVERYTHING, SCOPES
 
 from .authored import OWNER_FILTERS, SHARING
+from .base import ModelAdmin, pill
 from .fields import LinesField
 from .owned import OwnedAdmin, ReadOnlyAdmin, VisibleChoices, counted
 
@@ -49,9 +44,17 @@ class SuperusersOnly:
 
 @admin.register(User)
 class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
+    """People who may sign in."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        person = obj.pk
+        super().delete_model(request, obj)
+        transaction.on_commit(lambda: storage.erase(person))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        people = list(queryset.values_list("pk", flat=True))
+        super().delete_queryset(request, queryset)
+        transaction.on_commit(lambda: storage.erase(*people))
 
 
 @admin.register(Group)
@@ -59,7 +62,7 @@ class GroupAdmin(SuperusersOnly, DjangoGroupAdmin, ModelAdmin):
     """Roles: groups of model permissions."""
 
 
-class MembershipInline(VisibleChoices, TabularInline):
+class MembershipInline(VisibleChoices, admin.TabularInline):
     """Roles are changed and people removed here; they come in by accepting an invitation."""
 
     model = Membership
@@ -73,7 +76,7 @@ class MembershipInline(VisibleChoices, TabularInline):
 class InvitationForm(forms.ModelForm):
     """Asks a person by the exact user name; there is no list of people to choose from."""
 
-    person = forms.CharField(max_length=150, label="User name", widget=UnfoldAdminTextInputWidget)
+    person = forms.CharField(max_length=150, label="User name")
 
     class Meta:
         model = Invitation
@@ -87,7 +90,7 @@ class InvitationForm(forms.ModelForm):
         return self.cleaned_data["person"]
 
 
-class InvitationInline(TabularInline):
+class InvitationInline(admin.TabularInline):
     model = Invitation
     form = InvitationForm
     fields = ["person", "role"]
@@ -133,7 +136,7 @@ class TeamAdmin(OwnedAdmin):
         else:
             self.audit(request, "invited", row.team, user=row.user.get_username(), role=row.role)
 
-    @display(description="Members", ordering="member_total")
+    @admin.display(description="Members", ordering="member_total")
     def member_count(self, team: Any) -> int:
         return team.member_total
 
@@ -142,7 +145,7 @@ class KeyForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
         choices=[(EVERYTHING, "everything except deciding approvals"), *((scope, scope) for scope in sorted(SCOPES))],
         initial=[EVERYTHING],
-        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        widget=forms.CheckboxSelectMultiple,
         help_text=f"What it may do. {DECIDE} must always be given explicitly.",
     )
 
@@ -172,17 +175,17 @@ class ApiKeyAdmin(OwnedAdmin):
         self.audit(request, "created", made, scopes=made.scopes)
         messages.warning(request, format_html("Copy the key now; it is shown only once: <code>{}</code>", secret))
 
-    @display(description="Scopes")
+    @admin.display(description="Scopes")
     def scope_words(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)[:60]
 
-    @display(description="State", label={"live": "success", "expired": "warning", "revoked": "danger"})
+    @admin.display(description="State")
     def state(self, key: ApiKey) -> str:
         if key.revoked_at:
-            return "revoked"
-        return "expired" if key.expires_at and key.expires_at <= timezone.now() else "live"
+            return pill("revoked", "rejected")
+        return pill("expired" if key.expires_at and key.expires_at <= timezone.now() else "live")
 
-    @action(description="Revoke", permissions=["delete"])
+    @admin.action(description="Revoke", permissions=["delete"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for key in queryset:
             key.revoke()
@@ -191,7 +194,7 @@ class ApiKeyAdmin(OwnedAdmin):
 
 class SecretForm(forms.ModelForm):
     value = forms.CharField(
-        required=False, widget=UnfoldAdminPasswordWidget(render_value=False),
+        required=False, widget=forms.PasswordInput(render_value=False),
         help_text="Write-only: leave empty to keep the stored value.",
     )  # fmt: skip
     hosts = LinesField(help_text="Hosts it may be sent to, one per line, such as api.example.com.")
@@ -223,7 +226,7 @@ class SecretAdmin(OwnedAdmin):
         SHARING,
     ]
 
-    @display(description="Hosts")
+    @admin.display(description="Hosts")
     def bound_hosts(self, secret: Secret) -> str:
         return ", ".join(secret.hosts)
 

@@ -4,44 +4,35 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from unfold.admin import TabularInline
-from unfold.decorators import action, display
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminURLInputWidget,
-)
 
 from agents import prompts, served
 from agents.models import Agent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
 from agents.spec import ModelParams
 
+from .base import row_action
 from .fields import JsonField, LinesField, SchemaField
 from .owned import OwnedAdmin, VisibleChoices, counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
 
-OWNER_FILTERS = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
-SHARING = ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]})
+OWNER_FILTERS: list[Any] = [("owner", admin.RelatedOnlyFieldListFilter), ("team", admin.RelatedOnlyFieldListFilter)]
+SHARING: Any = ("Sharing", {"fields": ["owner", "team"], "classes": ["collapse"]})
 
 
 class ProviderForm(forms.ModelForm):
     base_url = forms.URLField(
-        required=False, assume_scheme="https", label="Base URL", widget=UnfoldAdminURLInputWidget,
+        required=False, assume_scheme="https", label="Base URL",
         help_text=Provider._meta.get_field("base_url").help_text,
     )  # fmt: skip
     api_key = forms.CharField(
-        required=False, strip=True, label="API key", widget=UnfoldAdminPasswordWidget(render_value=False),
+        required=False, strip=True, label="API key", widget=forms.PasswordInput(render_value=False),
         help_text="Write-only: leave empty to keep the stored key.",
     )  # fmt: skip
     prices = JsonField(rows=4, help_text=Provider._meta.get_field("prices").help_text)
@@ -77,7 +68,7 @@ class ProviderAdmin(OwnedAdmin):
     list_display = ["name", "kind", "base_url", "has_key", "enabled", "agent_count", "owner"]
     list_filter = ["kind", "enabled", *OWNER_FILTERS]
     search_fields = ["name", "base_url"]
-    actions_detail = ["try_out"]
+    row_actions = ["try_out"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "base_url", "api_key", "enabled"]}),
         ("Models and prices", {"fields": ["tool_calling", "default_model", "prices"]}),
@@ -88,12 +79,9 @@ class ProviderAdmin(OwnedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(agent_total=counted(Agent, "provider"))
 
-    @action(description="Test", url_path="test", permissions=["change"], icon="network_check")
-    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @row_action(description="Test", url_path="test", permission="change", changes=True)
+    def try_out(self, request: HttpRequest, provider: Provider) -> HttpResponse:
         """Ask its server for its models, and say what came of it."""
-        provider = self.row_or_404(request, object_id)
-        if not self.has_change_permission(request, provider):
-            raise PermissionDenied
         self.tell_trial(request, provider)
         self.audit(request, "tested", provider)
         return redirect(reverse("admin:agents_provider_change", args=[provider.pk]))
@@ -103,11 +91,11 @@ class ProviderAdmin(OwnedAdmin):
         told = messages.success if trial["ok"] else messages.warning
         told(request, f"{trial['message']} {trial['hint']}".strip())
 
-    @display(description="Key", boolean=True)
+    @admin.display(description="Key", boolean=True)
     def has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)
 
-    @display(description="Agents", ordering="agent_total")
+    @admin.display(description="Agents", ordering="agent_total")
     def agent_count(self, provider: Any) -> int:
         return provider.agent_total
 
@@ -128,12 +116,10 @@ class GrantForm(forms.ModelForm):
 
     mode = forms.ChoiceField(
         choices=[("", "default for the effect: asks if the call cannot be undone"), *ToolGrant.Mode.choices],
-        required=False, widget=UnfoldAdminSelectWidget,
-    )  # fmt: skip
-
-    decides = forms.ChoiceField(
-        choices=ToolGrant.Decider.choices, required=False, widget=UnfoldAdminSelectWidget, help_text="Who answers."
+        required=False,
     )
+
+    decides = forms.ChoiceField(choices=ToolGrant.Decider.choices, required=False, help_text="Who answers.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -148,7 +134,7 @@ class GrantForm(forms.ModelForm):
         return cleaned
 
 
-class GrantInline(VisibleChoices, TabularInline):
+class GrantInline(VisibleChoices, admin.TabularInline):
     model = ToolGrant
     form = GrantForm
     fk_name = "agent"
@@ -166,22 +152,20 @@ class GrantInline(VisibleChoices, TabularInline):
 
 def number(low: float, high: float, words: str) -> forms.FloatField:
     """An optional number."""
-    widget = UnfoldAdminDecimalFieldWidget(attrs={"step": "any"})
+    widget = forms.NumberInput(attrs={"step": "any"})
     return forms.FloatField(required=False, min_value=low, max_value=high, help_text=words, widget=widget)
 
 
 class AgentForm(VersionedForm):
     description = forms.CharField(
-        required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        required=False, widget=forms.Textarea(attrs={"rows": 2}),
         help_text="What it does, in one sentence; used by the router.",
     )  # fmt: skip
     temperature = number(0, 2, "0 to 2; empty: the model's default.")
     top_p = number(0, 1, "0 to 1")
     presence_penalty = number(-2, 2, "−2 to 2")
     frequency_penalty = number(-2, 2, "−2 to 2")
-    max_tokens = forms.IntegerField(
-        required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget
-    )
+    max_tokens = forms.IntegerField(required=False, min_value=1, max_value=1_000_000)
     capabilities = LinesField(help_text="Words for what it can do, one per line; used by the router.")
     examples = LinesField(help_text="Examples of messages it should get, one per line; used by the router.")
     fallback_models = LinesField(help_text="Models of the same provider to try when the first fails, one per line.")
@@ -233,7 +217,7 @@ class AgentAdmin(VersionedAdmin):
     ]
     list_filter = ["enabled", ("provider", admin.RelatedOnlyFieldListFilter), *OWNER_FILTERS]
     search_fields = ["name", "description"]
-    actions_detail = ["try_out", "show_versions", "duplicate"]
+    row_actions = ["try_out", "show_versions", "duplicate"]
     definition_kind = "agent"
     inlines = [GrantInline]
     fieldsets = [
@@ -253,41 +237,30 @@ class AgentAdmin(VersionedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).select_related("provider").annotate(tool_total=counted(ToolGrant, "agent"))
 
-    def has_copy_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+    def has_copy_permission(self, request: HttpRequest, row: Agent) -> bool:
         return self.has_add_permission(request)
 
-    @action(description="Try", url_path="try", permissions=["view"], icon="chat")
-    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @row_action(description="Try", url_path="try")
+    def try_out(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """The playground, with this agent chosen."""
-        agent = self.row_or_404(request, object_id)
         if agent.published is None:
             messages.warning(request, f"“{agent}” is a draft: publish it before you try it.")
             return redirect(reverse("admin:agents_agent_change", args=[agent.pk]))
         return redirect(f"{reverse('page:playground')}?{urlencode({'agent': agent.name})}")
 
-    @display(description="Purpose")
+    @admin.display(description="Purpose")
     def short_description(self, agent: Agent) -> str:
         return shorten(agent.description)
 
-    @display(description="Tools", ordering="tool_total")
+    @admin.display(description="Tools", ordering="tool_total")
     def tool_count(self, agent: Any) -> int:
         return agent.tool_total
 
-    @action(
-        description="Duplicate",
-        url_path="duplicate",
-        permissions=["copy"],
-        icon="content_copy",
-        dialog={
-            "title": "Duplicate this agent?",
-            "description": "You get your own copy as a draft.",
-            "form_submit_text": "Duplicate",
-        },
-    )
-    def duplicate(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+    @row_action(description="Duplicate", url_path="duplicate", permission="copy", changes=True)
+    def duplicate(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """A draft copy for the current user."""
-        copy = copy_agent(self.row_or_404(request, object_id), request.user)
-        self.audit(request, "created", copy, copied_from=object_id)
+        copy = copy_agent(agent, request.user)
+        self.audit(request, "created", copy, copied_from=str(agent.pk))
         messages.success(request, f"“{copy}” is your copy; it is a draft until you save it.")
         return redirect(reverse("admin:agents_agent_change", args=[copy.pk]))
 
@@ -337,10 +310,10 @@ class ToolAdmin(OwnedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    @display(description="What it does")
+    @admin.display(description="What it does")
     def short_description(self, tool: Tool) -> str:
         return shorten(tool.description)
 
-    @display(description="Grants", ordering="grant_total")
+    @admin.display(description="Grants", ordering="grant_total")
     def grant_count(self, tool: Any) -> int:
         return tool.grant_total

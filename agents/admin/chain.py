@@ -9,12 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.admin import StackedInline
-from unfold.decorators import action, display
 
 from agents.models import Chain, ChainStep
 
 from .authored import OWNER_FILTERS, SHARING, GrantInline
+from .base import row_action
 from .fields import JsonField, LinesField, SchemaField
 from .owned import counted, shorten
 from .versioned import VersionedAdmin, VersionedForm
@@ -37,11 +36,11 @@ class StepForm(forms.ModelForm):
         return self.cleaned_data["options"] or {}
 
 
-class StepInline(StackedInline):
+class StepInline(admin.StackedInline):
     model = ChainStep
     form = StepForm
     extra = 0
-    tab = True
+    classes = ["collapse"]
 
 
 class ChainGrantInline(GrantInline):
@@ -64,7 +63,7 @@ class ChainAdmin(VersionedAdmin):
     list_filter = ["enabled", "strategy", *OWNER_FILTERS]
     search_fields = ["name", "description"]
     inlines = [StepInline, ChainGrantInline]
-    actions_detail = ["try_out", "show_versions"]
+    row_actions = ["try_out", "show_versions"]
     definition_kind = "chain"
     readonly_fields = ["picture"]
     fieldsets = [
@@ -78,24 +77,24 @@ class ChainAdmin(VersionedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         return super().get_queryset(request).annotate(step_total=counted(ChainStep, "chain"))
 
-    @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
-    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @row_action(description="Try", url_path="try")
+    def try_out(self, request: HttpRequest, chain: Chain) -> HttpResponse:
         """The chain's page, with a form that starts a run."""
-        return redirect(reverse("page:chain", args=[self.row_or_404(request, object_id).name]))
+        return redirect(reverse("page:chain", args=[chain.name]))
 
-    @display(description="Picture of the draft")
+    @admin.display(description="Picture of the draft")
     def picture(self, chain: Chain) -> str:
         """The graph of the draft; an unsaved chain has none."""
         if chain.pk is None:
             return "–"
         address = reverse("page:chain-picture", args=[chain.pk])  # by its key: names differ between users
         words = "; ".join(f"{step.key} after {', '.join(step.needs) or 'nothing'}" for step in chain.steps.all())
-        return format_html('<img src="{}" alt="{}" style="max-width:100%;height:auto">', address, words)
+        return format_html('<img src="{}" alt="{}">', address, words)
 
-    @display(description="What it does")
+    @admin.display(description="What it does")
     def short_description(self, chain: Chain) -> str:
         return shorten(chain.description)
 
-    @display(description="Steps", ordering="step_total")
+    @admin.display(description="Steps", ordering="step_total")
     def step_count(self, chain: Any) -> int:
         return chain.step_total

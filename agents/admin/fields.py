@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from django import forms
-from unfold.widgets import UnfoldAdminTextareaWidget
 
 from agents.schema import check_schema
 
@@ -14,7 +13,7 @@ class LinesField(forms.CharField):
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
-        kwargs.setdefault("widget", UnfoldAdminTextareaWidget(attrs={"rows": 3}))
+        kwargs.setdefault("widget", forms.Textarea(attrs={"rows": 3}))
         super().__init__(**kwargs)
 
     def prepare_value(self, value: Any) -> Any:
@@ -35,9 +34,7 @@ class JsonField(forms.JSONField):
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
         rows = kwargs.pop("rows", 8)
-        kwargs.setdefault(
-            "widget", UnfoldAdminTextareaWidget(attrs={"rows": rows, "class": "font-mono", "spellcheck": "false"})
-        )
+        kwargs.setdefault("widget", forms.Textarea(attrs={"rows": rows, "class": "code", "spellcheck": "false"}))
         super().__init__(**kwargs)
 
     def prepare_value(self, value: Any) -> Any:

@@ -6,14 +6,15 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
 from django.db.models import Count, Field, Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import Http404, HttpRequest
-from unfold.admin import ModelAdmin
+from django.http import HttpRequest
 
 from agents.exceptions import MusterError
 from agents.fields import EncryptedTextField
 from agents.models import AuditEvent
 from agents.models.team import Owned
 from agents.sharing import carry, check_share, let_go
+
+from .base import ModelAdmin
 
 # a select with ten thousand options is unusable
 SEARCHED = {"agents.agent", "agents.chain", "agents.tool", "auth.user"}
@@ -51,22 +52,19 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
     owner_field = "owner"
     list_per_page = 30  # drawing a row takes two milliseconds
     show_full_result_count = False  # avoids a second COUNT(*) over a large table
-    warn_unsaved_form = True
-    list_filter_submit = False
-    compressed_fields = True
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         rows = choosable(super().get_queryset(request), request.user)
         return rows.select_related(self.owner_field) if self.owner_field else rows
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_view_permission(request, obj) and (not is_row(obj) or self.is_visible(request, obj))
+        return super().has_view_permission(request, obj) and (obj is None or self.is_visible(request, obj))
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (not is_row(obj) or self.is_editable(request, obj))
+        return super().has_change_permission(request, obj) and (obj is None or self.is_editable(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and (not is_row(obj) or self.is_editable(request, obj))
+        return super().has_delete_permission(request, obj) and (obj is None or self.is_editable(request, obj))
 
     def is_visible(self, request: HttpRequest, row: Any) -> bool:
         return self.get_queryset(request).filter(pk=row.pk).exists()
@@ -125,12 +123,6 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
             if self.is_editable(request, row):
                 self.delete_model(request, row)
 
-    def row_or_404(self, request: HttpRequest, object_id: str) -> Any:
-        row = self.get_object(request, object_id)
-        if row is None or not self.has_view_permission(request, row):
-            raise Http404
-        return row
-
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         """One line in the audit log; `details` must not contain a secret."""
         action = f"{row._meta.model_name}.{verb}"
@@ -186,13 +178,6 @@ def shorten(text: str, length: int = 80) -> str:
 
 def encrypted_fields(model: type[Model]) -> list[str]:
     return [field.name for field in model._meta.concrete_fields if isinstance(field, EncryptedTextField)]
-
-
-def is_row(value: Any) -> bool:
-    """Unfold checks some permissions with an id instead of the row; such a check is about the
-    model.
-    """
-    return isinstance(value, Model)
 
 
 def choosable(rows: QuerySet, user: Any) -> QuerySet:

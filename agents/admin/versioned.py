@@ -6,20 +6,19 @@ from typing import Any
 
 import pydantic
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
-from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from agents.definitions import files
 from agents.diff import as_text, side_by_side
 from agents.exceptions import MusterError
 
+from .base import pill, row_action
 from .owned import OwnedAdmin
 
 
@@ -27,11 +26,11 @@ class VersionedForm(forms.ModelForm):
     """A model form with the fields for publishing and its note."""
 
     version_note = forms.CharField(
-        required=False, max_length=500, label="What changed", widget=UnfoldAdminTextInputWidget,
+        required=False, max_length=500, label="What changed",
         help_text="Kept with the version, for its history.",
     )  # fmt: skip
     keep_as_draft = forms.BooleanField(
-        required=False, label="Keep as draft", widget=UnfoldBooleanSwitchWidget,
+        required=False, label="Keep as draft",
         help_text="Save without publishing: the live version does not change.",
     )  # fmt: skip
 
@@ -40,7 +39,7 @@ class VersionedAdmin(OwnedAdmin):
     """Base of the admins of agents, functions and chains: rows with `versions`, `published`, `publish`, `rollback`."""
 
     form = VersionedForm
-    actions_detail = ["show_versions"]
+    row_actions = ["show_versions"]
     actions = ["publish_selected", "export_selected"]
     definition_kind = ""  # its name in definition files
 
@@ -98,13 +97,13 @@ class VersionedAdmin(OwnedAdmin):
         word = "is unchanged; version" if version.pk == before else "is live as version"
         messages.success(request, format_html("“{}” {} {}.", row, word, version.number))
 
-    @action(description="Publish", permissions=["change"])
+    @admin.action(description="Publish", permissions=["change"])
     def publish_selected(self, request: HttpRequest, queryset: Any) -> None:
         for row in queryset:
             if self.is_editable(request, row):
                 self.publish_and_tell(request, row)
 
-    @action(description="Export as YAML", permissions=["view"])
+    @admin.action(description="Export as YAML", permissions=["view"])
     def export_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse:
         """A file that `manage.py apply_definitions` reads. Secrets are never in it."""
         kind = files.kinds()[self.definition_kind]
@@ -115,17 +114,16 @@ class VersionedAdmin(OwnedAdmin):
 
     # Versions -----------------------------------------------------------------------------------------------------
 
-    @display(description="Live", label={"draft": "warning", "changed": "info"})
+    @admin.display(description="Live")
     def live_version(self, row: Any) -> str:
         """For list_display; the list selects `published` with each row."""
-        return f"v{row.published.number}" if row.published else "draft"
+        return pill(f"v{row.published.number}", "live") if row.published else pill("draft")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("published")
 
-    @action(description="Versions", url_path="versions", permissions=["view"], icon="history")
-    def show_versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        row = self.row_or_404(request, object_id)
+    @row_action(description="Versions", url_path="versions")
+    def show_versions(self, request: HttpRequest, row: Any) -> HttpResponse:
         versions = list(row.versions.select_related("author").order_by("-number")[:500])
         older, newer = self.chosen(request, versions)
         context = {
@@ -168,9 +166,6 @@ class VersionedAdmin(OwnedAdmin):
             self.audit(request, "rolled_back", row, version=version.number)
             messages.success(request, f"“{row}” is live in version {version.number} again.")
         return redirect(reverse(f"admin:{self.url_name('show_versions')}", args=[row.pk]))
-
-    def url_name(self, verb: str) -> str:
-        return f"{self.model._meta.app_label}_{self.model._meta.model_name}_{verb}"
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.roll_back)

@@ -121,7 +121,7 @@ def needed_first(definitions: list[Definition]) -> list[Definition]:
 def needs(definition: Definition) -> set[tuple[str, str]]:
     entries = [*definition.get("grants", []), *(definition.get("live") or {}).get("grants", [])]
     granted = [entry if isinstance(entry, str) else entry.get("tool", "") for entry in entries]
-    wanted = {(kind, name) for name in granted for kind in ("function", "tool", "agent", "chain")}
+    wanted = {(kind, name) for name in granted for kind in ("function", "skill", "tool", "agent", "chain")}
     steps = [step for step in definition.get("steps") or [] if isinstance(step, dict)]
     wanted |= {(kind, step[kind]) for step in steps for kind in ("agent", "chain") if isinstance(step.get(kind), str)}
     wanted |= {(kind, definition.get(kind, "")) for kind in ("agent", "chain")}

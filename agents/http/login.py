@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
-from unfold.forms import AuthenticationForm as UnfoldAuthenticationForm
+from django.utils.translation import gettext as _
 
 from .throttles import address_of, count
 
@@ -27,7 +27,7 @@ class Limited:
 
     def count_try(self, username: str) -> None:
         if self.is_tried_too_often(username):
-            raise forms.ValidationError("Too many attempts. Wait a minute, then try again.", code="throttled")
+            raise forms.ValidationError(_("Too many attempts. Wait a minute, then try again."), code="throttled")
 
     def is_tried_too_often(self, username: str) -> bool:
         if not settings.LOGIN_TRIES:
@@ -40,11 +40,7 @@ class Limited:
 
 
 class LoginForm(Limited, AuthenticationForm):
-    """For the pages."""
-
-
-class AdminLoginForm(Limited, UnfoldAuthenticationForm):
-    """For the admin."""
+    """Of the pages and the admin."""
 
 
 class PasswordForm(Limited, PasswordChangeForm):

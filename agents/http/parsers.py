@@ -1,4 +1,6 @@
-"""The parser for JSON bodies on every path: refuses bodies that are too large or cannot be stored."""
+"""The parsers of bodies: JSON on every path, and multipart forms with files. Both refuse what is too large or cannot be
+stored.
+"""
 
 import json
 import math
@@ -8,12 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from rest_framework.exceptions import ParseError
-from rest_framework.parsers import BaseParser
+from rest_framework.parsers import BaseParser, MultiPartParser
 
 from agents.schema import depth_of
 
 # Escapes and exponents are the only ways to a NUL, a lone surrogate or an infinity; other bodies need no check.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|[0-9][eE]")
+FORM_BYTES = 65_536  # of a form, beside its file
 MAX_DEPTH = 200  # readers of a row may run deeper in the stack, and JSON parsers and writers recurse
 LONE = re.compile("[\x00\ud800-\udfff]")
 
@@ -32,6 +35,20 @@ class JSONParser(BaseParser):
             return read(raw)
         except ValueError as error:
             raise ParseError(f"The body is not JSON: {error}")
+
+
+class FileParser(MultiPartParser):
+    """multipart/form-data with one file. Django writes files beyond 2.5 MB to a temporary file."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        length = ((parser_context or {}).get("request") or stream).META.get("CONTENT_LENGTH") or ""
+        if length.isdigit() and int(length) > settings.FILE_BYTES + FORM_BYTES:
+            raise RequestDataTooBig
+        form: Any = super().parse(stream, media_type, parser_context)
+        names = [*form.data.keys(), *form.files.keys()]
+        if len(names) != sum(len(values) for _, values in [*form.data.lists(), *form.files.lists()]):
+            raise ParseError("The form has two parts with the same name.")
+        return form
 
 
 def read(raw: bytes) -> Any:

@@ -41,6 +41,7 @@ class VersionedViewSet(NamedViewSet):
     """`heavy` names fields left out of a list of versions; `versions_as` sets the serializers."""
 
     heavy: tuple[str, ...] = ("spec",)
+    conditional: tuple[str, ...] = ("rollback",)  # publishing a function runs its tests
     parameters: dict[str, Any] = {"diff": ("from", "to")}
     publishing: Any = PublishSerializer
     listed: Any
@@ -132,7 +133,7 @@ class VersionedViewSet(NamedViewSet):
 class GrantedViewSet(VersionedViewSet):
     """The same for rows with granted tools."""
 
-    conditional = ("publish",)
+    conditional = ("publish", "rollback")
 
     @extend_schema(methods=["GET"], responses=GrantSerializer(many=True))
     @extend_schema(methods=["PUT"], request=GrantSerializer(many=True), responses={200: GrantSerializer(many=True)})

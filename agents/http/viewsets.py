@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import ProtectedError, QuerySet
+from django.db.models import ProtectedError, QuerySet, RestrictedError
 from rest_framework import viewsets
 
 from agents.exceptions import Conflict, NotFound
@@ -25,8 +25,9 @@ def refusals(what: str, user: Any = None) -> Iterator[None]:
     try:
         with transaction.atomic():
             yield
-    except ProtectedError as error:
-        users = dependents(error.protected_objects, user)
+    except (ProtectedError, RestrictedError) as error:
+        rows = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects
+        users = dependents(rows, user)
         raise Conflict(f"This {what} is in use.", code="in_use", hint=f"Used by: {', '.join(users)}.")
     except IntegrityError:
         raise Conflict(f"Another {what} already has that name.", code="name_taken")

@@ -15,7 +15,7 @@ from agents.spec import AgentSpec, GrantSpec, ModelParams
 from .provider import Provider
 from .team import Owned, OwnedQuerySet, cap_of, check_name, is_capped, one_name_per_owner, pool_label
 from .tool import Tool
-from .version import Version
+from .version import TriedVersion
 
 
 class AgentQuerySet(OwnedQuerySet):
@@ -239,40 +239,13 @@ class Agent(Owned):
         return self.live_hash != before
 
 
-class Published(models.Manager):
-    """Versions with a number: nothing else can be listed, compared, chosen or made live."""
-
-    def get_queryset(self) -> models.QuerySet:
-        return super().get_queryset().filter(number__isnull=False)
-
-
-class AgentVersion(Version):
-    """Published, with a number; or a draft that somebody tried, without one."""
-
+class AgentVersion(TriedVersion):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
-    number = models.PositiveIntegerField(null=True, blank=True)
-    spec = models.JSONField()
 
-    objects = Published()
-    everything = models.Manager()
+    parent = "agent"
 
-    class Meta(Version.Meta):
-        constraints = [
-            models.UniqueConstraint(fields=["agent", "number"], name="agent_version_number"),
-            models.UniqueConstraint(
-                fields=["agent", "sha256"], condition=Q(number__isnull=False), name="agent_version_content"
-            ),
-            models.UniqueConstraint(
-                fields=["agent", "sha256"], condition=Q(number__isnull=True), name="agent_draft_content"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.agent.name} (draft)" if self.is_draft else f"{self.agent.name} v{self.number}"
-
-    @property
-    def is_draft(self) -> bool:
-        return self.number is None
+    class Meta(TriedVersion.Meta):
+        constraints = TriedVersion.unique("agent")
 
     def read_spec(self) -> AgentSpec:
         self.require_known_format()

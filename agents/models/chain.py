@@ -4,7 +4,6 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models import Q
 from pydantic import ValidationError
 
 from agents.exceptions import Invalid
@@ -12,11 +11,11 @@ from agents.graph import Problem, problems, up_to
 from agents.spec import ChainSpec, StepSpec
 from agents.unknown import extra, extra_within, refuse
 
-from .agent import Published, grant_spec, next_number, offer
+from .agent import grant_spec, next_number, offer
 from .chain_targets import Targets
 from .team import Owned, OwnedQuerySet, check_name, one_name_per_owner, pool_label
 from .tool import Tool
-from .version import Version
+from .version import TriedVersion
 
 TARGETS = ("agent", "tool", "chain")
 STEP_FIELDS = frozenset(StepSpec.model_fields) - {"target_id"} | {*TARGETS}
@@ -239,33 +238,13 @@ class ChainStep(models.Model):
         return {name: value for name, value in written.items() if value not in (None, "", [], {})}
 
 
-class ChainVersion(Version):
-    """Published, with a number; or a draft that somebody tried, without one."""
-
+class ChainVersion(TriedVersion):
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="versions")
-    number = models.PositiveIntegerField(null=True, blank=True)
-    spec = models.JSONField()
 
-    objects = Published()
-    everything = models.Manager()
+    parent = "chain"
 
-    class Meta(Version.Meta):
-        constraints = [
-            models.UniqueConstraint(fields=["chain", "number"], name="chain_version_number"),
-            models.UniqueConstraint(
-                fields=["chain", "sha256"], condition=Q(number__isnull=False), name="chain_version_content"
-            ),
-            models.UniqueConstraint(
-                fields=["chain", "sha256"], condition=Q(number__isnull=True), name="chain_draft_content"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.chain.name} (draft)" if self.is_draft else f"{self.chain.name} v{self.number}"
-
-    @property
-    def is_draft(self) -> bool:
-        return self.number is None
+    class Meta(TriedVersion.Meta):
+        constraints = TriedVersion.unique("chain")
 
     def read_spec(self) -> ChainSpec:
         self.require_known_format()

@@ -33,6 +33,7 @@ class StoredFile(models.Model):
     class Source(models.TextChoices):
         UPLOAD = "upload", "uploaded by its owner"
         RUN = "run", "made by a run"
+        SKILL = "skill", "files of a skill"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

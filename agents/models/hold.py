@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models import Exists
 from django.utils import timezone
 
+from plumbing.statements import Select
+
 
 class SiteHold(models.Model):
     """While there is a row, no run, step or schedule is started and nothing is delivered; `resume` deletes it.
@@ -30,4 +32,7 @@ class SiteHold(models.Model):
 
     @classmethod
     def current(cls) -> "SiteHold | None":
-        return cls.objects.first()
+        return CURRENT.first()
+
+
+CURRENT = Select(lambda _: SiteHold.objects.order_by("id")[:1])

@@ -17,7 +17,7 @@ from plumbing.statements import Select
 RESOURCES = (
     "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices", "records",
     "connections", "providers", "budgets", "teams", "secrets", "audit", "triggers", "webhooks", "workers", "keys",
-    "memory",
+    "memory", "skills",
 )  # fmt: skip
 DECIDE = "approvals:decide"
 SCOPES = frozenset(

@@ -29,6 +29,7 @@ RESERVED = frozenset(
         "new",
         "none",
         "publish",
+        "read_skill",
         "rollback",
         "route",
         "runs",

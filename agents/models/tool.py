@@ -19,6 +19,7 @@ class Tool(Owned):
         HTTP = "http", "HTTP operation"
         A2A = "a2a", "Remote agent (A2A)"
         KNOWLEDGE = "knowledge", "Memory or collection"
+        SKILL = "skill", "Skill"
         BUILTIN = "builtin", "Built in"
 
     class Effect(models.TextChoices):

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from agents.exceptions import NewerFormat
 from agents.spec import FORMAT
@@ -41,3 +42,45 @@ class Version(models.Model):
             )
             error.format = self.format
             raise error
+
+
+class Published(models.Manager):
+    """Versions with a number: nothing else can be listed, compared, chosen or made live."""
+
+    def get_queryset(self) -> models.QuerySet:
+        return super().get_queryset().filter(number__isnull=False)
+
+
+class TriedVersion(Version):
+    """Published, with a number; or a draft that somebody tried, without one. Its `spec` is the whole definition."""
+
+    parent: str  # the name of the field that points to the working row
+
+    number = models.PositiveIntegerField(null=True, blank=True)
+    spec = models.JSONField()
+
+    objects = Published()
+    everything = models.Manager()  # noqa: DJ012 (it is taken for a field)
+
+    class Meta(Version.Meta):
+        abstract = True
+
+    def __str__(self) -> str:
+        name = getattr(self, self.parent).name
+        return f"{name} (draft)" if self.is_draft else f"{name} v{self.number}"
+
+    @property
+    def is_draft(self) -> bool:
+        return self.number is None
+
+    @staticmethod
+    def unique(parent: str) -> list[models.BaseConstraint]:
+        """The constraints of a subclass: its numbers and its contents are unique in each parent."""
+        content = [parent, "sha256"]
+        return [
+            models.UniqueConstraint(fields=[parent, "number"], name=f"{parent}_version_number"),
+            models.UniqueConstraint(
+                fields=content, condition=Q(number__isnull=False), name=f"{parent}_version_content"
+            ),
+            models.UniqueConstraint(fields=content, condition=Q(number__isnull=True), name=f"{parent}_draft_content"),
+        ]

@@ -13,7 +13,9 @@ SAFE_TO_REPEAT = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 
 @dataclass(frozen=True)
 class Request:
-    """`path` is relative to `/api/v1/`; `json` is the body, None for none."""
+    """`path` is relative to `/api/v1/`; `json` is the body, None for none. With `files`, the body is a form
+    (multipart/form-data) of these and of the texts in `form`.
+    """
 
     method: str
     path: str
@@ -21,6 +23,8 @@ class Request:
     json: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
+    form: Mapping[str, str] | None = None
+    files: Mapping[str, Any] | None = None
 
     @property
     def is_repeatable(self) -> bool:

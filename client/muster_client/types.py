@@ -14,6 +14,10 @@ class AgentFileRequest(TypedDict):
     agent: NotRequired[str]
 
 
+class AgentFileToolsRequest(TypedDict):
+    file: dict[str, Any]
+
+
 class AgentUser(TypedDict):
     kind: str
     name: str
@@ -151,6 +155,25 @@ class ClaimRequest(TypedDict):
     lease: NotRequired[float]
 
 
+class Collection(TypedDict):
+    name: str
+    description: NotRequired[str]
+    version: int
+    embeddings: NotRequired[str]
+    embeddings_error: str
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class CollectionRequest(TypedDict):
+    name: str
+    description: NotRequired[str]
+    embeddings: NotRequired[str]
+    team: NotRequired[str | None]
+
+
 class CommentRequest(TypedDict):
     text: str
 
@@ -180,6 +203,7 @@ class Device(TypedDict):
     last_seen: str | None
     connected_at: str | None
     tools: list[str]
+    folders: list[str]
     pending_offers: int
     created_at: str
     revoked_at: str | None
@@ -206,6 +230,16 @@ Diff = TypedDict(
         "text": str,
     },
 )
+
+
+class Due(TypedDict):
+    due_at: str
+    due_local: str
+
+
+class DueTimes(TypedDict):
+    timezone: str
+    due: list[Due]
 
 
 class Embed(TypedDict):
@@ -249,6 +283,10 @@ class Erased(TypedDict):
     erased: int
 
 
+class ErasedDocuments(TypedDict):
+    erased: int
+
+
 class ErrorBody(TypedDict):
     code: str
     message: str
@@ -260,6 +298,14 @@ class ErrorBody(TypedDict):
 class ErrorRequest(TypedDict):
     code: str
     message: str
+
+
+class EvaluationQuestion(TypedDict):
+    id: str
+    question: str
+    document: str
+    place: str
+    created_at: str
 
 
 class Event(TypedDict):
@@ -289,6 +335,12 @@ class FileRequest(TypedDict):
     untrusted: NotRequired[bool]
     text: NotRequired[str]
     data: NotRequired[str]
+
+
+class FoundDocument(TypedDict):
+    id: str
+    name: str
+    untrusted: bool
 
 
 class FunctionError(TypedDict):
@@ -358,6 +410,7 @@ class ImportRequest(TypedDict):
     url: NotRequired[str]
     base_url: NotRequired[str]
     operations: NotRequired[list[str]]
+    effects: NotRequired[dict[str, Any]]
 
 
 class Imported(TypedDict):
@@ -453,6 +506,21 @@ class MostRequest(TypedDict):
     cost: NotRequired[float | None]
 
 
+class NewDocumentRequest(TypedDict):
+    name: NotRequired[str]
+    text: NotRequired[str]
+    media_type: NotRequired[Literal["text/plain", "text/markdown", "text/html", "text/csv", "application/json"]]
+    url: NotRequired[str]
+    file: NotRequired[str]
+    untrusted: NotRequired[bool]
+
+
+class NewEvaluationQuestionRequest(TypedDict):
+    question: str
+    document: str
+    place: NotRequired[str]
+
+
 class NewKey(TypedDict):
     id: str
     name: NotRequired[str]
@@ -532,6 +600,11 @@ class PaginatedChainVersionList(TypedDict):
     next: str | None
 
 
+class PaginatedCollectionList(TypedDict):
+    results: list[Collection]
+    next: str | None
+
+
 class PaginatedDeviceList(TypedDict):
     results: list[Device]
     next: str | None
@@ -539,6 +612,11 @@ class PaginatedDeviceList(TypedDict):
 
 class PaginatedEmbedList(TypedDict):
     results: list[Embed]
+    next: str | None
+
+
+class PaginatedEvaluationQuestionList(TypedDict):
+    results: list[EvaluationQuestion]
     next: str | None
 
 
@@ -599,6 +677,13 @@ class PatchedChangeRequest(TypedDict):
     valid_until: NotRequired[str | None]
 
 
+class PatchedCollectionRequest(TypedDict):
+    name: NotRequired[str]
+    description: NotRequired[str]
+    embeddings: NotRequired[str]
+    team: NotRequired[str | None]
+
+
 class PatchedDeviceRequest(TypedDict):
     name: NotRequired[str]
 
@@ -651,6 +736,11 @@ class PatchedSettingsRequest(TypedDict):
     teams_url: NotRequired[str]
 
 
+class PatchedSkillRequest(TypedDict):
+    text: NotRequired[str]
+    team: NotRequired[str | None]
+
+
 class PatchedWebhookRequest(TypedDict):
     url: NotRequired[str]
     events: NotRequired[
@@ -680,6 +770,13 @@ class Pending(TypedDict):
 class PinRequest(TypedDict):
     value: NotRequired[Any]
     run: NotRequired[str]
+
+
+class Place(TypedDict):
+    page: int | None
+    heading: str
+    position: int
+    text: str
 
 
 class Price(TypedDict):
@@ -731,9 +828,21 @@ class PublishRequest(TypedDict):
     note: NotRequired[str]
 
 
+class PublishSkillRequest(TypedDict):
+    note: NotRequired[str]
+    reviewed: NotRequired[bool]
+
+
 class Published(TypedDict):
     version: int
     sha256: str
+
+
+class Rank(TypedDict):
+    question: str
+    document: str
+    place: str
+    rank: int | None
 
 
 class ReasonRequest(TypedDict):
@@ -750,6 +859,13 @@ class Refusal(TypedDict):
     end_line: int
     end_column: int
     field: NotRequired[str]
+
+
+class RefusedTool(TypedDict):
+    name: str
+    code: str
+    message: str
+    details: list[dict[str, Any]]
 
 
 class RemoteTool(TypedDict):
@@ -834,6 +950,17 @@ class Scope3(TypedDict):
     why: str
 
 
+class ScriptRequest(TypedDict):
+    path: str
+    name: NotRequired[str]
+
+
+class SearchRequest(TypedDict):
+    query: str
+    limit: NotRequired[int]
+    version: NotRequired[int]
+
+
 class Secret(TypedDict):
     name: str
     has_value: bool
@@ -853,6 +980,12 @@ class SecretRequest(TypedDict):
     header: NotRequired[str]
     template: NotRequired[str]
     team: NotRequired[str | None]
+
+
+class SentFileRequest(TypedDict):
+    path: str
+    text: NotRequired[str]
+    data: NotRequired[str]
 
 
 class Served(TypedDict):
@@ -891,6 +1024,41 @@ class SharedLink(TypedDict):
 
 class SharedLinkRequest(TypedDict):
     shows_tools: NotRequired[bool]
+
+
+class SkillFile(TypedDict):
+    path: str
+    size: int
+    sha256: str
+    media_type: str
+
+
+class SkillFileRequest(TypedDict):
+    path: str
+    size: int
+    sha256: str
+    media_type: str
+
+
+class SkillSummary(TypedDict):
+    name: str
+    description: str
+    published_version: int | None
+    untrusted: bool
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class SkillVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+    untrusted: bool
 
 
 class Source(TypedDict):
@@ -950,7 +1118,21 @@ class ToolSearchRequest(TypedDict):
     text: str
     limit: NotRequired[int]
     kinds: NotRequired[
-        list[Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "knowledge", "builtin"]]
+        list[
+            Literal[
+                "function",
+                "connector",
+                "device",
+                "agent",
+                "chain",
+                "mcp",
+                "http",
+                "a2a",
+                "knowledge",
+                "skill",
+                "builtin",
+            ]
+        ]
     ]
 
 
@@ -989,6 +1171,19 @@ class TryRequest(TypedDict):
     input_schema: NotRequired[dict[str, Any] | None]
     output_schema: NotRequired[dict[str, Any] | None]
     arguments: NotRequired[dict[str, Any]]
+
+
+class UploadRequest(TypedDict):
+    name: NotRequired[str]
+    media_type: NotRequired[str]
+    untrusted: NotRequired[Literal["true", "false"]]
+    file: bytes
+
+
+class UploadedDocumentRequest(TypedDict):
+    file: bytes
+    name: NotRequired[str]
+    untrusted: NotRequired[Literal["true", "false"]]
 
 
 class Usage(TypedDict):
@@ -1128,6 +1323,19 @@ class WholeFunctionVersion(TypedDict):
     spec: dict[str, Any]
 
 
+class WholeSkillVersion(TypedDict):
+    version: int
+    sha256: str
+    author: str | None
+    note: NotRequired[str]
+    created_at: str
+    is_live: bool
+    untrusted: bool
+    text: str
+    front: dict[str, Any]
+    files: list[SkillFile]
+
+
 class WholeVersion(TypedDict):
     version: int
     sha256: str
@@ -1148,6 +1356,11 @@ class Worker(TypedDict):
     format: NotRequired[int]
     loaded: list[Loaded]
     others: int
+
+
+class WrittenSkillRequest(TypedDict):
+    text: str
+    files: NotRequired[list[SentFileRequest]]
 
 
 class Anomaly(TypedDict):
@@ -1296,6 +1509,25 @@ class Difference(TypedDict):
     reason: str
 
 
+class Document(TypedDict):
+    id: str
+    name: str
+    source: Literal["upload", "file", "text", "url", "device", "connector"]
+    url: str
+    file: str | None
+    media_type: str
+    size: int | None
+    checksum: str
+    untrusted: bool
+    status: Literal["waiting", "indexing", "ready", "failed"]
+    error: dict[str, Any] | None
+    chunks: int
+    from_version: int | None
+    until_version: int | None
+    created_at: str
+    indexed_at: str | None
+
+
 class DraftRequest(TypedDict):
     name: NotRequired[str]
     source: str
@@ -1319,6 +1551,11 @@ class DraftRequest(TypedDict):
     output_schema: NotRequired[dict[str, Any] | None]
 
 
+class DraftedTools(TypedDict):
+    created: list[str]
+    refused: list[RefusedTool]
+
+
 Edge = TypedDict(
     "Edge",
     {
@@ -1331,6 +1568,16 @@ Edge = TypedDict(
 
 class Error(TypedDict):
     error: ErrorBody
+
+
+class Evaluation(TypedDict):
+    id: str
+    version: int
+    recall_at_5: float
+    mrr: float
+    warning: str
+    ranks: list[Rank]
+    created_at: str
 
 
 class Executed(TypedDict):
@@ -1365,10 +1612,6 @@ class Execution(TypedDict):
     started_at: str
 
 
-class Export(TypedDict):
-    results: list[Exported]
-
-
 class Feedback(TypedDict):
     rating: Literal["up", "down"]
     note: NotRequired[str]
@@ -1387,7 +1630,7 @@ class File(TypedDict):
     untrusted: NotRequired[bool]
     size: int
     sha256: str
-    source: Literal["upload", "run"]
+    source: Literal["upload", "run", "skill"]
     created_at: str
 
 
@@ -1409,7 +1652,7 @@ class Firing(TypedDict):
     created_at: str
 
 
-class Found(TypedDict):
+class FoundMemory(TypedDict):
     id: str
     text: str
     kind: Literal["fact", "preference", "event"]
@@ -1430,8 +1673,11 @@ class Found(TypedDict):
     because: str
 
 
-class FoundList(TypedDict):
-    results: list[Found]
+class FoundPiece(TypedDict):
+    document: FoundDocument
+    place: Place
+    text: str
+    score: float
 
 
 class Function(TypedDict):
@@ -1753,7 +1999,7 @@ class OfferedTools(TypedDict):
     next: str | None
 
 
-class Operation1(TypedDict):
+class Operation(TypedDict):
     name: str
     description: str
     effect: str
@@ -1815,6 +2061,16 @@ class PaginatedDeliveryList(TypedDict):
 
 class PaginatedDeviceCallList(TypedDict):
     results: list[DeviceCall]
+    next: str | None
+
+
+class PaginatedDocumentList(TypedDict):
+    results: list[Document]
+    next: str | None
+
+
+class PaginatedEvaluationList(TypedDict):
+    results: list[Evaluation]
     next: str | None
 
 
@@ -1890,6 +2146,16 @@ class PaginatedRemoteToolList(TypedDict):
 
 class PaginatedSecretList(TypedDict):
     results: list[Secret]
+    next: str | None
+
+
+class PaginatedSkillSummaryList(TypedDict):
+    results: list[SkillSummary]
+    next: str | None
+
+
+class PaginatedSkillVersionList(TypedDict):
+    results: list[SkillVersion]
     next: str | None
 
 
@@ -2102,9 +2368,14 @@ class PendingInput(TypedDict):
     expires_at: str
 
 
+class Piece(TypedDict):
+    place: Place
+    text: str
+
+
 class PlannedChange(TypedDict):
     verb: Literal["create", "change", "same"]
-    kind: Literal["provider", "function", "tool", "agent", "chain"]
+    kind: Literal["provider", "function", "skill", "tool", "agent", "chain"]
     name: str
     fields: list[str]
 
@@ -2131,11 +2402,6 @@ class PrepareRequest(TypedDict):
     session: NotRequired[str | None]
     device: NotRequired[str | None]
     context: NotRequired[list[ContextRequest]]
-
-
-class Preview(TypedDict):
-    base_url: str
-    operations: list[Operation1]
 
 
 class Provider(TypedDict):
@@ -2205,6 +2471,10 @@ class Reply(TypedDict):
     content: list[Part]
     text: str
     untrusted: bool
+
+
+class Results(TypedDict):
+    results: list[FoundPiece]
 
 
 class Run(TypedDict):
@@ -2350,6 +2620,31 @@ class Session(TypedDict):
     updated_at: str
 
 
+class Skill(TypedDict):
+    name: str
+    description: str
+    text: str
+    files: list[SkillFile]
+    published_version: int | None
+    untrusted: bool
+    owner: str | None
+    team: NotRequired[str | None]
+    created_at: str
+    updated_at: str
+
+
+class SkillUser(TypedDict):
+    kind: Literal["agent", "chain"]
+    name: str
+    mode: str
+    version: int | None
+
+
+class SkillUsers(TypedDict):
+    results: list[SkillUser]
+    next: str | None
+
+
 class StepRun(TypedDict):
     id: str
     key: str
@@ -2388,7 +2683,9 @@ class TeamRequest(TypedDict):
 
 class Tool(TypedDict):
     name: str
-    kind: Literal["function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "knowledge", "builtin"]
+    kind: Literal[
+        "function", "connector", "device", "agent", "chain", "mcp", "http", "a2a", "knowledge", "skill", "builtin"
+    ]
     description: NotRequired[str]
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
@@ -2618,6 +2915,20 @@ class Claimed(TypedDict):
     output_schema: Any
 
 
+class ExportedMemory(TypedDict):
+    memory: Memory
+    versions: list[MemoryVersion]
+
+
+class FoundList(TypedDict):
+    results: list[FoundMemory]
+
+
+class ImportPreview(TypedDict):
+    base_url: str
+    operations: list[Operation]
+
+
 class NewTrigger(TypedDict):
     name: str
     description: NotRequired[str]
@@ -2650,6 +2961,11 @@ class PaginatedAgentList(TypedDict):
 
 class PaginatedChainList(TypedDict):
     results: list[Chain]
+    next: str | None
+
+
+class PaginatedPieceList(TypedDict):
+    results: list[Piece]
     next: str | None
 
 
@@ -2706,3 +3022,7 @@ class PaginatedToolList(TypedDict):
 class PaginatedTriggerList(TypedDict):
     results: list[Trigger]
     next: str | None
+
+
+class Export(TypedDict):
+    results: list[ExportedMemory]

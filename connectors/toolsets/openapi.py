@@ -34,15 +34,26 @@ JSON = Any
 
 
 def import_document(
-    connection: Connection, *, by: Any, text: str = "", url: str = "", base_url: str = "", only: list[str] | None = None
+    connection: Connection,
+    *,
+    by: Any,
+    text: str = "",
+    url: str = "",
+    base_url: str = "",
+    only: list[str] | None = None,
+    effects: dict[str, str] | None = None,
 ) -> Listing:
-    """Bring a document's operations into the catalogue. The first import approves them; what
-    changes later is switched off until it is approved. Raises Invalid.
+    """Bring a document's operations into the catalogue. The first import approves them, with `effects` (by
+    operation) in place of those that the methods suggest; what changes later is switched off until it is
+    approved. Raises Invalid.
     """
-    where, offers = read_document(text or fetched(url), only, base_url or connection.base_url, url)
+    where, found = read_document(text or fetched(url), only, base_url or connection.base_url, url)
+    offers = list(found)
+    if unknown := set(effects or {}) - {offered.name for offered in offers}:
+        raise Invalid(f"The document has no operation “{min(unknown)[:256]}”.", code="unknown_operation")
     if where != connection.base_url:
         move(connection, where)
-    return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by)
+    return take_offers(connection, offers, kind=Tool.Kind.HTTP, by=by, effects=effects)
 
 
 def preview_document(

@@ -66,7 +66,7 @@ def pair(home: Home, options: argparse.Namespace) -> int:
             return 1
     identity = pairing.pair(home, options.server, options.code, options.name)
     print(f"Paired with {identity.account} at {identity.server} as device {identity.device}.")
-    print(f"Share folders in {home.path / 'config.toml'} or with --root, then: python -m devices.client run")
+    print(f"Share folders in {home.path / 'config.toml'} or with --root, then: muster-device run")
     return 0
 
 

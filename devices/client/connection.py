@@ -128,6 +128,7 @@ class Client:
             tools=tuple(ToolName(tool.name, tool.hash) for tool in names),
             offers=self.bridge.offers(),
             unfinished=self.journal.unfinished(),
+            folders=tuple(sorted(self.executor.workspace.roots)),
         )
 
     async def listen(self, socket: ClientConnection, hello: DeviceHello) -> None:

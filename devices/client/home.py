@@ -68,7 +68,7 @@ class Home:
         try:
             return Identity(**json.loads((self.path / "device.json").read_text()))
         except FileNotFoundError:
-            raise Fatal("this device is not paired yet: run `python -m devices.client pair --server URL --code CODE`")
+            raise Fatal("this device is not paired yet: run `muster-device pair --server URL --code CODE`")
         except (ValueError, TypeError):
             raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
 

@@ -6,6 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from plumbing import clock
+
 from .device import Device, PersonalQuerySet, new_id
 
 
@@ -54,7 +56,7 @@ class DeviceCall(models.Model):
     is_awaited = models.BooleanField(default=False, help_text="Its run released its worker while it waits.")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.near, editable=False)
     sent_at = models.DateTimeField(null=True, blank=True)
     acked_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -66,6 +66,7 @@ class Device(models.Model):
     platform = models.CharField(max_length=100, blank=True)
     client_version = models.CharField(max_length=40, blank=True)
     tools = models.JSONField(default=dict, blank=True, help_text="Catalogue tools it can run: name → hash.")
+    folders = models.JSONField(default=list, blank=True, help_text="Names of the folders that it shares for reading.")
     journal_id = models.CharField(max_length=64, blank=True, editable=False)
     socket = models.CharField(
         max_length=64, blank=True, editable=False, help_text="Its open socket; empty if there is none."

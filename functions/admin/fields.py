@@ -4,13 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
-from unfold.widgets import (
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
 from agents.admin.fields import JsonField, SchemaField
 
@@ -18,7 +11,7 @@ EDITOR = forms.Media(css={"all": ["editor/editor.css"]}, js=["editor/editor.js"]
 PREFIX = "arg-"
 
 
-class CodeWidget(UnfoldAdminTextareaWidget):
+class CodeWidget(forms.Textarea):
     """A text area that the browser turns into a code editor; without JavaScript it stays a plain
     text area.
     """
@@ -26,9 +19,10 @@ class CodeWidget(UnfoldAdminTextareaWidget):
     def __init__(self, language: str, *, rows: int = 12, validate: str = "", label: str = "") -> None:
         attrs = {
             "data-editor": language,
+            "data-shadow": "yes",
             "rows": rows,
             "spellcheck": "false",
-            "class": "font-mono",
+            "class": "code",
             "data-label": label,
         }
         super().__init__(attrs={**attrs, **({"data-validate": validate} if validate else {})})
@@ -87,17 +81,17 @@ def field_for(name: str, schema: dict[str, Any], is_required: bool) -> forms.Fie
         choices = [(value, value) for value in schema["enum"]]
         return forms.ChoiceField(
             choices=choices if is_required else [("", "—"), *choices],
-            required=is_required, widget=UnfoldAdminSelectWidget, **common,
+            required=is_required, **common,
         )  # fmt: skip
     if kind == "boolean":
-        return forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, **common)
+        return forms.BooleanField(required=False, **common)
     if kind == "integer":
-        return forms.IntegerField(required=is_required, widget=UnfoldAdminIntegerFieldWidget, **common)
+        return forms.IntegerField(required=is_required, **common)
     if kind == "number":
-        return forms.FloatField(required=is_required, widget=UnfoldAdminTextInputWidget, **common)
+        return forms.FloatField(required=is_required, widget=forms.TextInput, **common)
     if kind == "string":
         hint = {"placeholder": schema.get("format", "")}
         return forms.CharField(
-            required=False, strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, **hint}), **common
+            required=False, strip=False, widget=forms.Textarea(attrs={"rows": 2, **hint}), **common
         )  # fmt: skip
     return JsonField(rows=3, required=is_required, **{**common, "help_text": f"{common['help_text']} (JSON)".strip()})

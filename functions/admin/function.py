@@ -8,9 +8,6 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from unfold.admin import StackedInline
-from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 
 from agents.admin import VersionedAdmin, VersionedForm
 from agents.admin.authored import OWNER_FILTERS, SHARING
@@ -54,12 +51,12 @@ class TestForm(forms.ModelForm):
         return arguments
 
 
-class TestInline(StackedInline):
+class TestInline(admin.StackedInline):
     __test__ = False
     model = FunctionTest
     form = TestForm
     extra = 0
-    tab = True
+    classes = ["collapse"]
     verbose_name = "test"
     verbose_name_plural = "Tests"
 
@@ -74,7 +71,7 @@ class FunctionForm(VersionedForm):
     )  # fmt: skip
     description = forms.CharField(
         required=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        widget=forms.Textarea(attrs={"rows": 2}),
         help_text="Empty: the docstring is used.",
     )
     effect = forms.ChoiceField(choices=EFFECTS, initial="read", help_text="The effect of a call outside the function.")
@@ -84,7 +81,7 @@ class FunctionForm(VersionedForm):
     input_schema = SchemaEditor(help_text="JSON Schema of the arguments. If empty, it is derived from the signature.")
     output_schema = SchemaEditor(help_text="JSON Schema of the result. If empty, any result is allowed.")
     override = forms.BooleanField(
-        required=False, label="Publish even if a test fails", widget=UnfoldBooleanSwitchWidget,
+        required=False, label="Publish even if a test fails",
         help_text="Requires a permission and is recorded in the audit log.",
     )  # fmt: skip
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -172,18 +169,21 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     search_fields = ["name", "description"]
     actions = ["publish_selected", "deprecate_selected", "export_selected"]
     definition_kind = "function"
-    actions_detail = ["show_versions", "try_out", "show_tests", "show_replay"]
+    row_actions = ["show_versions", "try_out", "show_tests", "show_replay"]
     inlines = [TestInline]
     fieldsets = [
         (None, {"fields": ["name", "source", "description", "seen"]}),
-        ("Imports, hosts and secrets", {"fields": ["allowed_imports", "allowed_hosts", "secrets"], "classes": ["tab"]}),
-        ("Input and output", {"fields": ["entry", "input_schema", "output_schema"], "classes": ["tab"]}),
-        ("Behaviour", {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["tab"]}),
+        (
+            "Imports, hosts and secrets",
+            {"fields": ["allowed_imports", "allowed_hosts", "secrets"], "classes": ["collapse"]},
+        ),
+        ("Input and output", {"fields": ["entry", "input_schema", "output_schema"], "classes": ["collapse"]}),
+        ("Behaviour", {"fields": ["effect", "is_pure", "cache_ttl", "is_deprecated"], "classes": ["collapse"]}),
         (
             "Limits",
             {
                 "fields": ["timeout", "memory_limit", "max_concurrency", "safe_mode", "reuse", "min_isolation"],
-                "classes": ["tab"],
+                "classes": ["collapse"],
             },
         ),
         ("Publish", {"fields": ["version_note", "keep_as_draft", "override"]}),
@@ -198,11 +198,11 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         form.user = request.user
         return form
 
-    @display(description="What it does")
+    @admin.display(description="What it does")
     def short_description(self, function: StoredFunction) -> str:
         return shorten(function.description.split("\n")[0])
 
-    @display(description="Tests", ordering="test_total")
+    @admin.display(description="Tests", ordering="test_total")
     def test_count(self, function: Any) -> int:
         return function.test_total
 
@@ -243,7 +243,7 @@ class FunctionAdmin(TryPages, VersionedAdmin):
         if verb not in RECORDED:
             super().audit(request, verb, row, **details)
 
-    @action(description="Deprecate", permissions=["change"])
+    @admin.action(description="Deprecate", permissions=["change"])
     def deprecate_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for function in queryset:
             try:

@@ -1,19 +1,16 @@
 """The admin of executions; they are read-only."""
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from unfold.decorators import action, display
 
 from agents.admin import ReadOnlyAdmin
+from agents.admin.base import pill, row_action
 from functions import testing
 from functions.admin.pages import free_test_name
 from functions.models import Execution
 
-STATES = {"ok": "success", "busy": "info", "cancelled": "info"}
 BAD = ("error", "timeout", "memory", "cpu", "violation", "crash", "refused")
 
 
@@ -24,26 +21,20 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_filter = ["status", "isolation"]
     search_fields = ["function_name"]
     date_hierarchy = "started_at"
-    actions_detail = ["make_test"]
+    row_actions = ["make_test"]
 
-    @display(description="Status", label={**STATES, **dict.fromkeys(BAD, "danger")})
+    @admin.display(description="Status")
     def state(self, execution: Execution) -> str:
-        return execution.status
+        return pill(execution.status, "failed" if execution.status in BAD else "")
 
-    @action(
+    @row_action(
         description="Create a test from this",
         url_path="make-test",
-        permissions=["view"],
-        icon="add_task",
-        dialog={
-            "title": "Create a test from this execution?",
-            "description": "The function must then return the same result, otherwise it cannot be published.",
-            "form_submit_text": "Create the test",
-        },
+        changes=True,
+        question="The function must then return the same result, otherwise it cannot be published.",
     )
-    def make_test(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        execution = self.get_object(request, object_id)
-        function = execution.function if execution else None
+    def make_test(self, request: HttpRequest, execution: Execution) -> HttpResponse:
+        function = execution.function
         if function is None or not (request.user.is_superuser or function.may_edit(request.user)):
             messages.error(request, "This function was deleted, or you may not change it.")
             return redirect(reverse("admin:functions_execution_changelist"))

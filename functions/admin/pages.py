@@ -8,9 +8,8 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from unfold.decorators import action
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
+from agents.admin.base import row_action
 from agents.admin.versioned import reason_of
 from agents.exceptions import MusterError
 from functions import callers, store, testing
@@ -23,7 +22,7 @@ from .fields import ArgumentsForm
 
 
 class VersionForm(forms.Form):
-    version = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
+    version = forms.ChoiceField(required=False)
 
     def __init__(self, function: StoredFunction, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,15 +32,14 @@ class VersionForm(forms.Form):
 
 
 class ReplayForm(VersionForm):
-    limit = forms.IntegerField(min_value=1, max_value=200, initial=20, widget=UnfoldAdminIntegerFieldWidget)
+    limit = forms.IntegerField(min_value=1, max_value=200, initial=20)
 
 
 class TryPages:
     """Mixin for the admin of functions."""
 
-    @action(description="Try", url_path="try", permissions=["view"], icon="play_arrow")
-    def try_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+    @row_action(description="Try", url_path="try")
+    def try_out(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         sent = request.POST if request.method == "POST" else None
         chooser = VersionForm(function, sent or request.GET or None)
@@ -66,18 +64,16 @@ class TryPages:
             messages.success(request, f"“{test.name}” is now a test of “{function}”.")
         return {"row": answer, "result": shown(answer.result), "arguments": shown(arguments)}
 
-    @action(description="Run tests", url_path="tests", permissions=["view"], icon="rule")
-    def show_tests(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+    @row_action(description="Run tests", url_path="tests")
+    def show_tests(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = VersionForm(function, request.GET or None)
         verdicts = testing.run_tests(chosen(function, chooser), function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
 
-    @action(description="Replay", url_path="replay", permissions=["view"], icon="replay")
-    def show_replay(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        function = self.row_or_404(request, object_id)  # type: ignore[attr-defined]
+    @row_action(description="Replay", url_path="replay")
+    def show_replay(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
         answer = None

@@ -16,6 +16,7 @@ from .compiling import (
     COMPILER,
     READ_LIMITS,
     READER,
+    UNPACK_LIMITS,
     compiled,
     interpreter,
     is_too_much,
@@ -134,13 +135,14 @@ class Pool:
             return _not_run(error)
 
     def interpret(
-        self, code: str, inputs: Sequence[Mapping[str, str]], *, session: str, host: Any, limits: Limits,
+        self, code: str, inputs: Sequence[Mapping[str, Any]], *, session: str, host: Any, limits: Limits,
         owner: str | None = None, cancellation: Cancellation | None = None,
     ) -> Outcome:  # fmt: skip
         """Run plain Python in the session's process, which keeps its variables and files; the first
         call of a session starts it. Without the language layer: only the kernel's layers protect.
 
-        inputs: {"file", "name"} of each file to copy into /mnt/inputs; host.read_file(file, offset,
+        inputs: {"file", "name"} of each file to copy into /mnt/inputs, and {"skill", "text", "file"} of each
+        skill to unpack below /mnt/skills; host.read_file(file, offset,
         size) returns bytes, and host.save_file stores what the code wrote. The result is that of
         inside/interpreter.py.
         """
@@ -220,7 +222,8 @@ class Pool:
 
         None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
-        outcome = self._ask(READER, {"task": task, "parts": list(parts)}, READ_LIMITS, owner)
+        limits = UNPACK_LIMITS if task == "unpack" else READ_LIMITS
+        outcome = self._ask(READER, {"task": task, "parts": list(parts)}, limits, owner)
         return outcome.result if outcome.ok else None
 
     def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:

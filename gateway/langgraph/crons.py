@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from agents.exceptions import Invalid, NotFound
 from agents.http.viewsets import Audited, refusals
-from runs.api.schedule_serializers import ScheduleSerializer
+from runs.api.serializers.schedules import ScheduleSerializer
 from runs.models import Schedule
 from runs.models.session import text_of
 

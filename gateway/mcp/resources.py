@@ -11,7 +11,7 @@ import orjson
 from agents import storage
 from agents.models import StoredFile
 from runs.api.messages import RUN_JOINS
-from runs.api.serializers import EventSerializer, RunSerializer
+from runs.api.serializers.runs import EventSerializer, RunSerializer
 from runs.models import Run, RunEvent
 
 from . import cards, own_resources

@@ -4,11 +4,11 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
-from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 
 from agents import storage
 from agents.exceptions import NotFound
+from agents.http.parsers import FileParser
 from agents.http.viewsets import Audited
 from agents.models import StoredFile
 from gateway.parts import refused
@@ -25,7 +25,7 @@ MOST = 1000  # of one page
 class FilesView(Audited, OpenAIView):
     """POST and GET /v1/files"""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FileParser]
     parameters = {"get": ("limit", "after", "order", "purpose")}
 
     def post(self, request: Any) -> Response:
@@ -36,7 +36,7 @@ class FilesView(Audited, OpenAIView):
             raise refused("purpose", f"“purpose” must be one of: {', '.join(PURPOSES)}.", "unsupported_parameter")
         if lost := sorted({*request.data} - {"file", "purpose"}):
             raise refused(lost[0][:80], f"There is no parameter “{lost[0][:80]}”.", "unknown_parameter")
-        row = storage.save(request.user.pk, sent.name or "file", sent.read(), declared=sent.content_type or "")
+        row = storage.save(request.user.pk, sent.name or "file", sent, declared=sent.content_type or "")
         self.audit("created", row)
         return Response(file_json(row))
 

@@ -1,6 +1,7 @@
-"""Reads the memory blocks of Letta's agent files (`.af`), in both of its forms. Plain Python."""
+"""Reads the memory blocks and tools of Letta's agent files (`.af`), in both of its forms. Plain Python."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from agents.exceptions import Invalid
@@ -8,6 +9,7 @@ from agents.exceptions import Invalid
 BLOCKS = 100  # of one file
 PIECE = 2000  # characters of one memory
 LABEL = 200
+TOOLS = 50  # of one file
 
 
 def pieces_of(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -36,3 +38,36 @@ def split(text: str) -> Iterator[str]:
         yield text[:end]
         text = text[end:]
     yield text
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTool:
+    """`source` is None for what is not Python: Letta's own tools, MCP tools, TypeScript."""
+
+    name: str
+    source: str | None
+
+    def code(self) -> str:
+        """Raises Invalid."""
+        if not self.source:
+            raise Invalid(f"“{self.name[:100]}” has no Python source.", code="no_source")
+        return self.source
+
+
+def tools_of(document: dict[str, Any]) -> list[AgentTool]:
+    """Raises Invalid."""
+    tools = document.get("tools")
+    if not isinstance(tools, list) or not tools:
+        raise Invalid("The file has no tools.", code="no_tools", hint="Send Letta's agent file as `file`.")
+    if len(tools) > TOOLS:
+        raise Invalid(f"The file has more than {TOOLS} tools.", code="too_many_tools")
+    return [tool_of(number, tool) for number, tool in enumerate(tools)]
+
+
+def tool_of(number: int, tool: Any) -> AgentTool:
+    name, source = (tool.get("name"), tool.get("source_code")) if isinstance(tool, dict) else (None, None)
+    if not isinstance(name, str) or not isinstance(source, str | None):
+        fault = {"field": f"file.tools.{number}", "code": "invalid", "message": "Send name and source_code as texts."}
+        raise Invalid(f"Tool {number} has no name, or its source is not a text.", details=[fault])
+    is_python = tool.get("source_type") in (None, "python", "")
+    return AgentTool(name, source if is_python else None)

@@ -54,7 +54,7 @@ class MemoryVersionSerializer(Sourced):
         read_only_fields = fields
 
 
-class FoundSerializer(MemorySerializer):
+class FoundMemorySerializer(MemorySerializer):
     because = serializers.CharField(read_only=True, help_text="Why it fits.")
 
     class Meta(MemorySerializer.Meta):
@@ -63,16 +63,16 @@ class FoundSerializer(MemorySerializer):
 
 
 class FoundListSerializer(serializers.Serializer):
-    results = FoundSerializer(many=True)
+    results = FoundMemorySerializer(many=True)
 
 
-class ExportedSerializer(serializers.Serializer):
+class ExportedMemorySerializer(serializers.Serializer):
     memory = MemorySerializer()
     versions = MemoryVersionSerializer(many=True)
 
 
 class ExportSerializer(serializers.Serializer):
-    results = ExportedSerializer(many=True)
+    results = ExportedMemorySerializer(many=True)
 
 
 class ErasedSerializer(serializers.Serializer):

@@ -5,6 +5,7 @@ keeps its mark for ever. A change to a memory that waits is a row of its own tha
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -81,7 +82,8 @@ def propose(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
     hold(place.owner_id)
     if row := written_before(by):
         return row
-    check_room(place, by, at_once=False)
+    check_rate(place.owner_id, by)
+    check_suggestions(place.owner_id, by)
     values = checked({**target.content(), **content})
     row = Memory(**place.columns(), **values, status=Status.SUGGESTED, replaces=target)
     row.untrusted = target.untrusted
@@ -96,7 +98,7 @@ def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_on
     hold(target.owner_id)
     if row := written_before(by):
         return row
-    check_rate(by)
+    check_rate(target.owner_id, by)
     row = locked(target, None)
     return next_version(row, content, by, Action.FORGOTTEN if "text" not in content else Action.CHANGED)
 
@@ -104,10 +106,12 @@ def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_on
 @transaction.atomic
 def approve(row: Memory, by: Author, *, expected: int | None = None) -> Memory:
     """A suggestion becomes a memory, or the next version of the one that it replaces. Raises Conflict."""
+    hold(row.owner_id)
     row = locked(row, expected)
     if not row.is_suggested:
         raise Conflict("This memory has already been approved.", code="nothing_to_decide")
     if row.replaces_id is None:
+        check_total(row.owner_id)
         row.status = Status.ACTIVE
         return next_version(row, {}, by, Action.APPROVED)
     target = locked(row.replaces, None)
@@ -239,27 +243,59 @@ def hold(owner_id: int) -> None:
 
 def check_room(place: Place, by: Author, *, at_once: bool) -> None:
     """Raises Conflict: a hostile text must not fill somebody's memory or their list of suggestions."""
-    check_rate(by)
-    rows = Memory.objects.filter(owner_id=place.owner_id)
-    if not at_once and rows.suggested().count() >= settings.MEMORY_SUGGESTIONS:
-        raise Conflict(
-            f"{settings.MEMORY_SUGGESTIONS} suggestions already wait for a decision.", code="too_many_suggestions",
-            hint="The person decides about them on the page Memory.",
-        )  # fmt: skip
-    if rows.exclude(status=Status.SUGGESTED).count() >= settings.MEMORIES_PER_PERSON:
+    check_rate(place.owner_id, by)
+    if not at_once:
+        check_suggestions(place.owner_id, by)
+    check_total(place.owner_id)
+
+
+def check_total(owner_id: int) -> None:
+    """Raises Conflict. Suggestions do not count, so that none of them keeps a person from writing; approving checks."""
+    rows = Memory.objects.filter(owner_id=owner_id).exclude(status=Status.SUGGESTED)
+    if rows.count() >= settings.MEMORIES_PER_PERSON:
         raise Conflict(
             f"A person can have {settings.MEMORIES_PER_PERSON} memories.", code="too_many_memories",
             hint="Delete some on the page Memory.",
         )  # fmt: skip
 
 
-def check_rate(by: Author) -> None:
-    """Raises Conflict after so many writes of one message and all the runs that it led to."""
+def check_suggestions(owner_id: int, by: Author) -> None:
+    """Raises Conflict. Agents that read text of strangers may fill half of the list, so the others keep room."""
+    rows, most = Memory.objects.filter(owner_id=owner_id).suggested(), settings.MEMORY_SUGGESTIONS
+    if by.is_agent and by.is_untrusted and rows.filter(untrusted=True).count() >= share_of(most):
+        raise Conflict(
+            f"{share_of(most)} suggestions from text of strangers already wait for a decision.",
+            code="too_many_suggestions", hint="The person decides about them on the page Memory.",
+        )  # fmt: skip
+    if rows.count() >= most:
+        raise Conflict(
+            f"{most} suggestions already wait for a decision.", code="too_many_suggestions",
+            hint="The person decides about them on the page Memory.",
+        )  # fmt: skip
+
+
+def check_rate(owner_id: int, by: Author) -> None:
+    """Raises Conflict after so many writes of one message and all the runs that it led to, or of agents in a day."""
     if by.root_id and MemoryVersion.objects.filter(root_id=by.root_id).count() >= settings.MEMORIES_PER_RUN:
         raise Conflict(
             f"One message may lead to {settings.MEMORIES_PER_RUN} changes of the memory.", code="too_many_in_run",
             hint="Keep what matters most.",
         )  # fmt: skip
+    if not by.is_agent:
+        return
+    since = timezone.now() - timedelta(days=1)
+    written = MemoryVersion.objects.filter(memory__owner_id=owner_id, is_agent=True, at__gte=since)
+    most = settings.MEMORIES_PER_DAY
+    if written.count() >= most or (by.is_untrusted and written.filter(untrusted=True).count() >= share_of(most)):
+        raise Conflict(
+            "Agents have changed the memory of this person too often in the last 24 hours.", code="too_many_in_day",
+            hint="Try again tomorrow, or let the person write it on the page Memory.",
+        )  # fmt: skip
+
+
+def share_of(most: int) -> int:
+    """What runs that read text of strangers may use of a limit."""
+    return max(1, most // 2)
 
 
 def forgotten() -> dict[str, JSON]:

@@ -1,3 +1,17 @@
+from .collection import Chunk, ChunkVector, Collection, Document
+from .evaluation import Evaluation, EvaluationQuestion
 from .memory import Memory, MemoryVersion
+from .skill import Skill, SkillVersion
 
-__all__ = ["Memory", "MemoryVersion"]
+__all__ = [
+    "Chunk",
+    "ChunkVector",
+    "Collection",
+    "Document",
+    "Evaluation",
+    "EvaluationQuestion",
+    "Memory",
+    "MemoryVersion",
+    "Skill",
+    "SkillVersion",
+]

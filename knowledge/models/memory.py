@@ -61,7 +61,7 @@ class Content(models.Model):
 
     text = models.TextField(max_length=TEXT)
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.FACT)
-    subject = models.CharField(max_length=SUBJECT, blank=True, help_text="Whom or what it is about.")
+    subject = models.CharField(max_length=SUBJECT, blank=True, help_text="The person or thing that it is about.")
     valid_from = models.DateTimeField(null=True, blank=True)
     valid_until = models.DateTimeField(null=True, blank=True, help_text="Empty: for ever.")
     untrusted = models.BooleanField(

@@ -11,10 +11,7 @@ from agents.models.key import DECIDE
 from runs.calls import approvals
 from runs.models import Approval
 
-from .serializers import (
-    ApprovalSerializer,
-    DecisionSerializer,
-)
+from .serializers.decisions import ApprovalSerializer, DecisionSerializer
 
 
 class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -20,9 +20,10 @@ from runs.events import waiting
 from runs.intake import again as retries
 from runs.intake import messages as intake
 from runs.models import Run, StepRun
-from runs.pages import graph, pictures
+from runs.pages.activity import graph, pictures
 
-from .chain_serializers import (
+from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
+from .serializers.chains import (
     ChainSerializer,
     ChainVersionSerializer,
     GraphSerializer,
@@ -31,8 +32,7 @@ from .chain_serializers import (
     StepRunSerializer,
     WholeChainVersionSerializer,
 )
-from .messages import IDEMPOTENCY, PREFER, WAITS, idempotency_key
-from .serializers import RunSerializer, urls_of
+from .serializers.runs import RunSerializer, urls_of
 
 NEW_CHAIN = OpenApiExample(
     "Look something up, then report it",

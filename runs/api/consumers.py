@@ -50,9 +50,16 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
     is_counted = False
     guard: asyncio.Task | None = None
 
+    async def __call__(self, *given: Any) -> Any:
+        """However it ends: a server cancels the handshake of a client that has gone."""
+        self.followers: list[asyncio.Task] = []
+        try:
+            return await super().__call__(*given)
+        finally:
+            self.put_down()
+
     async def connect(self) -> None:
         """A close code needs an accepted socket: browsers see only 1006 for a refused handshake."""
-        self.followers: list[asyncio.Task] = []
         await self.accept()
         code, reason = await self.admit()
         self.is_admitted = not code
@@ -115,7 +122,7 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
             return f"This key lacks the scope {scope}."
         return f"Your role on this site is “{roles.role_of(self.user)}”, which does not allow {scope}."
 
-    async def disconnect(self, code: int) -> None:
+    def put_down(self) -> None:
         if self.is_counted:
             STREAMS.leave(self.user.pk)
             self.is_counted = False

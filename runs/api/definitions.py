@@ -16,13 +16,16 @@ from agents.http.strict import StrictSerializer, Text
 from agents.http.throttles import address_of
 from agents.http.viewsets import read
 from agents.models import ApiKey, Provider
-from agents.serializers import AgentSerializer, ProviderSerializer
+from agents.serializers.agents import AgentSerializer
+from agents.serializers.providers import ProviderSerializer
 from functions.serializers import FunctionSerializer
+from knowledge.models import Skill
 
-from .chain_serializers import ChainSerializer
+from .serializers.chains import ChainSerializer
 
 MOST_ROWS = 1000
-KINDS = ("provider", "function", "tool", "agent", "chain")
+MOST_BYTES = 16 << 20  # of files of skills
+KINDS = ("provider", "function", "skill", "tool", "agent", "chain")
 RESOURCES = {kind: f"{kind}s" for kind in KINDS}
 SERIALIZERS: dict[str, Any] = {
     "provider": ProviderSerializer,
@@ -73,7 +76,15 @@ class DefinitionsView(APIView):
         rows = sum(known[one].rows(request.user).count() for one in chosen)
         if rows > MOST_ROWS:
             raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
+        if "skill" in chosen and bytes_of_skills(request.user) > MOST_BYTES:
+            hint = "Export the other kinds one by one, and each skill as an archive."
+            raise TooLarge(f"The files of your skills have more than {MOST_BYTES >> 20} MB.", hint=hint)
         return Response({"yaml": files.dump(files.export(request.user, only=kind))})
+
+
+def bytes_of_skills(owner: Any) -> int:
+    lists = Skill.objects.filter(owner=owner).values_list("files", "published__files")
+    return sum(file["size"] for pair in lists for one in pair for file in one or ())
 
 
 class PlanView(APIView):
@@ -125,6 +136,7 @@ class Checker:
     def __call__(self, definition: files.Definition, row: Any) -> None:
         if definition["kind"] == "tool":
             self.check_tool(definition)
+        if definition["kind"] in ("tool", "skill"):  # SkillKind.write checks all of a skill
             return
         for part in (definition, definition.get("live")):
             if part is not None:

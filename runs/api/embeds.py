@@ -17,7 +17,7 @@ from agents.http.resources import Tagged
 from agents.http.strict import StrictModelSerializer, Text, Words
 from agents.http.viewsets import Audited
 from agents.models import Agent
-from agents.serializers import named
+from agents.serializers.owned import named
 from runs.models import Budget, Embed
 from runs.models.embed import ORIGINS, SUGGESTION, SUGGESTIONS
 

@@ -20,7 +20,7 @@ from runs.worker import claimed
 
 from . import external
 from .files import ArtifactSerializer, FileSerializer
-from .serializers import RunSerializer, ToolCallSerializer
+from .serializers.runs import RunSerializer, ToolCallSerializer
 
 
 class ClaimAuthentication(BaseAuthentication):

@@ -24,7 +24,8 @@ from runs.worker import external
 
 from .messages import RUN_JOINS, asked_in, idempotency_key
 from .runs import RunViewSet
-from .serializers import OptionsSerializer, RunSerializer
+from .serializers.messages import OptionsSerializer
+from .serializers.runs import RunSerializer
 
 
 class ContextSerializer(strict.StrictSerializer):

@@ -14,9 +14,10 @@ from rest_framework.decorators import action
 
 from agents import storage
 from agents.exceptions import Invalid, NotFound
+from agents.http.parsers import FileParser, JSONParser
 from agents.http.resources import Located
-from agents.http.strict import KnownFields, Text
-from agents.http.viewsets import Audited
+from agents.http.strict import Choice, KnownFields, Text
+from agents.http.viewsets import Audited, refusals
 from agents.models import StoredFile
 from runs.models import Artifact
 
@@ -32,25 +33,37 @@ SANDBOX = {
 }
 
 
-class FileSerializer(KnownFields, serializers.ModelSerializer):
-    """Send the content as `text`, or as `data` (base64)."""
+class StoredSerializer(KnownFields, serializers.ModelSerializer):
+    """A file without its content."""
 
-    name = Text(max_length=200)
     media_type = serializers.RegexField(
         MEDIA_TYPE,
         max_length=100,
         default="text/plain",
         help_text="Which kind of text a text is. The type of other content is determined from its first bytes.",
     )
-    text = Text(write_only=True, required=False, allow_blank=True, trim_whitespace=False)
-    data = Text(write_only=True, required=False, help_text="Base64.")  # type: ignore[assignment]
     size = serializers.IntegerField(read_only=True, help_text="Bytes.")
     source = serializers.ChoiceField(StoredFile.Source.choices, read_only=True)  # type: ignore[assignment]
 
     class Meta:
         model = StoredFile
-        fields = ["id", "name", "media_type", "untrusted", "size", "sha256", "source", "created_at", "text", "data"]
+        fields = ["id", "name", "media_type", "untrusted", "size", "sha256", "source", "created_at"]
         read_only_fields = ["id", "sha256", "created_at"]
+
+    def create(self, fields: dict[str, Any]) -> StoredFile:
+        declared = fields.pop("media_type")
+        return storage.save(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+
+
+class FileSerializer(StoredSerializer):
+    """Send the content as `text`, or as `data` (base64)."""
+
+    name = Text(max_length=200)
+    text = Text(write_only=True, required=False, allow_blank=True, trim_whitespace=False)
+    data = Text(write_only=True, required=False, help_text="Base64.")  # type: ignore[assignment]
+
+    class Meta(StoredSerializer.Meta):
+        fields = [*StoredSerializer.Meta.fields, "text", "data"]
 
     def validate_data(self, data: str) -> bytes:
         try:
@@ -64,9 +77,24 @@ class FileSerializer(KnownFields, serializers.ModelSerializer):
             raise serializers.ValidationError("Send either “text” or “data”.")
         return {**fields, "content": data if text is None else text.encode()}
 
-    def create(self, fields: dict[str, Any]) -> StoredFile:
-        declared = fields.pop("media_type")
-        return storage.save(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+
+class UploadSerializer(StoredSerializer):
+    """The content as it is, in the part `file` of a form. All values of a form are texts."""
+
+    file = serializers.FileField(write_only=True, allow_empty_file=True)
+    name = Text(max_length=200, required=False, help_text="By default, that of the part `file`.")
+    untrusted = Choice(choices=[("true", "true"), ("false", "false")], default="true")
+
+    class Meta(StoredSerializer.Meta):
+        fields = [*StoredSerializer.Meta.fields, "file"]
+
+    def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
+        content = fields.pop("file")
+        name = fields.pop("name", "") or content.name
+        return {**fields, "name": name, "untrusted": fields["untrusted"] == "true", "content": content}
+
+    def to_representation(self, row: StoredFile) -> dict[str, Any]:
+        return FileSerializer(context=self.context).to_representation(row)
 
 
 class ArtifactSerializer(serializers.ModelSerializer):
@@ -100,6 +128,7 @@ class FileViewSet(
 
     scope = "messages"
     serializer_class = FileSerializer
+    parser_classes = [JSONParser, FileParser]
     filterset_fields = {"source": ["exact"]}
     queryset = StoredFile.objects.none()
     search_fields = ("name",)
@@ -108,12 +137,25 @@ class FileViewSet(
     def get_queryset(self) -> QuerySet[StoredFile]:
         return StoredFile.objects.visible_to(self.request.user)
 
+    def get_serializer_class(self) -> Any:
+        content_type = getattr(self.request, "content_type", None) or ""
+        return UploadSerializer if content_type.startswith("multipart/") else FileSerializer
+
+    @extend_schema(
+        request={"application/json": FileSerializer, "multipart/form-data": UploadSerializer},
+        responses={201: FileSerializer},
+    )
+    def create(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a form (`multipart/form-data`) for large files, and JSON for texts."""
+        return super().create(request, *args, **kwargs)
+
     def perform_create(self, serializer: Any) -> None:
         self.audit("created", serializer.save(owner=self.request.user))
 
     def perform_destroy(self, row: StoredFile) -> None:
-        self.audit("deleted", row)
-        storage.delete(self.get_queryset().filter(pk=row.pk))
+        with refusals("file", self.request.user):
+            self.audit("deleted", row)
+            storage.delete(self.get_queryset().filter(pk=row.pk))
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     @action(detail=True, pagination_class=None)

@@ -11,7 +11,7 @@ from agents.http.viewsets import read
 from runs.calls import inputs
 from runs.models import InputRequest
 
-from .serializers import InputAnswerSerializer, InputRequestSerializer
+from .serializers.decisions import InputAnswerSerializer, InputRequestSerializer
 
 
 class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -29,12 +29,8 @@ from runs.intake import options
 from runs.lifecycle import endings
 from runs.models import RouteDecision, Run, Session
 
-from .serializers import (
-    AnswerSerializer,
-    RouteSerializer,
-    RunSerializer,
-    SendSerializer,
-)
+from .serializers.messages import SendSerializer
+from .serializers.runs import AnswerSerializer, RouteSerializer, RunSerializer
 
 DEFAULT_WAIT_S = 60.0
 WAITS = Places(settings.MAX_WAITS)

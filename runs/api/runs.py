@@ -24,14 +24,8 @@ from runs.models import Artifact, Run, RunEvent, ToolCallRecord
 from .files import ArtifactSerializer
 from .filters import RunFilter
 from .messages import AFTER, LAST_EVENT, RUN_JOINS, SSE, StreamOrJson, cursor_of, event_stream, stream_for
-from .serializers import (
-    CancelSerializer,
-    EventPageSerializer,
-    ResumeSerializer,
-    RunSerializer,
-    ToolCallSerializer,
-    urls_of,
-)
+from .serializers.decisions import CancelSerializer, ResumeSerializer
+from .serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, urls_of
 
 # What a list shows of each run and of those rows: whole versions are most of what would be read.
 RUN_SHOWN = (

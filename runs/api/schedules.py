@@ -22,13 +22,13 @@ from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 
 from .filters import ScheduleFilter
-from .schedule_serializers import (
+from .serializers.schedules import (
     DeliverySerializer,
+    DueTimesSerializer,
     FiringSerializer,
     NewTriggerSerializer,
     NewWebhookSerializer,
     OccurrenceSerializer,
-    PreviewSerializer,
     ScheduleSerializer,
     TriggerSerializer,
     WebhookSerializer,
@@ -83,7 +83,7 @@ class ScheduleViewSet(NamedViewSet):
         rows = ScheduleOccurrence.objects.filter(schedule=self.get_object()).select_related("schedule")
         return self.get_paginated_response(OccurrenceSerializer(self.paginate_queryset(rows), many=True).data)
 
-    @extend_schema(responses=PreviewSerializer, parameters=[COUNT])
+    @extend_schema(responses=DueTimesSerializer, parameters=[COUNT])
     @action(detail=True, pagination_class=None, filterset_class=None)
     def preview(self, request: Any, name: str) -> Response:
         """The next due times, in UTC and in the schedule's zone."""
@@ -95,7 +95,7 @@ class ScheduleViewSet(NamedViewSet):
             {"due_at": moment, "due_local": local(moment, schedule.timezone)}
             for moment in schedules.preview(schedule, min(int(asked), 100))
         ]
-        return Response(PreviewSerializer({"timezone": schedule.timezone, "due": due}).data)
+        return Response(DueTimesSerializer({"timezone": schedule.timezone, "due": due}).data)
 
     @extend_schema(request=None, responses={202: OccurrenceSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)

@@ -12,10 +12,7 @@ from runs.models import Session
 
 from .filters import SessionFilter
 from .messages import own_device
-from .serializers import (
-    MessageSerializer,
-    SessionSerializer,
-)
+from .serializers.sessions import MessageSerializer, SessionSerializer
 
 
 class SessionViewSet(

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from agents.http.strict import StrictSerializer, Text
 from agents.http.viewsets import read
 from agents.models import Tool
-from agents.serializers import ToolSerializer
+from agents.serializers.agents import ToolSerializer
 from registry import tool_search
 from registry.tool_search import Entry, Key
 

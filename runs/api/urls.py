@@ -7,6 +7,7 @@ from agents.http.viewsets import routed
 
 from . import (
     account,
+    agent_files,
     agents,
     approvals,
     budgets,
@@ -25,6 +26,7 @@ from . import (
     schedules,
     sessions,
     shares,
+    skills,
 )
 
 run = partial(routed, runs.RunViewSet)
@@ -151,6 +153,8 @@ urlpatterns = [
     path("account/push/", push(get="list", post="create"), name="push-list"),
     path("account/push/key", account.PushViewSet.as_view({"get": "key"}, pagination_class=None), name="push-key"),
     path("account/push/<uuid:pk>", push(delete="destroy"), name="push-detail"),
+    path("skills/<str:name>/functions", skills.ScriptView.as_view(), name="skill-functions"),
+    path("memory/import/functions", agent_files.AgentFileToolsView.as_view(), name="memory-import-functions"),
     path("approvals/", approval(get="list"), name="approval-list"),
     path("approvals/<uuid:pk>", approval(get="retrieve", post="decide"), name="approval-detail"),
 ]

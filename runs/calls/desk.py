@@ -17,6 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents import schema
+from agents.exceptions import NewerFormat
 from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.statements import insert, update_each
@@ -30,7 +31,7 @@ from runs.models import Approval, Run, ToolCallRecord
 from runs.rules import limits, policy
 from runs.rules.provenance import Call, Finding, Told
 
-from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, told, visitors
+from . import artifacts, callbacks, deciders, delegation, grants, hooks, inputs, offers, results, skills, told, visitors
 from .offers import COMPLETE
 from .rows import (
     approval_data,
@@ -62,7 +63,7 @@ class Desk:
     ) -> None:
         self.run = run
         self.lease = lease
-        tools = offers.with_search(tools, run.policy.get("allowed"))
+        tools = offers.with_search(skills.with_reader(tools), run.policy.get("allowed"))
         self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.hooks = hooked or hooks.Hooks(run)
@@ -127,7 +128,8 @@ class Desk:
 
     def offered(self) -> list[str]:
         """The tools offered to the model: those that would not be refused anyway."""
-        return [name for name, tool in self.tools.items() if self.judge(tool, name).mode != policy.DENY]
+        own = [(name, tool) for name, tool in self.tools.items() if not skills.is_shown_together(tool)]
+        return [name for name, tool in own if self.judge(tool, name).mode != policy.DENY]
 
     # -- a turn's calls -------------------------------------------------------------------------------------------
 
@@ -159,7 +161,8 @@ class Desk:
             arguments=requested.arguments,
         )
         findings = self.findings(tool, requested.arguments)
-        decision = self.judge(tool, requested.name, findings=findings)
+        subject = skills.asked_for(self.tools, tool, requested.arguments)
+        decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
         record.untrusted = self.run.has_untrusted and told.is_derived(findings)
         refusal = hooks.noted(record, requested)
         if decision.mode == policy.DENY:
@@ -228,10 +231,14 @@ class Desk:
             return ToolResult(ok=True, value=record.arguments.get("result"))
         if offers.is_search(tool):
             return offers.search(self, record.arguments)
+        return skills.read(self, record) if skills.is_reader(tool) else self.made(tool, record)
+
+    def made(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
+        """The result of the tool's code."""
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
             return callbacks.in_doubt(self, tool, record, toolsets.call(tool, call, self.context(tool, record)))
-        except (CallPending, LeaseLost, *DATABASE_GONE):
+        except (CallPending, LeaseLost, NewerFormat, *DATABASE_GONE):
             raise
         except ToolError as error:
             return replace(failure(error), untrusted=tool.untrusted)  # it may quote what the tool read
@@ -282,6 +289,8 @@ class Desk:
             save_file=partial(artifacts.save, self, tool, record),
             files=partial(artifacts.within_reach, run),
             read_file=partial(artifacts.read, run),
+            skills=partial(skills.within_reach, self),
+            read_skill=partial(skills.archive, self),
         )
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:

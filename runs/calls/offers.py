@@ -18,6 +18,8 @@ from runs.intake import caller_tools
 from runs.models import ToolCallRecord
 from runs.rules import policy
 
+from . import skills
+
 CORE = 10  # tools that are always shown, besides the built-in ones: the first that were granted
 RESULTS, MOST_RESULTS = 10, 20
 MOST_FOUND = 60  # tools from searches that are shown at a time
@@ -75,7 +77,8 @@ def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> di
 
     `allowed` is what the step leaves of them; None: all.
     """
-    candidates = tools if allowed is None else tools.keys() & set(allowed)
+    shown = {name for name, tool in tools.items() if not skills.is_shown_together(tool)}
+    candidates = shown if allowed is None else shown & set(allowed)
     if len(candidates) <= settings.TOOLS_SHOWN or SEARCH.name in tools:
         return tools
     return {**tools, SEARCH.name: replace(SEARCH, description=described(tools))}
@@ -92,10 +95,10 @@ def of(desk: Any, records: Sequence[ToolCallRecord]) -> Offer:
     """What the model is shown in the next turn."""
     search = desk.tools.get(SEARCH.name)
     if not is_search(search):
-        return Offer(desk.offered())
+        return Offer(desk.offered(), skills.offered(desk))
     core = list(core_of(desk))
     found = [name for name in found_in(records) if name not in core and is_usable(desk, name)]
-    return Offer(core, (search, *(desk.tools[name] for name in found[-MOST_FOUND:])))
+    return Offer(core, (*skills.offered(desk), search, *(desk.tools[name] for name in found[-MOST_FOUND:])))
 
 
 def is_search(tool: ToolSpec | None) -> bool:
@@ -112,8 +115,8 @@ def core_of(desk: Any) -> Iterator[str]:
 
 
 def is_granted(tool: ToolSpec) -> bool:
-    """Neither the runner's own, nor sent by the caller, whose tools are always shown."""
-    return bool(tool.id) and tool.kind != caller_tools.KIND
+    """Neither the runner's own, nor sent by the caller, whose tools are always shown, nor a skill."""
+    return bool(tool.id) and tool.kind not in (caller_tools.KIND, skills.KIND)
 
 
 def is_usable(desk: Any, name: str) -> bool:

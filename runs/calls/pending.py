@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents import schema
 from agents.exceptions import Invalid, NotFound
+from plumbing import clock
 from runs.events import record as events
 from runs.models import Approval, InputRequest, Run
 
@@ -41,7 +41,7 @@ def of(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]:
     if not waiting:
         return found
     above = tree_of(waiting)
-    still = {"run__in": above, "expires_at__gt": timezone.now()}
+    still = {"run__in": above, "expires_at__gt": clock.near()}
     for request in InputRequest.objects.open().filter(**still).order_by("id"):
         found[request.run_id].append(request_json(request))
     for approval in Approval.objects.open().filter(**still).order_by("id"):

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from agents import schema
-from agents.exceptions import MusterError
+from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, Chain
 from agents.spec import ChainSpec, StepSpec
 from agents.tools import ToolFailed
@@ -41,6 +41,8 @@ def start_child(
             row.child = start()
             StepRun.objects.filter(pk=row.pk).update(child=row.child, input=given)
             steps.tell(run, "step.started", row, child=str(row.child.pk))
+    except NewerFormat:
+        raise  # the run is left to a worker that can read the definition
     except (ToolFailed, MusterError) as error:
         row.refresh_from_db(fields=["status", "attempt", "lease_owner", "lease_expires_at", "wake_at"])  # not claimed
         raise StepFailed(error.code, str(error), error.details)

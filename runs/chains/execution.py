@@ -1,15 +1,19 @@
 """A worker's part of a chain: one tool call, or a slice of a for_each."""
 
 import logging
+from typing import Any
 
 from django.conf import settings
+from django.db.models import UUIDField
 
+from agents.exceptions import NewerFormat
 from agents.models import SiteHold
+from plumbing.statements import Select
 from runs.exceptions import LeaseLost, RunEnded
 from runs.intake import checks
 from runs.lifecycle import endings
 from runs.lifecycle.leases import StepLease, hold, worker_name
-from runs.models import StepRun
+from runs.models import Run, StepRun
 
 from . import calls, scopes, slices, steps
 from .steps import StepFailed
@@ -23,11 +27,22 @@ def execute_step(step_run_id: str) -> None:
         work(step_run_id)
     except LeaseLost:
         log.info("The run of step %s has ended", step_run_id)
+    except NewerFormat as error:  # what it has claimed is found again after its lease
+        log.warning("Step %s is left for a newer worker: %s", step_run_id, error)
+        row = StepRun.objects.filter(pk=step_run_id).values("run")
+        Run.objects.filter(pk__in=row, needs__lt=error.format).update(needs=error.format)
+
+
+def taken(at: Any) -> Any:
+    rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
+    return rows.filter(SiteHold.absent(), pk=at.step).order_by()
+
+
+TAKEN = Select(taken, step=UUIDField())
 
 
 def work(step_run_id: str) -> None:
-    rows = StepRun.objects.select_related("run__chain_version__chain", "run__principal", "call")
-    row = rows.filter(SiteHold.absent(), pk=step_run_id).first()
+    row = TAKEN.first(step=step_run_id)
     if row is None or row.run.is_done or row.run.cancel_requested_at:
         return
     try:

@@ -20,7 +20,7 @@ TIMEOUT_S = 3600.0
 NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}\Z"
 NAME = re.compile(NAME_PATTERN)
 FIELDS = frozenset(["name", "description", "input_schema", "timeout_s"])
-RESERVED = frozenset(["complete", "search_tools"])
+RESERVED = frozenset(["complete", "read_skill", "search_tools"])
 
 
 def checked(tools: Any, taken: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from agents.exceptions import MusterError
+from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from runs.lifecycle import choice, queue
@@ -31,7 +31,7 @@ def spawn(
     ended. It ends after `limit_s` at the latest: the limit of the caller's grant.
 
     The result's value is {"reply", "output", "run", "agent", "status"}; raises ToolFailed for an
-    unsuccessful child.
+    unsuccessful child, NewerFormat for one that a newer worker has to start.
     """
     child = Run.objects.filter(parent_call=call).select_related("agent").first()
     if child is None:
@@ -39,6 +39,8 @@ def spawn(
             found = callable_agent(parent, agent)
             more: dict[str, Any] = {"sources": sources, "limit_s": limit_s, "asked": asked}
             child = start_child(parent, found, text=text, input=input, call=call, **more)
+        except NewerFormat:
+            raise
         except MusterError as error:
             raise ToolFailed(str(error), code=error.code, details=error.details)
     if not child.is_done:
@@ -54,6 +56,8 @@ def spawn_chain(
     if child is None:
         try:
             child = start_chain(parent, chain, input, call=call, limit_s=limit_s)
+        except NewerFormat:
+            raise
         except MusterError as error:
             raise ToolFailed(str(error), code=error.code, details=error.details)
     if not child.is_done:

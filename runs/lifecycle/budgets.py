@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum, UUIDField
+from django.db.models import Count, DateTimeField, F, IntegerField, Q, QuerySet, Sum, UUIDField
 
 from agents.models import Agent
 from agents.models.provider import dollars, units
@@ -215,10 +215,16 @@ def has_room_again(run: Run) -> bool:
 
 def release_stale(now: datetime) -> int:
     """Holds of calls that no process is making any more."""
+    return sum(release(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
+
+
+def stale(at: Any) -> Any:
     at_work = Q(run__status=Run.Status.RUNNING, run__attempt=F("attempt"))
-    alone = Q(run=None, since__gt=now - timedelta(seconds=STALE_S))
-    stale = Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
-    return sum(release(hold) for hold in stale)
+    alone = Q(run=None, since__gt=at.since)
+    return Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
+
+
+STALE = Select(stale, since=DateTimeField())
 
 
 @transaction.atomic

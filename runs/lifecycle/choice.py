@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 from agents.models import Agent, ChainVersion, Membership, Provider, SiteHold, Team
 from agents.spec import FORMAT
 from plumbing.computed import Computed
-from plumbing.statements import Bound, Update
+from plumbing.statements import Bound, Select, Update
 from runs.models import Run, StepRun
 from runs.models.run import CLAIM, taken
 
@@ -178,9 +178,19 @@ def take_step(pool: str) -> str | None:
 
 def waiting_pools(pools: list[str]) -> set[str]:
     """The pools of these in which runs or steps wait."""
-    found = Run.objects.filter(place__isnull=False, pool__in=pools, needs__lte=FORMAT).order_by()
-    steps = readable_steps(place__isnull=False, pool__in=pools).order_by()
-    return {*found.values_list("pool", flat=True).distinct(), *steps.values_list("pool", flat=True).distinct()}
+    return {pool for pool in pools if A_RUN.first(pool=pool) or A_STEP.first(pool=pool)}
+
+
+A_RUN = Select(
+    lambda at: (
+        Run.objects.filter(place__isnull=False, pool=at.pool, needs__lte=FORMAT).order_by().values_list("pk")[:1]
+    ),
+    pool=models.CharField(),
+)
+A_STEP = Select(
+    lambda at: readable_steps(place__isnull=False, pool=at.pool).order_by().values_list("pk")[:1],
+    pool=models.CharField(),
+)
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------

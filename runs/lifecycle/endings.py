@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from django.db import transaction
-from django.db.models import F, Q, UUIDField
+from django.db.models import F, UUIDField
 
 from devices import calls as device_calls
 from plumbing import clock
@@ -206,17 +206,17 @@ def is_last_word(run: Run, said: Message) -> bool:
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     """Queue a waiting run; False if it does not wait (for that). A chain waits for anything."""
-    waiting = Run.objects.filter(pk=run_id, status=Status.WAITING)
-    if waiting_for:
-        waiting = waiting.filter(Q(waiting_for=waiting_for) | Q(chain_version__isnull=False))
-    run, now = waiting.first(), clock.near()
-    if run is None:
+    run, now = WAITING.first(run=run_id), clock.near()
+    if run is None or (waiting_for and run.waiting_for != waiting_for and run.chain_version_id is None):
         return False
     queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": choice.place_of(run)}
     if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
         return False
     queue.enqueue(run)
     return True
+
+
+WAITING = Select(lambda at: Run.objects.filter(pk=at.run, status=Status.WAITING).order_by(), run=UUIDField())
 
 
 @transaction.atomic

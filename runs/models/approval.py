@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 from uuid_utils.compat import uuid7
 
 from agents.models import Membership, Team, ToolGrant
+from plumbing import clock
 
 from .call import StepRun, ToolCallRecord
 from .run import Run
@@ -83,7 +84,7 @@ class Approval(models.Model):
     decided_at = models.DateTimeField(null=True, blank=True)
     note = models.CharField(max_length=500, blank=True)
     noticed_at = models.DateTimeField(null=True, editable=False, help_text="When its notices were made.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.near, editable=False)
 
     objects = ApprovalQuerySet.as_manager()
 

@@ -7,6 +7,8 @@ from django.db import models
 from django.db.models import Q
 from uuid_utils.compat import uuid7
 
+from plumbing import clock
+
 from .call import ToolCallRecord
 from .run import Run
 
@@ -57,7 +59,7 @@ class InputRequest(models.Model):
     )
     answered_at = models.DateTimeField(null=True, blank=True)
     noticed_at = models.DateTimeField(null=True, editable=False, help_text="When its notices were made.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.near, editable=False)
 
     objects = InputRequestQuerySet.as_manager()
 

@@ -1,4 +1,4 @@
-"""Notices to people for whom a run waits, and the browsers that receive them."""
+"""Notices to the people whose answer a run waits for, and the browsers that receive them."""
 
 from typing import Any, Self
 

@@ -5,12 +5,16 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from .session import Session
 
+SALT = "muster.shared"
+HANDLE = 22  # characters
 
-def new_token() -> str:
-    return secrets.token_urlsafe(32)
+
+def new_handle() -> str:
+    return secrets.token_urlsafe(16)
 
 
 class SharedLinkQuerySet(models.QuerySet):
@@ -21,12 +25,21 @@ class SharedLinkQuerySet(models.QuerySet):
         """Those that a stranger can open now."""
         return self.filter(session__owner__is_active=True) if settings.SHARED_LINKS else self.none()
 
+    def opened_by(self, token: str) -> Any:
+        """The link with this token, if a stranger can open it now."""
+        link: Any = self.readable().select_related("session").filter(handle=token[:HANDLE]).first()
+        return link if link and constant_time_compare(link.token, token) else None
+
 
 class SharedLink(models.Model):
-    """Shows the messages up to `last_seq` to everybody who has the link. Later messages are not shown."""
+    """Shows the messages up to `last_seq` to everybody who has the link. Later messages are not shown.
+
+    The database has only the first half of the token. The other half is its signature with
+    `SECRET_KEY`, so that a copy of the database opens no conversation.
+    """
 
     session = models.OneToOneField(Session, on_delete=models.CASCADE, primary_key=True, related_name="shared_link")
-    token = models.CharField(max_length=43, unique=True, default=new_token, editable=False)
+    handle = models.CharField(max_length=HANDLE, unique=True, default=new_handle, editable=False)
     last_seq = models.PositiveIntegerField()
     shows_tools = models.BooleanField(default=False, help_text="Also the names and arguments of tool calls.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -36,6 +49,10 @@ class SharedLink(models.Model):
 
     def __str__(self) -> str:
         return f"link to {self.session}"
+
+    @property
+    def token(self) -> str:
+        return self.handle + salted_hmac(SALT, self.handle, algorithm="sha256").hexdigest()
 
     @property
     def owner_id(self) -> Any:

@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 from agents.fields import EncryptedTextField
 from agents.models import Agent, Chain
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
+from plumbing import clock
 
 from .run import Run
 
@@ -99,7 +100,7 @@ class TriggerFiring(models.Model):
     outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.PENDING)
     reason = models.CharField(max_length=300, blank=True)
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.near, editable=False)
 
     objects = FiringQuerySet.as_manager()
 

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
-from django.utils import timezone
 
+from plumbing import clock
 from runs.models import PushSubscription
 
 SIGNED_FOR_S = 6 * 3600
@@ -38,7 +38,7 @@ def message(
         auth_secret=from_text(subscription.auth),
         version="aes128gcm",
     )
-    left = int((until - timezone.now()).total_seconds())
+    left = int((until - clock.near()).total_seconds())
     return body, {
         "Authorization": authorization(subscription.endpoint),
         "Content-Encoding": "aes128gcm",

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import DateTimeField, F
-from django.utils import timezone, translation
+from django.utils import translation
 
 from agents.models import Preference, SiteHold
 from plumbing import clock, threads
@@ -75,12 +75,12 @@ def deliver(pk: Any) -> None:
         log.exception("Notice %s", notice.pk)
         close(notice, State.DEAD, type(error).__name__)
     else:
-        close(notice, State.SENT, sent_at=timezone.now())
+        close(notice, State.SENT, sent_at=clock.near())
 
 
 def is_needed(notice: Notice) -> bool:
     subject = notice.subject
-    is_open = subject.status == Approval.Status.OPEN and subject.expires_at > timezone.now()
+    is_open = subject.status == Approval.Status.OPEN and subject.expires_at > clock.near()
     if not is_open or subject.run.status not in Run.LIVE or not notice.person.is_active:
         return False
     if notice.approval is None:

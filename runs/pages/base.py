@@ -13,6 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 
 from agents import roles
 from agents.exceptions import MusterError
@@ -24,34 +26,47 @@ from runs.rules.timing import TimingError, zone_named
 from .help_topics import TOPICS
 
 NAVIGATION = [
-    [("Dashboard", "dashboard", "home"), ("Playground", "playground", "talk"), ("Approvals", "approvals", "approvals")],
     [
-        ("Runs", "runs", "runs"),
-        ("Sessions", "sessions", "sessions"),
-        ("Schedules", "schedules", "schedules"),
-        ("Records", "records", "records"),
-        ("Memory", "memories", "memory"),
+        (later("Dashboard"), "dashboard", "home"),
+        (later("Playground"), "playground", "talk"),
+        (later("Approvals"), "approvals", "approvals"),
     ],
     [
-        ("Agents", "agents", "agents"),
-        ("Functions", "functions", "functions"),
-        ("Chains", "chains", "chains"),
-        ("Devices", "devices", "devices"),
-        ("Providers", "providers", "providers"),
-        ("Connections", "connections", "connections"),
+        (later("Runs"), "runs", "runs"),
+        (later("Sessions"), "sessions", "sessions"),
+        (later("Schedules"), "schedules", "schedules"),
+        (later("Records"), "records", "records"),
+        (later("Memory"), "memories", "memory"),
+        (later("Collections"), "collections", "collections"),
+        (later("Files"), "files", "files"),
     ],
     [
-        ("Clients", "clients", "clients"),
-        ("Teams", "teams", "teams"),
-        ("Audit", "audit", "audit"),
-        ("First steps", "start", "start"),
+        (later("Agents"), "agents", "agents"),
+        (later("Functions"), "functions", "functions"),
+        (later("Skills"), "skills", "skills"),
+        (later("Chains"), "chains", "chains"),
+        (later("Devices"), "devices", "devices"),
+        (later("Providers"), "providers", "providers"),
+        (later("Connections"), "connections", "connections"),
+    ],
+    [
+        (later("Clients"), "clients", "clients"),
+        (later("Teams"), "teams", "teams"),
+        (later("Audit"), "audit", "audit"),
+        (later("First steps"), "start", "start"),
     ],
 ]
 CHATTER = [
-    [("Chat", "playground", "talk"), ("Approvals", "approvals", "approvals"), ("History", "sessions", "sessions")]
+    [
+        (later("Chat"), "playground", "talk"),
+        (later("Approvals"), "approvals", "approvals"),
+        (later("History"), "sessions", "sessions"),
+        (later("Files"), "files", "files"),
+    ]
 ]
-AUTHORED = ("/agents/", "/functions/", "/chains/", "/providers/")  # pages for people who may write such things
-STAFF = [("Admin", "admin:index", "admin")]
+OPERATED = [(later("Schedules"), "schedules", "schedules"), (later("Devices"), "devices", "devices")]
+AUTHORED = ("/agents/", "/functions/", "/skills/", "/chains/", "/providers/")  # what authors write
+STAFF = [(later("Admin"), "admin:index", "admin")]
 PAGE = 50
 
 
@@ -69,18 +84,22 @@ def by_name(request: HttpRequest, rows: QuerySet) -> tuple[list[Any], dict[str, 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
     """A page inside the shell."""
+    return render(request, f"muster/{template}", {**shell(request), "title": title, **context})
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """What every page shows around its content; the admin too."""
     approvals = open_count(request.user)
     counts = {
         "approvals": approvals,
         "records": Record.objects.visible_to(request.user).waiting().count(),
         "memory": Memory.objects.filter(owner_id=request.user.pk).suggested().count(),
     }
-    shell = {
-        "title": title, "navigation": navigation(request, counts), "open_approvals": approvals,
+    return {
+        "navigation": navigation(request, counts), "open_approvals": approvals,
         "only_reads": request.path.startswith(AUTHORED) and not may_author(request.user),
         "help_topic": TOPICS.get(request.resolver_match.url_name if request.resolver_match else "", "index"),
     }  # fmt: skip
-    return render(request, f"muster/{template}", {**shell, **context})
 
 
 def open_count(user: Any) -> int:
@@ -95,7 +114,7 @@ def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[s
     staff = [*STAFF] if request.user.is_staff else []
     groups = [*NAVIGATION[:-1], [*NAVIGATION[-1], *staff, ("API", "docs", "docs")]]
     if not may_author(request.user):
-        groups = [*CHATTER, staff]
+        groups = [*CHATTER, OPERATED if roles.allows(request.user, roles.ACT) else [], staff]
     shown = [[one for entry in group if (one := item(request, entry, counts))] for group in groups]
     return [group for group in shown if group]
 
@@ -144,9 +163,8 @@ def zone_of(request: HttpRequest) -> tzinfo:
 
 
 def refused(request: HttpRequest, error: MusterError) -> HttpResponse:
-    said = {"title": "The action failed" if error.status != 404 else "Not found", "error": error}
-    shell = {"navigation": navigation(request, {})}
-    return render(request, "muster/refused.html", {**shell, **said}, status=error.status)
+    said = {"title": _("The action failed") if error.status != 404 else _("Not found"), "error": error}
+    return render(request, "muster/refused.html", {"navigation": navigation(request, {}), **said}, status=error.status)
 
 
 def tell(request: HttpRequest, error: MusterError) -> None:

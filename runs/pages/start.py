@@ -1,5 +1,6 @@
 """First steps: provider, function, agent, message, approval, schedule. Each step performs the real action."""
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -8,6 +9,7 @@ from django.contrib.auth.views import LoginView
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
 from agents import roles
@@ -19,6 +21,7 @@ from functions.models import StoredFunction
 from runs.models import Approval, Run, Schedule
 
 from .base import page, signed_in, tell
+from .labels import in_language
 
 EXAMPLE = '''def loan_payment(principal: float, yearly_rate: float, years: int) -> dict:
     """What a loan costs a month.
@@ -52,23 +55,26 @@ class NamedForm(forms.Form):
             check(name)
         owner = self.row.owner if self.row else self.user
         if self.model.objects.filter(owner=owner, name=name).exclude(pk=self.row and self.row.pk).exists():
-            raise forms.ValidationError("You already have one with that name.")
+            raise forms.ValidationError(_("You already have one with that name."))
         return name
+
+
+ONLINE = [choice for choice in Provider.Kind.choices if choice[0] != Provider.Kind.OFFLINE]
 
 
 class ProviderForm(NamedForm):
     model = Provider
-    kind = forms.ChoiceField(choices=[choice for choice in Provider.Kind.choices if choice[0] != Provider.Kind.OFFLINE])
+    kind = forms.ChoiceField(choices=partial(in_language, ONLINE))
     base_url = forms.URLField(
-        required=False, assume_scheme="https", label="Address", help_text="Only for your own server."
+        required=False, assume_scheme="https", label=later("Address"), help_text=later("Only for your own server.")
     )
-    api_key = forms.CharField(required=False, max_length=2000, label="API key", widget=forms.PasswordInput)
+    api_key = forms.CharField(required=False, max_length=2000, label=later("API key"), widget=forms.PasswordInput)
 
     def save(self) -> str:
         provider = Provider.objects.create(owner=self.user, **self.cleaned_data)
         AuditEvent.record("provider.created", provider, actor=self.user)
         provider_changed(provider)
-        return f"“{provider}” was added. Its key is stored encrypted and never shown again."
+        return _("“%(name)s” was added. Its key is stored encrypted and never shown again.") % {"name": provider}
 
 
 class FunctionForm(NamedForm):
@@ -81,18 +87,22 @@ class FunctionForm(NamedForm):
         function = StoredFunction(owner=self.user, name=self.cleaned_data["name"], source=self.cleaned_data["source"])
         store.save(function, user=self.user)
         version = store.publish(function, user=self.user, note="First steps")
-        return f"“{function}” is live as version {version.number}. Agents can now be granted it as a tool."
+        return _("“%(name)s” is live as version %(number)s. Agents can now be granted it as a tool.") % {
+            "name": function, "number": version.number,
+        }  # fmt: skip
 
 
 class AgentForm(NamedForm):
     model = Agent
-    description = forms.CharField(max_length=500, label="What it does")
-    system_prompt = forms.CharField(widget=forms.Textarea(attrs={"rows": 4}), label="Instructions", required=False)
+    description = forms.CharField(max_length=500, label=later("What it does"))
+    system_prompt = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 4}), label=later("Instructions"), required=False
+    )
     provider = forms.ModelChoiceField(Provider.objects.none(), empty_label=None)
     model_name = forms.CharField(
-        max_length=100, required=False, label="Model", help_text="Empty for the offline provider."
+        max_length=100, required=False, label=later("Model"), help_text=later("Empty for the offline provider.")
     )
-    tools = forms.ModelMultipleChoiceField(Tool.objects.none(), required=False, label="Tools it may use")
+    tools = forms.ModelMultipleChoiceField(Tool.objects.none(), required=False, label=later("Tools it may use"))
     asks = forms.BooleanField(
         required=False, label=later("Ask me before each call of these tools"),
         help_text=later("You then approve or deny each call in the chat or on the page Approvals."),
@@ -113,7 +123,7 @@ class AgentForm(NamedForm):
         ToolGrant.objects.bulk_create(ToolGrant(agent=agent, tool=tool, mode=mode) for tool in tools)
         version = agent.publish(author=self.user, note="First steps")
         AuditEvent.record("agent.published", agent, actor=self.user, version=version.number)
-        return f"“{agent}” is live. Send it a message."
+        return _("“%(name)s” is live. Send it a message.") % {"name": agent}
 
 
 OFFERED = 100  # functions in the list of the agent's form; the admin searches among all tools
@@ -148,7 +158,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return redirect("page:start")
     shown = {name: filled if name == step else empty(name, request.user) for name in FORMS}
     status = 422 if filled is not None else 200
-    answer = page(request, "start.html", "First steps", forms=shown, done=progress(request), failed=step)
+    answer = page(request, "start.html", _("First steps"), forms=shown, done=progress(request), failed=step)
     answer.status_code = status
     return answer
 
@@ -162,7 +172,9 @@ def saved(request: HttpRequest, form: Any) -> bool:
         elif error.details and "source" in form.fields:
             for detail in error.details:
                 form.add_error(
-                    "source", f"Line {detail.get('line', '?')}: {detail['message']} {detail.get('hint', '')}"
+                    "source",
+                    _("Line %(line)s: %(message)s %(hint)s")
+                    % {"line": detail.get("line", "?"), "message": detail["message"], "hint": detail.get("hint", "")},
                 )
         else:
             tell(request, error)

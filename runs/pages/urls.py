@@ -5,38 +5,16 @@ from django.urls import path
 
 from agents.http.login import LoginForm
 
-from . import (
-    account,
-    agents,
-    approvals,
-    audit,
-    chains,
-    clients,
-    comparison,
-    connections,
-    dashboard,
-    devices,
-    embeds,
-    help,
-    links,
-    memory,
-    playground,
-    prompts,
-    providers,
-    records,
-    run_list,
-    runs,
-    schedules,
-    sessions,
-    shared,
-    start,
-    status,
-    teams,
-    texts,
-    workbench,
-)
+from . import help, start, status, texts
+from .activity import audit, comparison, dashboard, run_list, runs, schedules
+from .authoring import agents, chains, embeds, prompts, skills, workbench
+from .connections import clients, connections, devices, providers
+from .conversations import collections, evaluations, files, memory, playground, sessions, shared
+from .decisions import approvals, links, records
+from .people import account, teams
 
 app_name = "page"
+DOCUMENT = "collections/<str:name>/documents/<uuid:pk>/"
 login = start.Login.as_view(template_name="muster/login.html", authentication_form=LoginForm)
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
@@ -81,6 +59,19 @@ urlpatterns = [
     path("records/<uuid:pk>/decide", records.decide, name="record-decide"),
     path("records/<uuid:pk>/comment", records.comment, name="record-comment"),
     path("records/<uuid:pk>/delete", records.delete, name="record-delete"),
+    path("collections/", collections.collection_list, name="collections"),
+    path("collections/<str:name>/", collections.collection_page, name="collection"),
+    path("collections/<str:name>/delete", collections.delete, name="collection-delete"),
+    path("collections/<str:name>/evaluate", evaluations.evaluate, name="collection-evaluate"),
+    path("collections/<str:name>/questions", evaluations.add_question, name="question-add"),
+    path("collections/<str:name>/questions/<uuid:pk>/remove", evaluations.remove_question, name="question-remove"),
+    path(DOCUMENT, collections.document_page, name="document"),
+    *[
+        path(f"{DOCUMENT}{verb}", collections.act, {"verb": verb}, name=f"document-{verb}")
+        for verb in ("reindex", "remove", "erase")
+    ],
+    path("files/", files.file_list, name="files"),
+    path("files/<uuid:pk>/delete", files.delete, name="file-delete"),
     path("memory/", memory.memory_list, name="memories"),
     path("memory/<uuid:pk>/", memory.memory_page, name="memory"),
     path("memory/<uuid:pk>/decide", memory.decide, name="memory-decide"),
@@ -111,6 +102,9 @@ urlpatterns = [
     path("chains/", chains.chain_list, name="chains"),
     path("chains/new/", chains.new_chain, name="chain-new"),
     path("chains/<str:name>/", chains.chain_page, name="chain"),
+    path("skills/", skills.skill_list, name="skills"),
+    path("skills/<str:name>/", skills.skill_page, name="skill"),
+    path("skills/<str:name>/<slug:verb>", skills.act, name="skill-act"),
     path("functions/", workbench.function_list, name="functions"),
     path("functions/new/", workbench.new_function, name="function-new"),
     path("functions/<str:name>/", workbench.function_page, name="function"),

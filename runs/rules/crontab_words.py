@@ -1,15 +1,33 @@
-"""Crontab lines in English. Pure."""
+"""Crontab lines in words. Pure."""
+
+import re
 
 import cron_descriptor
 
-STYLE = cron_descriptor.Options()
-STYLE.use_24hour_time_format = True
-STYLE.locale_code = "en_US"
+LOCALES = {"en": "en_US", "de": "de_DE"}
+# The library takes names of days and months from the locale of the process.
+GERMAN = {
+    "Monday": "Montag", "Tuesday": "Dienstag", "Wednesday": "Mittwoch", "Thursday": "Donnerstag", "Friday": "Freitag",
+    "Saturday": "Samstag", "Sunday": "Sonntag", "January": "Januar", "February": "Februar", "March": "März",
+    "May": "Mai", "June": "Juni", "July": "Juli", "October": "Oktober", "December": "Dezember",
+}  # fmt: skip
+NAMES = re.compile("|".join(GERMAN))
 
 
-def in_words(line: str) -> str:
+def style(locale: str) -> cron_descriptor.Options:
+    options = cron_descriptor.Options()
+    options.use_24hour_time_format = True
+    options.locale_code = locale
+    return options
+
+
+STYLES = {language: style(locale) for language, locale in LOCALES.items()}
+
+
+def in_words(line: str, language: str = "en") -> str:
     """ "At 09:00, Monday through Friday" for `0 9 * * 1-5`; the line itself if it cannot be described."""
     try:
-        return cron_descriptor.get_description(line, STYLE)
+        words = cron_descriptor.get_description(line, STYLES.get(language, STYLES["en"]))
     except Exception:  # the library raises different kinds, and a description is a courtesy
         return line
+    return NAMES.sub(lambda found: GERMAN[found[0]], words) if language == "de" else words

@@ -10,7 +10,7 @@ from .provenance import Finding, may_pass, reason
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
 EFFECTS = frozenset({"read", "read_out", "idempotent", "write", "sends_out", "destructive"})
-ALWAYS_OPEN = frozenset({"complete", "search_tools"})  # the runner's own; the names are reserved
+ALWAYS_OPEN = frozenset({"complete", "read_skill", "search_tools"})  # the runner's own; the names are reserved
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from agents.exceptions import MusterError
+from agents.exceptions import MusterError, NewerFormat
 from agents.models import AuditEvent
 from devices import presence
 from plumbing import clock
@@ -162,6 +162,9 @@ def start(occurrence: ScheduleOccurrence) -> bool:
         return False
     try:
         return begin(occurrence)
+    except NewerFormat as error:
+        log.warning("Occurrence %s is left to a newer worker: %s", occurrence.pk, error)
+        return False
     except MusterError as error:
         return conclude(occurrence, Outcome.REFUSED, f"{error.code}: {error}")
     except IntegrityError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField
+from django.utils.translation import gettext
 
 from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
@@ -24,6 +25,7 @@ from . import occurrences, pending
 
 Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
+SECONDS = "%Y-%m-%d %H:%M:%S"
 GROUP = 250  # schedules claimed in one transaction
 
 
@@ -174,12 +176,17 @@ def set_enabled(schedule: Schedule, enabled: bool, *, reason: str = "") -> Sched
 def why_not(schedule: Schedule) -> str:
     """One sentence: why nothing starts, or when it will."""
     if not schedule.enabled:
-        return f"It is paused: {schedule.paused_reason or 'somebody switched it off'}."
+        reason = schedule.paused_reason or gettext("somebody switched it off")
+        return gettext("It is paused: %(reason)s.") % {"reason": reason}
     last = schedule.occurrences.first()
     if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
-        return f"The due time {last.due_at:%Y-%m-%d %H:%M:%S} UTC {last.reason}."
+        return gettext("The due time %(at)s UTC %(reason)s.") % {
+            "at": f"{last.due_at:{SECONDS}}",
+            "reason": last.reason,
+        }
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
-        return f"The due time {last.due_at:%Y-%m-%d %H:%M:%S} UTC was {last.outcome}: {last.reason}."
+        said = {"at": f"{last.due_at:{SECONDS}}", "outcome": gettext(last.outcome), "reason": last.reason}
+        return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % said
     if schedule.next_due_at is None:
-        return "It has no due time left."
-    return f"The next due time is {schedule.next_due_at:%Y-%m-%d %H:%M:%S} UTC."
+        return gettext("It has no due time left.")
+    return gettext("The next due time is %(at)s UTC.") % {"at": f"{schedule.next_due_at:{SECONDS}}"}

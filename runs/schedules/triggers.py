@@ -17,7 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from rest_framework.exceptions import ParseError
 
-from agents.exceptions import MusterError, NotFound
+from agents.exceptions import MusterError, NewerFormat, NotFound
 from agents.http import parsers
 from agents.mapping import MappingError, map_input
 from agents.models import SiteHold
@@ -128,6 +128,8 @@ def start(firing: TriggerFiring) -> TriggerFiring:
             TriggerFiring.objects.filter(pk=firing.pk).update(run=firing.run)
             Trigger.objects.filter(pk=trigger.pk).update(last_fired_at=now)
             firing.outcome = Outcome.STARTED
+    except NewerFormat as error:
+        log.warning("Firing %s is left to a newer worker: %s", firing.pk, error)
     except (MusterError, MappingError) as error:
         return refuse(firing, f"{error.code}: {error}")
     return firing

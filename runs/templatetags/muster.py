@@ -7,13 +7,17 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.figures import money
+from runs.pages.activity.waterfall import name_of
 from runs.pages.base import pretty
-from runs.pages.waterfall import name_of
+from runs.pages.labels import timing, words
 
 register = template.Library()
 register.filter("pretty", pretty)
+register.filter("words", words)
+register.filter("timing", timing)
 
 
 @register.filter
@@ -66,8 +70,10 @@ def at(moment: datetime | None, ago: bool = False) -> SafeString | str:
 
 @register.simple_tag
 def pill(status: str, note: str = "") -> SafeString:
-    words = status.replace("_", " ") + (f" for {note}" if note else "")
-    return format_html('<span class="pill {}">{}</span>', status, words)
+    text = (
+        words(status) if not note else gettext("%(state)s for %(what)s") % {"state": words(status), "what": words(note)}
+    )
+    return format_html('<span class="pill {}">{}</span>', status, text)
 
 
 @register.filter

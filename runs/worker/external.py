@@ -13,11 +13,13 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import DateTimeField
 
 from agents import schema
 from agents.exceptions import Conflict, Invalid
 from agents.models import SiteHold
 from plumbing import clock
+from plumbing.statements import Select
 from runs.calls import shown
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunEnded, RunFinished
@@ -183,8 +185,15 @@ def release_vanished(now: datetime) -> int:
     """Claims of silent executors: the run can be claimed again, or ends if it was cancelled or is
     past its deadline.
     """
-    late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=now)
-    return sum(release_if_vanished(run, now) for run in late.order_by("lease_expires_at")[:500])
+    return sum(release_if_vanished(run, now) for run in VANISHED.all(now=now))
+
+
+def vanished(at: Any) -> Any:
+    late = Run.objects.filter(trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_expires_at__lt=at.now)
+    return late.order_by("lease_expires_at")[:500]
+
+
+VANISHED = Select(vanished, now=DateTimeField())
 
 
 @transaction.atomic

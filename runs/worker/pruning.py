@@ -11,11 +11,11 @@ from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
-from agents.models import AgentVersion, ApiKey, AuditEvent, ChainVersion, StoredFile
+from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, ChainVersion, StoredFile
 from connectors.models import RemoteTask
 from functions.models import Execution
 from plumbing import clock
-from runs.models import EventPayload, ModelCall, Run, RunEvent, Session, Tally, ToolCallRecord
+from runs.models import Artifact, EventPayload, ModelCall, Notice, Run, RunEvent, Session, Tally, ToolCallRecord
 
 BATCH = 1000
 UNUSED = timedelta(days=1)  # how long a registered MCP client may wait for its first authorization
@@ -31,6 +31,7 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "events", RunEvent.objects.filter(at__lt=before("events"), run__in=ended)
     yield "payloads", EventPayload.objects.filter(event__at__lt=before("events"), event__run__in=ended)
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
+    yield "artifacts", Artifact.objects.filter(created_at__lt=before("artifacts"), run__in=ended)
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
     for versions in (AgentVersion, ChainVersion):
         yield "drafts", versions.everything.filter(number=None, created_at__lt=before("runs"), runs=None)
@@ -39,6 +40,9 @@ def due(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
     over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
+    settled = (Notice.State.SENT, Notice.State.DROPPED, Notice.State.DEAD, Notice.State.SENDING)
+    yield "notices", Notice.objects.filter(created_at__lt=before("notices"), state__in=settled)
+    yield "logins", BrowserSession.objects.filter(expire_date__lt=now)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
     yield from oauth(now)
 
@@ -72,10 +76,10 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
 
 
 def forget_files(now: datetime, *, dry_run: bool) -> int:
-    """Files that nothing refers to any more: those of deleted runs at once, uploads when they are as old as a
-    session may be. Also deletes bytes without a row.
+    """Files that nothing refers to any more: those of runs at once, uploads when they are old. Also deletes bytes
+    without a row.
     """
-    is_old = Q(created_at__lt=now - timedelta(days=settings.KEEP_DAYS["sessions"]))
+    is_old = Q(created_at__lt=now - timedelta(days=settings.KEEP_DAYS["uploads"]))
     rows = StoredFile.objects.filter(is_old | Q(source=StoredFile.Source.RUN)).unreferenced()
     if dry_run:
         return rows.count()

@@ -3,15 +3,15 @@ worker thread.
 """
 
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+
+from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
 from devices.tools import has_settled
 from functions import sandbox
-from plumbing import apart, waits
-from plumbing.threads import release_connection
+from plumbing import apart
+from plumbing.statements import Select
 from runs.calls import inputs
 from runs.chains import advance as chains
 from runs.exceptions import DATABASE_GONE, LeaseLost, RunDone, RunEnded, RunWaits
@@ -21,9 +21,10 @@ from runs.lifecycle.leases import KEEPER, Lease, hold
 from runs.loop.conversation import Conversation, check_alive
 from runs.models import Run, ToolCallRecord
 
+from .suspects import SUSPECTS
+
 log = logging.getLogger(__name__)
 Status = Run.Status
-SUSPECTS = threading.Lock()  # which of the suspect runs may be worked on
 
 
 def execute(run_id: str) -> None:
@@ -66,7 +67,7 @@ def work(run: Run, lease: Lease) -> None:
     if run.crashes >= Run.TO_BLAME:
         raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers died while they worked on this run")
     try:
-        with alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
+        with SUSPECTS.alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
             if run.chain_version_id:
                 chains.advance(run, lease)
             else:
@@ -78,26 +79,6 @@ def work(run: Run, lease: Lease) -> None:
         raise RunEnded(
             Status.FAILED, "internal_error", "the run failed because of an internal error; see the server's log"
         )
-
-
-@contextmanager
-def alone(run: Run, lease: Lease) -> Iterator[None]:
-    """One suspect run at a time: a run during which workers died must not take other runs with it.
-
-    A worker that dies counts against the run it worked on, not against those that wait here for
-    their turn.
-    """
-    release_connection()
-    while not waits.acquire(SUSPECTS, 1.0):
-        check_alive(run, lease)
-    try:
-        lease.write(crashes=run.crashes + 1)  # a claim counts no more of them
-        yield
-    except RunWaits:
-        lease.write(crashes=0)  # it survived
-        raise
-    finally:
-        SUSPECTS.release()
 
 
 def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
@@ -115,8 +96,7 @@ def something_came(run: Run) -> bool:
         return True
     if run.waiting_for == "budget":
         return budgets.has_room_again(run)
-    pending = ToolCallRecord.objects.filter(run=run, outcome="").exclude(waiting_for="")
-    for record in pending.select_related("approval"):
+    for record in PENDING.all(run=run.pk):
         if record.waiting_for == "approval" and record.approval.status != "open":
             return True
         if record.waiting_for == "device" and has_settled(str(record.pk)):
@@ -126,3 +106,11 @@ def something_came(run: Run) -> bool:
         if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
             return True
     return chains.something_came(run) if run.chain_version_id else False
+
+
+PENDING = Select(
+    lambda at: (
+        ToolCallRecord.objects.filter(run_id=at.run, outcome="").exclude(waiting_for="").select_related("approval")
+    ),
+    run=UUIDField(),
+)

@@ -19,6 +19,8 @@ from django.db import DatabaseError, InterfaceError
 
 from connectors.logins import checking
 from plumbing import threads
+from runs.indexing import vectors
+from runs.indexing import work as indexing
 from runs.lifecycle import duties
 from runs.lifecycle.leases import worker_name
 from runs.notices import sending
@@ -59,6 +61,8 @@ OFTEN = (
     Job("recovery", 5, recovery.tick),
     Job("remote-tasks", 5, remote_tasks.cancel_left),
     Job("traces", 5, export.tick),
+    Job("collections", 1, indexing.tick),
+    Job("vectors", 2, vectors.tick),
 )
 RARELY = (
     Job("notices", 600, notices.tick),

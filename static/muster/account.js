@@ -1,5 +1,6 @@
 // The account: subscribe this browser to notices, or remove one; offer the names of time zones.
 import { api, tell } from "./page.js";
+import { gettext } from "./texts.js";
 
 const WORKER = "/static/muster/pushworker.js";
 const subscribe = /** @type {HTMLButtonElement} */ (document.getElementById("subscribe"));
@@ -12,11 +13,11 @@ const bytes = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAl
 /** The browser's own name, for the list. */
 function browserName() {
   const brands = /** @type {any} */ (navigator).userAgentData?.brands?.map((/** @type {any} */ one) => one.brand).filter((/** @type {string} */ name) => !/not/i.test(name)) ?? [];
-  return [brands.at(-1) ?? /Firefox|Safari/.exec(navigator.userAgent)?.[0] ?? "Browser", navigator.platform].filter(Boolean).join(", ");
+  return [brands.at(-1) ?? /Firefox|Safari/.exec(navigator.userAgent)?.[0] ?? gettext("Browser"), navigator.platform].filter(Boolean).join(", ");
 }
 
 async function start() {
-  if (await Notification.requestPermission() !== "granted") throw new Error(subscribe.dataset.refused ?? "The browser does not allow notices.");
+  if (await Notification.requestPermission() !== "granted") throw new Error(subscribe.dataset.refused ?? gettext("The browser does not allow notices."));
   const registration = await navigator.serviceWorker.register(WORKER);
   const { public_key: key } = await api("account/push/key");
   const before = await registration.pushManager.getSubscription();

@@ -4,6 +4,7 @@ import { gettext } from "./texts.js";
 
 /** @typedef {{id: string, name: string}} Attached */
 const PICTURES = ["image/png", "image/jpeg", "image/webp"];
+const PICTURE_BYTES = 750_000; // models take no larger ones
 const LONGEST_SIDE = 1600;
 const MOST = 10;
 
@@ -27,7 +28,7 @@ export class Attachments {
       const files = [...(event.clipboardData?.files ?? [])];
       if (files.length) { event.preventDefault(); this.addAll(files); }
     });
-    composer.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
+    composer.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes(gettext("Files"))) event.preventDefault(); });
     composer.addEventListener("drop", (event) => {
       const files = [...(event.dataTransfer?.files ?? [])];
       if (files.length) { event.preventDefault(); this.addAll(files); }
@@ -57,9 +58,9 @@ export class Attachments {
     this.list.append(item);
     this.uploads += 1;
     try {
-      const content = await smaller(file, this.limit);
+      const content = await smaller(file);
       if (content.size > this.limit) throw new Error(gettext("%(name)s is too large: %(size)s kB are allowed.", { name: file.name, size: Math.floor(this.limit / 1024) }));
-      const { id } = await api("files/", { method: "POST", body: { name: file.name, media_type: content.type || "application/octet-stream", data: await base64(content) } });
+      const { id } = await api("files/", { method: "POST", body: form(content, file.name) });
       this.files.push({ id, name: file.name });
       item.removeAttribute("aria-busy");
       remove.addEventListener("click", () => { this.files = this.files.filter((one) => one.id !== id); item.remove(); });
@@ -71,17 +72,18 @@ export class Attachments {
   }
 }
 
-/** @param {Blob} content */
-async function base64(content) {
-  const bytes = new Uint8Array(await content.arrayBuffer());
-  let binary = "";
-  for (let start = 0; start < bytes.length; start += 0x8000) binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
-  return btoa(binary);
+/** @param {Blob} content @param {string} name */
+function form(content, name) {
+  const data = new FormData();
+  data.append("file", content, name);
+  data.append("name", name);
+  data.append("media_type", content.type || "application/octet-stream");
+  return data;
 }
 
-/** A picture that fits; other files as they are. @param {File} file @param {number} limit @returns {Promise<Blob>} */
-async function smaller(file, limit) {
-  if (file.size <= limit || !PICTURES.includes(file.type)) return file;
+/** A picture that fits; other files as they are. @param {File} file @returns {Promise<Blob>} */
+async function smaller(file) {
+  if (file.size <= PICTURE_BYTES || !PICTURES.includes(file.type)) return file;
   const picture = await createImageBitmap(file);
   const scale = Math.min(1, LONGEST_SIDE / Math.max(picture.width, picture.height));
   const canvas = Object.assign(document.createElement("canvas"), { width: Math.round(picture.width * scale), height: Math.round(picture.height * scale) });

@@ -1,9 +1,10 @@
 // The cards of a conversation: a tool call that opens, a question for approval, a file.
 import { api, localise, make } from "./page.js";
+import { gettext, word } from "./texts.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** @param {number} bytes */
-const sizeOf = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / (1 << 20)).toFixed(1)} MB`);
+const sizeOf = (bytes) => (bytes < 1024 ? gettext("%(bytes)s bytes", { bytes }) : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / (1 << 20)).toFixed(1)} MB`);
 /** @param {string} words */
 const label = (words) => make("p", { className: "small label", textContent: words });
 /** @param {any} value */
@@ -16,9 +17,10 @@ export class ToolCard {
   constructor({ id, name, arguments: given, kind }, run) {
     this.id = id;
     this.name = name;
-    this.pill = make("span", { className: "pill running", textContent: "running" });
+    this.kind = kind;
+    this.pill = make("span", { className: "pill running", textContent: gettext("running") });
     this.took = make("span", { className: "small soft" });
-    this.inside = make("div", {}, label("Arguments"), json(given));
+    this.inside = make("div", {}, label(gettext("Arguments")), json(given));
     const summary = make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ?? "" }), this.pill, this.took);
     this.element = make("details", { className: "call", id: `call-${id}` }, summary, this.inside);
     this.run = run;
@@ -36,21 +38,21 @@ export class ToolCard {
   finish({ outcome, result, error, wall_ms: ms, printed }) {
     this.setState(outcome);
     this.took.textContent = ms === null || ms === undefined ? "" : duration(ms);
-    this.inside.append(label(error ? "Error" : "Result"), json(error ?? result ?? null));
-    if (printed) this.inside.append(label("Printed"), json(printed));
+    this.inside.append(label(error ? gettext("Error") : gettext("Result")), json(error ?? result ?? null));
+    if (printed) this.inside.append(label(gettext("Printed")), json(printed));
   }
 
   /** @param {string} reason */
   deny(reason) {
     this.setState("denied");
-    this.inside.append(label("Why"), json(reason));
+    this.inside.append(label(gettext("Why")), json(reason));
   }
 }
 
 /** Arguments that come from strangers' text, or from nobody knows where. @param {any[]} findings */
 function origins(findings) {
   const bad = findings.filter((one) => one.source === "stranger" || one.source === "unknown");
-  return bad.map((one) => make("p", { className: "note warning small" }, make("code", { textContent: one.path }), " ", make("mark", { textContent: one.value }), one.origin ? ` comes from ${one.origin}` : " comes from an unknown source"));
+  return bad.map((one) => make("p", { className: "note warning small" }, make("code", { textContent: one.path }), " ", make("mark", { textContent: one.value }), one.origin ? ` ${gettext("comes from %(origin)s", { origin: one.origin })}` : ` ${gettext("comes from an unknown source")}`));
 }
 
 export class ApprovalCard {
@@ -59,17 +61,17 @@ export class ApprovalCard {
     this.asked = asked;
     const { id, tool, arguments: given, expires_at: until, effect, reason, findings = [] } = asked;
     this.field = make("textarea", { className: "code", rows: 4, value: JSON.stringify(given, null, 2), spellcheck: false, id: `ask-${id}` });
-    this.note = make("input", { id: `ask-note-${id}`, maxLength: 500, placeholder: "kept with the decision" });
+    this.note = make("input", { id: `ask-note-${id}`, maxLength: 500, placeholder: gettext("kept with the decision") });
     this.wrong = make("p", { className: "wrong small", role: "alert" });
-    this.yes = make("button", { className: "primary", type: "button", textContent: "Approve", onclick: () => this.decide("approve") });
-    const no = make("button", { className: "danger", type: "button", textContent: "Deny", onclick: () => this.decide("deny") });
+    this.yes = make("button", { className: "primary", type: "button", textContent: gettext("Approve"), onclick: () => this.decide("approve") });
+    const no = make("button", { className: "danger", type: "button", textContent: gettext("Deny"), onclick: () => this.decide("deny") });
     const time = make("time", { dateTime: until ?? "" });
     time.dataset.ago = "";
-    this.element = make("div", { className: "ask", role: "group", ariaLabel: `Approval of ${tool}` },
-      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${effect})` : "", " needs your approval. Expires ", time, "."),
+    this.element = make("div", { className: "ask", role: "group", ariaLabel: gettext("Approval of %(tool)s", { tool }) },
+      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${word(effect)})` : "", ` ${gettext("needs your approval. Expires")} `, time, "."),
       ...(reason ? [make("p", { className: "small", textContent: reason })] : []), ...origins(findings),
-      make("label", { htmlFor: `ask-${id}`, className: "small", textContent: "Arguments" }), this.field,
-      make("label", { htmlFor: `ask-note-${id}`, className: "small", textContent: "Note" }), this.note,
+      make("label", { htmlFor: `ask-${id}`, className: "small", textContent: gettext("Arguments") }), this.field,
+      make("label", { htmlFor: `ask-note-${id}`, className: "small", textContent: gettext("Note") }), this.note,
       this.wrong, make("div", { className: "row" }, this.yes, no));
     localise(this.element);
   }
@@ -88,7 +90,7 @@ export class ApprovalCard {
 
   /** @param {{status: string, by?: string | null, note?: string}} decided */
   close({ status, by, note }) {
-    const words = `${this.asked.tool}: ${status}${by ? ` by ${by}` : ""}${note ? `. ${note}` : ""}`;
+    const words = `${this.asked.tool}: ${status}${by ? ` ${gettext("by %(by)s", { by })}` : ""}${note ? `. ${note}` : ""}`;
     this.element.classList.add("decided");
     this.element.replaceChildren(make("p", { className: "small", textContent: words }));
   }
@@ -96,8 +98,8 @@ export class ApprovalCard {
 
 /** @param {{file: string, name: string, media_type: string, size: number, untrusted?: boolean}} about */
 export function fileCard({ file, name, media_type: type, size, untrusted }) {
-  const facts = [type, sizeOf(size), untrusted ? "may contain text written by strangers" : ""];
+  const facts = [type, sizeOf(size), untrusted ? gettext("may contain text written by strangers") : ""];
   const line = make("span", {}, make("a", { href: `/api/v1/files/${file}/content`, download: name, textContent: name }), " ", make("small", { className: "soft", textContent: facts.filter(Boolean).join(", ") }));
   const picture = IMAGES.includes(type) ? [make("img", { src: `/api/v1/files/${file}/preview`, alt: "", loading: "lazy" })] : [];
-  return make("ul", { className: "files", ariaLabel: "Files" }, make("li", {}, ...picture, line));
+  return make("ul", { className: "files", ariaLabel: gettext("Files") }, make("li", {}, ...picture, line));
 }

@@ -1,5 +1,6 @@
 // A thumb and a note on a run's answer, kept on the run.
 import { api, make, tell } from "./page.js";
+import { gettext } from "./texts.js";
 
 /**
  * @param {string} run
@@ -7,12 +8,12 @@ import { api, make, tell } from "./page.js";
  */
 export function feedbackLine(run, given = null) {
   let rating = given?.rating ?? "";
-  const line = make("span", { className: "feedback row", role: "group", ariaLabel: "Your rating of this answer" });
-  const note = make("input", { value: given?.note ?? "", maxLength: 1000, placeholder: "Why? (kept with the run)", ariaLabel: "Note on the rating", hidden: !rating });
-  const save = make("button", { type: "button", className: "quiet small", textContent: "Save note", hidden: true });
+  const line = make("span", { className: "feedback row", role: "group", ariaLabel: gettext("Your rating of this answer") });
+  const note = make("input", { value: given?.note ?? "", maxLength: 1000, placeholder: gettext("Why? (kept with the run)"), ariaLabel: gettext("Note on the rating"), hidden: !rating });
+  const save = make("button", { type: "button", className: "quiet small", textContent: gettext("Save note"), hidden: true });
   const path = `runs/${run}/feedback`;
 
-  const thumbs = [["up", "Good"], ["down", "Bad"]].map(([value, words]) => {
+  const thumbs = [["up", gettext("Good")], ["down", gettext("Bad")]].map(([value, words]) => {
     const thumb = make("button", { type: "button", className: "quiet small", textContent: words, onclick: () => rate(rating === value ? "" : value) });
     thumb.dataset.rating = value;
     return thumb;

@@ -1,6 +1,7 @@
 // The form fields of a row: <input data-field="model_params.temperature" data-kind="number">, read and filled by their kinds.
 
 import { same } from "./row.js";
+import { gettext } from "./texts.js";
 
 /** @typedef {HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement} Control */
 /** @typedef {Record<string, any>} Values */
@@ -104,14 +105,14 @@ function read(control) {
 /** @param {string} field @param {string} text */
 function number(field, text) {
   const value = Number(text);
-  if (Number.isNaN(value)) throw Object.assign(new Error("This is not a number."), { details: [{ field, message: "This is not a number." }] });
+  if (Number.isNaN(value)) throw Object.assign(new Error(gettext("This is not a number.")), { details: [{ field, message: gettext("This is not a number.") }] });
   return value;
 }
 
 /** @param {string} field @param {string} text */
 function json(field, text) {
   try { return JSON.parse(text); } catch (error) {
-    const message = `This is not JSON: ${/** @type {Error} */ (error).message}`;
+    const message = gettext("This is not JSON: %(problem)s", { problem: /** @type {Error} */ (error).message });
     throw Object.assign(new Error(message), { details: [{ field, message }] });
   }
 }

@@ -1,5 +1,6 @@
 // The settings of a function that its draft is checked, tried and saved with.
 import { make } from "./page.js";
+import { gettext } from "./texts.js";
 
 const LISTS = ["allowed_imports", "allowed_hosts", "secrets"];
 const NUMBERS = ["timeout", "memory_limit"];
@@ -41,7 +42,7 @@ export class FunctionSettings {
   remedy(refusal, then) {
     const module = refusal.code === "import-not-allowed" && refusal.message?.split(" ")[0];
     if (!module || this.field("allowed_imports").disabled) return null;
-    return make("button", { type: "button", className: "quiet", textContent: `Allow ${module}`, onclick: () => { this.allow(module); then(); } });
+    return make("button", { type: "button", className: "quiet", textContent: gettext("Allow %(module)s", { module }), onclick: () => { this.allow(module); then(); } });
   }
 
   /** @param {string} name @returns {HTMLInputElement} */

@@ -12,7 +12,7 @@ const ids = (item) => (item.dataset.family ?? "").split(" ").filter(Boolean);
 /** @param {HTMLElement} item */
 function rename(item) {
   const link = /** @type {HTMLAnchorElement} */ (item.querySelector("a"));
-  const field = make("input", { value: link.textContent?.trim() ?? "", maxLength: 200, ariaLabel: "Title" });
+  const field = make("input", { value: link.textContent?.trim() ?? "", maxLength: 200, ariaLabel: gettext("Title") });
   write(link, field, async (title) => {
     if (!title || title === link.textContent?.trim()) return;
     for (const id of ids(item)) await api(`sessions/${id}`, { method: "PATCH", body: { title } });
@@ -39,7 +39,7 @@ function write(link, field, save) {
   link.after(field);
   field.focus();
   field.select();
-  const done = async (keeps) => {
+  const done = async (/** @type {boolean} */ keeps) => {
     const text = field.value.trim();
     field.remove();
     link.hidden = false;
@@ -63,18 +63,19 @@ async function pin(item) {
 /** @param {HTMLElement} item */
 async function remove(item) {
   const branches = ids(item).length;
-  if (!confirm(branches > 1 ? `Delete this conversation with its ${branches} branches? Its runs are kept.` : "Delete this conversation? Its runs are kept.")) return;
+  if (!confirm(branches > 1 ? gettext("Delete this conversation with its %(branches)s branches? Its runs are kept.", { branches }) : gettext("Delete this conversation? Its runs are kept."))) return;
   for (const id of ids(item)) await api(`sessions/${id}`, { method: "DELETE" });
   if (item.querySelector("[aria-current]")) location.href = "/playground/";
   else item.remove();
 }
 
+/** @type {Record<string, (item: HTMLElement) => unknown>} */
 const VERBS = { pin, rename, move, remove };
 
 whole?.addEventListener("click", async (event) => {
   const button = /** @type {Element} */ (event.target).closest("[data-verb]");
   if (!button) return;
-  try { await VERBS[/** @type {HTMLElement} */ (button).dataset.verb ?? ""](button.closest("li")); } catch (error) { tell(error.message); }
+  try { await VERBS[/** @type {HTMLElement} */ (button).dataset.verb ?? ""](/** @type {HTMLElement} */ (button.closest("li"))); } catch (error) { tell(error.message); }
 });
 
 document.addEventListener("talked", (event) => {

@@ -1,10 +1,14 @@
 // Markdown of a reply as DOM: tables, highlighted code with a copy button, mathematics as MathML. HTML in the text stays
 // text, pictures become links (a reply must not make the browser fetch an address), and no inline style is written.
 import { MarkdownIt } from "./vendor/markdown.js";
+import { gettext } from "./texts.js";
+
+/** @typedef {import("./vendor/markdown.js").RenderRule} RenderRule */
 
 const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
 parser.disable("image");
 parser.validateLink = (url) => /^(https?:|mailto:|\/(?!\/)|#)/i.test(url.trim());
+/** @type {RenderRule} */
 const openLink = parser.renderer.rules.link_open ?? ((tokens, index, options, env, self) => self.renderToken(tokens, index, options));
 parser.renderer.rules.link_open = (tokens, index, ...more) => {
   tokens[index].attrSet("target", "_blank");
@@ -16,14 +20,15 @@ parser.renderer.rules.table_close = () => "</table></div>";
 for (const cell of ["th_open", "td_open"]) parser.renderer.rules[cell] = (tokens, index, options, env, self) => {
   const token = tokens[index]; // alignment comes as a style, which the content policy refuses
   const align = String(token.attrGet("style") ?? "").replace("text-align:", "");
-  token.attrs = [["class", align ? `align-${align}` : ""], ...(token.tag === "th" ? [["scope", "col"]] : [])];
+  token.attrs = [["class", align ? `align-${align}` : ""]];
+  if (token.tag === "th") token.attrSet("scope", "col");
   return self.renderToken(tokens, index, options);
 };
 parser.inline.ruler.before("escape", "math", inlineMath);
 parser.block.ruler.before("fence", "math", blockMath, { alt: ["paragraph", "reference", "blockquote", "list"] });
 parser.renderer.rules.math = (tokens, index) => `<span class="math" data-display="${tokens[index].markup}">${parser.utils.escapeHtml(tokens[index].content)}</span>`;
 
-/** $…$, \(…\), and in one line $$…$$ and \[…\]. An amount such as $5 is none. */
+/** $…$, \(…\), and in one line $$…$$ and \[…\]. An amount such as $5 is none. @type {import("./vendor/markdown.js").RuleInline} */
 function inlineMath(state, silent) {
   const rest = state.src.slice(state.pos);
   const found = /^\$\$([^$]+)\$\$/.exec(rest) ?? /^\\\[([^]+?)\\\]/.exec(rest) ?? /^\\\(([^]+?)\\\)/.exec(rest) ?? /^\$(?![\s$])((?:[^$\\\n]|\\.)+?)(?<!\s)\$(?!\d)/.exec(rest);
@@ -37,10 +42,11 @@ function inlineMath(state, silent) {
   return true;
 }
 
-/** $$ or \[ on a line of its own, up to $$ or \]. */
+/** $$ or \[ on a line of its own, up to $$ or \]. @type {import("./vendor/markdown.js").RuleBlock} */
 function blockMath(state, startLine, endLine, silent) {
-  const line = (number) => state.src.slice(state.bMarks[number] + state.tShift[number], state.eMarks[number]).trim();
-  const close = { "$$": "$$", "\\[": "\\]" }[line(startLine)];
+  const line = (/** @type {number} */ number) => state.src.slice(state.bMarks[number] + state.tShift[number], state.eMarks[number]).trim();
+  const first = line(startLine);
+  const close = first === "$$" ? "$$" : first === "\\[" ? "\\]" : "";
   if (!close) return false;
   let end = startLine + 1;
   while (end < endLine && line(end) !== close) end += 1;
@@ -53,9 +59,9 @@ function blockMath(state, startLine, endLine, silent) {
   return true;
 }
 
-/** @type {Promise<any> | undefined} */
+/** @type {Promise<typeof import("./vendor/temml.js")> | undefined} */
 let mathematics;
-/** @type {Promise<any> | undefined} */
+/** @type {Promise<typeof import("./vendor/highlight.js")> | undefined} */
 let highlighter;
 
 /** @param {Element} code @param {string} language */
@@ -68,11 +74,11 @@ function highlight(code, language) {
 
 /** @param {DocumentFragment} fragment */
 function setMath(fragment) {
-  const places = [...fragment.querySelectorAll(".math")];
+  const places = /** @type {HTMLElement[]} */ ([...fragment.querySelectorAll(".math")]);
   if (!places.length) return;
   mathematics ??= import("./vendor/temml.js");
   mathematics.then(({ temml }) => {
-    for (const place of places) temml.render(place.textContent, place, { displayMode: /** @type {HTMLElement} */ (place).dataset.display === "block", throwOnError: false, trust: false, maxExpand: 200, maxSize: [25, 25] });
+    for (const place of places) temml.render(place.textContent, place, { displayMode: place.dataset.display === "block", throwOnError: false, trust: false, maxExpand: 200, maxSize: [25, 25] });
   }).catch(() => {}); // the source stays readable
 }
 
@@ -83,11 +89,11 @@ function frameCode(fragment) {
     pre.tabIndex = 0;
     const language = /language-([\w+-]+)/.exec(code.className)?.[1] ?? "";
     if (language) highlight(code, language);
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "quiet small", textContent: "Copy" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "quiet small", textContent: gettext("Copy") });
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(code.textContent ?? "");
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1200);
+      button.textContent = gettext("Copied");
+      setTimeout(() => { button.textContent = gettext("Copy"); }, 1200);
     });
     const head = Object.assign(document.createElement("div"), { className: "code-head" });
     head.append(Object.assign(document.createElement("span"), { className: "small soft", textContent: language }), button);

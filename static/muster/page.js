@@ -1,12 +1,18 @@
 // What every page does: times in the viewer's zone, theme, menu, copy buttons, confirmations.
+import { gettext } from "./texts.js";
 
-const WITH_DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
-const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+// The browser's way to write the page's language, such as en-GB; else that language.
+const LANGUAGE = document.documentElement.lang;
+const LOCALE = navigator.languages.find((one) => one.split("-")[0] === LANGUAGE) ?? LANGUAGE;
+const WITH_DATE = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "short" });
+const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
+const AGO = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
+/** @param {ParentNode} [root] */
 export function localise(root = document) {
-  for (const time of root.querySelectorAll("time[datetime]")) {
+  for (const time of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll("time[datetime]"))) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
     time.title = EXACT.format(at);
@@ -14,13 +20,14 @@ export function localise(root = document) {
   }
 }
 
+/** @param {Date} at @param {number} [now] milliseconds */
 export function ago(at, now = Date.now()) {
-  const seconds = (at - now) / 1000;
-  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS.at(-1);
+  const seconds = (at.getTime() - now) / 1000;
+  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[UNITS.length - 1];
   return AGO.format(Math.round(seconds / size), unit);
 }
 
-// US dollars, as runs/figures/money.py writes them.
+/** US dollars, as runs/figures/money.py writes them. @param {number | string | null | undefined} cost */
 export function money(cost) {
   const amount = Number(cost || 0);
   if (amount >= 0.01) return `$${amount.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
@@ -32,72 +39,87 @@ export function csrf() {
   return document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1] ?? "";
 }
 
-// The API as the signed-in person. Resolves to JSON; rejects with an Error that says what the API said.
+/** @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem what the API refused, in words */
+
+/**
+ * The API as the signed-in person. Resolves to JSON; rejects with a `Problem` that says what the API said.
+ * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
+ */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
   const response = await fetch(`/api/v1/${path}`, {
     method,
     signal,
-    headers: { Accept: "application/json", "Content-Type": "application/json", "X-CSRFToken": csrf(), ...headers },
-    body: body === undefined ? undefined : JSON.stringify(body),
+    headers: { Accept: "application/json", ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
+    body: body === undefined || body instanceof FormData ? body : JSON.stringify(body),
   });
   const answer = response.status === 204 ? null : await response.json().catch(() => null);
   if (!response.ok) throw problem(answer, response);
   return answer;
 }
 
+/** @param {any} answer the JSON of the answer, if it has any @param {Response} response @returns {Problem} */
 export function problem(answer, response) {
   const told = answer?.error ?? {};
-  const details = (told.details ?? []).map((one) => [one.field, one.message].filter(Boolean).join(": "));
-  const text = [told.message || `The server answered ${response.status}.`, ...details, told.hint].filter(Boolean).join(" ");
+  const details = (told.details ?? []).map((/** @type {Record<string, any>} */ one) => [one.field, one.message].filter(Boolean).join(": "));
+  const text = [told.message || gettext("The server answered %(status)s.", { status: response.status }), ...details, told.hint].filter(Boolean).join(" ");
   return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
 }
 
+/** @param {string} text @param {string} [kind] */
 export function tell(text, kind = "error") {
   const note = Object.assign(document.createElement("p"), { className: `note ${kind}`, textContent: text });
   document.querySelector("[data-messages]")?.replaceChildren(note);
   note.scrollIntoView({ block: "nearest" });
 }
 
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag @param {Record<string, any>} [properties] @param {...(Node | string | null | undefined)} children @returns {HTMLElementTagNameMap[T]}
+ */
 export function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
 }
 
-// What the server should know before it draws the next page; no script has to run before the first paint.
+/** What the server should know before it draws the next page; no script has to run before the first paint. @param {string} name @param {string} value */
 function keep(name, value) {
   document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
 }
 
+// From what the system says to its opposite, to the same fixed, and back to what the system says.
 function toggleTheme() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
-  const next = now === "dark" ? "light" : "dark";
-  document.documentElement.dataset.theme = next;
+  const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+  const root = document.documentElement.dataset;
+  const next = order[(order.indexOf(root.theme ?? "auto") + 1) % 3];
+  if (next === "auto") delete root.theme;
+  else root.theme = next;
   keep("theme", next);
 }
 
 document.addEventListener("click", async (event) => {
   const target = event.target instanceof Element ? event.target : null;
   if (target?.closest("[data-theme-toggle]")) toggleTheme();
-  const copy = target?.closest("[data-copy]");
+  const copy = /** @type {HTMLElement | null | undefined} */ (target?.closest("[data-copy]"));
   if (copy) {
-    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy)?.textContent ?? copy.dataset.copy);
+    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy ?? "")?.textContent ?? copy.dataset.copy ?? "");
     const before = copy.textContent;
-    copy.textContent = "Copied";
+    copy.textContent = gettext("Copied");
     setTimeout(() => { copy.textContent = before; }, 1200);
   }
 });
 document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.confirm ?? event.submitter?.dataset.confirm;
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  const question = form.dataset.confirm ?? event.submitter?.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
 });
 document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+  const field = /** @type {HTMLInputElement} */ (event.target);
+  if (field.matches("[data-submits]")) field.form?.requestSubmit();
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.target.closest("input, textarea, select, [contenteditable]")) {
-    const search = document.querySelector("input[type=search]");
+  if (event.key === "/" && !/** @type {Element} */ (event.target).closest("input, textarea, select, [contenteditable]")) {
+    const search = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
     if (search) { event.preventDefault(); search.focus(); }
   }
 });

@@ -132,8 +132,8 @@ class Column {
     if (!user || verbs.querySelector("button") || !(turn.dataset.seq || turn.dataset.run)) return;
     const message = user.dataset.text ?? user.textContent ?? "";
     verbs.append(
-      make("button", { className: "quiet small", type: "button", textContent: "Retry from here", onclick: () => this.retry(turn, message) }),
-      make("button", { className: "quiet small", type: "button", textContent: "Edit", onclick: () => this.edit(turn, message) }));
+      make("button", { className: "quiet small", type: "button", textContent: gettext("Retry from here"), onclick: () => this.retry(turn, message) }),
+      make("button", { className: "quiet small", type: "button", textContent: gettext("Edit"), onclick: () => this.edit(turn, message) }));
     user.after(verbs);
   }
 
@@ -158,7 +158,7 @@ class Column {
     const before = this.session;
     this.session = answer.session;
     while (turn.nextSibling) turn.nextSibling.remove();
-    turn.replaceWith(make("p", { className: "small soft" }, "A new branch starts here. ", make("a", { href: `?session=${before}`, textContent: "Go back to the earlier one" })));
+    turn.replaceWith(make("p", { className: "small soft" }, `${gettext("A new branch starts here.")} `, make("a", { href: `?session=${before}`, textContent: gettext("Go back to the earlier one") })));
   }
 
   /** @param {HTMLElement} turn @param {string} message */

@@ -1,7 +1,8 @@
 // The run page follows its run: each event fetches the changed part anew and keeps open what was open.
 import { localise } from "./page.js";
 
-const live = document.getElementById("live");
+const live = /** @type {HTMLElement} */ (document.getElementById("live"));
+const isDone = () => /** @type {HTMLElement | null} */ (live.firstElementChild)?.dataset.done === "yes";
 
 function openTarget() {
   const target = location.hash && document.getElementById(location.hash.slice(1));
@@ -17,13 +18,13 @@ async function refresh() {
   for (const one of live.querySelectorAll("details")) if (open.has(one.id)) one.open = true;
   if (focused) document.getElementById(focused)?.querySelector("summary")?.focus({ preventScroll: true });
   localise(live);
-  if (live.firstElementChild?.dataset.done === "yes") location.reload();
+  if (isDone()) location.reload();
 }
 
 function follow() {
   const source = new EventSource(`/api/v1/runs/${live.dataset.run}/stream?after=${live.dataset.after}`);
-  let waiting = null;
-  const soon = () => { waiting ??= setTimeout(async () => { waiting = null; await refresh(); }, 250); };
+  let waiting = 0;
+  const soon = () => { waiting ||= setTimeout(async () => { waiting = 0; await refresh(); }, 250); };
   const types = ["run.started", "run.waiting", "run.resumed", "run.recovered", "run.routed", "model.finished", "model.failed",
     "tool.called", "tool.denied", "tool.finished", "artifact.created", "approval.requested", "approval.decided", "child.started",
     "child.finished", "step.started", "step.finished", "step.waiting", "chain.progress"];
@@ -37,7 +38,7 @@ openTarget();
 function poll() {
   const look = async () => {
     await refresh().catch(() => {}); // the server is away for a moment
-    if (live.firstElementChild?.dataset.done !== "yes") setTimeout(look, 2000);
+    if (!isDone()) setTimeout(look, 2000);
   };
   setTimeout(look, 2000);
 }

@@ -5,7 +5,9 @@ import { feedbackLine } from "./feedback.js";
 import { renderMarkdown } from "./markdown.js";
 import { api, make, money } from "./page.js";
 import { QuestionCard } from "./questions.js";
+import { Sources } from "./sources.js";
 import { TextSoFar } from "./textsofar.js";
+import { gettext, word } from "./texts.js";
 
 export class RunView {
   /** @param {HTMLElement} element @param {{run?: string | null, isReplay?: boolean, reply?: string}} [about] `reply`: its stored text */
@@ -23,6 +25,7 @@ export class RunView {
     /** @type {Map<string, QuestionCard>} */
     this.questions = new Map();
     this.files = new Set();
+    this.sources = new Sources();
     this.hasChildren = false;
     this.isOver = false;
     if (!isReplay) this.think();
@@ -37,7 +40,7 @@ export class RunView {
     if (!this.isOver && type.startsWith("tool.finished")) this.think();
   }
 
-  think() { this.state("Thinking…", "thinking"); }
+  think() { this.state(gettext("Thinking…"), "thinking"); }
 
   /** @param {string} words @param {string} [kind] */
   state(words, kind = "") {
@@ -68,11 +71,13 @@ export class RunView {
     });
   }
 
+  /** @param {{turn: number, offset: number, text: string}} delta */
   message_delta({ turn, offset, text: piece }) {
     this.bubble(turn).so.write(offset, piece);
     this.draw(turn);
   }
 
+  /** @param {{turn: number, text: string, is_cut?: boolean}} finished */
   model_finished({ turn, text: whole, is_cut: isCut }) {
     if (whole && !(isCut && this.turns.has(turn))) {
       this.bubble(turn).so.set(whole);
@@ -81,42 +86,54 @@ export class RunView {
     this.turns.get(turn)?.element.classList.remove("live");
   }
 
+  /** @param {{message: string}} failed */
   model_failed({ message }) {
-    if (!this.isReplay) this.state(`The model did not answer: ${message}`);
+    if (!this.isReplay) this.state(gettext("The model did not answer: %(message)s", { message }));
   }
 
   run_started() { if (!this.isReplay && !this.turns.size) this.think(); }
 
+  /** @param {{agent: string, reason?: string}} routed */
   run_routed({ agent, reason }) {
-    this.element.append(make("p", { className: "small soft", textContent: `Routed to ${agent}${reason ? `: ${reason}` : ""}.` }));
+    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent, reason: reason ? `: ${reason}` : "" }) }));
   }
 
+  /** @param {{waiting_for?: string}} waiting */
   run_waiting({ waiting_for: what }) {
-    if (what && what !== "approval" && !(what === "input" && this.questions.size)) this.state(`Waiting for ${what === "child" ? "another agent" : `the ${what}`}.`);
+    if (what && what !== "approval" && !(what === "input" && this.questions.size)) this.state(gettext("Waiting for %(what)s.", { what: what === "child" ? gettext("another agent") : word(what) }));
   }
 
   run_resumed() { this.think(); }
 
+  /** @param {ConstructorParameters<typeof ToolCard>[0]} called */
   tool_called(called) {
     const card = new ToolCard(called, this.run);
     this.calls.set(called.id, card);
     this.element.append(card.element);
   }
 
-  tool_finished(finished) { this.calls.get(finished.id)?.finish(finished); }
+  /** @param {Parameters<ToolCard["finish"]>[0] & {id: string}} finished */
+  tool_finished(finished) {
+    const card = this.calls.get(finished.id);
+    card?.finish(finished);
+    this.sources.add(card?.kind ?? "", finished.result);
+  }
 
+  /** @param {{id: string, name: string, reason: string}} denied */
   tool_denied({ id, name, reason }) {
     const card = this.calls.get(id);
     if (card) card.deny(reason);
-    else this.element.append(make("p", { className: "note warning", textContent: `${name} was refused: ${reason}` }));
+    else this.element.append(make("p", { className: "note warning", textContent: gettext("%(name)s was refused: %(reason)s", { name, reason }) }));
   }
 
+  /** @param {Parameters<typeof fileCard>[0]} about */
   artifact_created(about) {
     if (this.files.has(about.file)) return;
     this.files.add(about.file);
     this.element.append(fileCard(about));
   }
 
+  /** @param {{id: string, call: string} & Record<string, any>} asked */
   approval_requested(asked) {
     const card = new ApprovalCard(asked);
     const call = this.calls.get(asked.call);
@@ -126,12 +143,14 @@ export class RunView {
     if (!this.isReplay && !document.activeElement?.matches("textarea, input")) card.yes.focus({ preventScroll: true });
   }
 
+  /** @param {Parameters<ApprovalCard["close"]>[0] & {id: string}} decided */
   approval_decided(decided) {
     const { card, call } = this.asks.get(decided.id) ?? {};
     card?.close(decided);
     if (call?.state === "waiting") call.setState("running");
   }
 
+  /** @param {ConstructorParameters<typeof QuestionCard>[0] & {kind: string}} asked */
   input_requested(asked) {
     if (asked.kind !== "form" || this.questions.has(asked.id)) return; // a tool's answer comes from a program
     const card = new QuestionCard(asked);
@@ -140,13 +159,16 @@ export class RunView {
     if (!this.isReplay && !document.activeElement?.matches("textarea, input")) card.focus();
   }
 
+  /** @param {Parameters<QuestionCard["close"]>[0] & {id: string}} answered */
   input_answered(answered) { this.questions.get(answered.id)?.close(answered); }
 
+  /** @param {{run: string, agent?: string, chain?: string}} child */
   child_started({ run, agent, chain }) {
     this.hasChildren = true;
-    this.element.append(make("p", { className: "small soft" }, `${agent ?? chain ?? "Another agent"} is working on it. `, make("a", { href: `/runs/${run}/`, textContent: "Open its run" })));
+    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ?? chain ?? gettext("Another agent") })} `, make("a", { href: `/runs/${run}/`, textContent: gettext("Open its run") })));
   }
 
+  /** @param {{status: string, error?: any, reply?: any, usage?: any, is_cut?: boolean}} finished */
   run_finished({ status, error, reply, usage, is_cut: isCut }) {
     this.isOver = true;
     if (this.hasChildren) this.showFilesBelow();
@@ -154,10 +176,11 @@ export class RunView {
     for (const card of this.questions.values()) if (!card.element.classList.contains("decided")) card.close({ status: "closed" });
     for (const { element } of this.turns.values()) element.classList.remove("live");
     this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
-    if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: "This answer is based on untrusted content and may repeat its claims." }));
+    if (!this.sources.isEmpty) this.element.append(this.sources.element);
+    if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
     if (error) this.element.append(make("p", { className: "note error", textContent: `${error.message ?? status}` }));
-    const words = [status, usage ? `${usage.input_tokens} + ${usage.output_tokens} tokens` : "", Number(usage?.cost) ? money(usage.cost) : ""];
-    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: "Run page" }));
+    const words = [status, usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
+    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: gettext("Run page") }));
     this.feedback();
     this.element.append(this.facts);
   }

@@ -1,18 +1,26 @@
 // Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
 import { csrf, problem } from "./page.js";
 
-// Calls on(event) for each {seq, type, at, data}. Resolves when the run has ended; resumes when the line breaks.
+/** @typedef {{seq?: number, type: string, at?: string, data: any}} StreamEvent */
+/** @typedef {{on: (event: StreamEvent) => void, signal?: AbortSignal}} Listener */
+
+/**
+ * Sends a message and calls `on` for each event. Resolves when the run has ended; resumes when the line breaks.
+ * @param {string} path below /api/v1/ @param {Record<string, any>} body @param {Listener & {opened?: (ids: {run: string, session: string}) => void}} listener
+ */
 export async function converse(path, body, { on, opened, signal }) {
   const first = await open(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), signal });
-  const run = first.headers.get("Muster-Run");
-  opened?.({ run, session: first.headers.get("Muster-Session") });
+  const run = first.headers.get("Muster-Run") ?? "";
+  opened?.({ run, session: first.headers.get("Muster-Session") ?? "" });
   await follow(first, run, { on, signal });
 }
 
+/** @param {string} run @param {Listener} listener */
 export async function watch(run, { on, signal }) {
   await follow(await open(`/api/v1/runs/${run}/stream`, { signal }), run, { on, signal });
 }
 
+/** @param {Response | null} response @param {string} run @param {Listener} listener */
 async function follow(response, run, { on, signal }) {
   let last = 0;
   for (let tries = 0; ; tries += 1) {
@@ -32,23 +40,25 @@ async function follow(response, run, { on, signal }) {
   }
 }
 
+/** @param {string} url @param {RequestInit & {last?: number}} options @returns {Promise<Response>} */
 async function open(url, { last, ...options }) {
-  const headers = { Accept: "text/event-stream, application/json;q=0.5", "Content-Type": "application/json", "X-CSRFToken": csrf() };
-  if (last) headers["Last-Event-ID"] = last;
+  const headers = /** @type {Record<string, string>} */ ({ Accept: "text/event-stream, application/json;q=0.5", "Content-Type": "application/json", "X-CSRFToken": csrf() });
+  if (last) headers["Last-Event-ID"] = String(last);
   const response = await fetch(url, { ...options, headers });
   if (!response.ok) throw problem(await response.json().catch(() => null), response);
   return response;
 }
 
+/** @param {Response} response @returns {AsyncGenerator<StreamEvent>} */
 async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = /** @type {ReadableStream<BufferSource>} */ (response.body).pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     rest += value;
     const blocks = rest.split("\n\n");
-    rest = blocks.pop();
+    rest = blocks.pop() ?? "";
     for (const block of blocks) {
       const data = block.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
       if (data) yield JSON.parse(data);

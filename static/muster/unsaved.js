@@ -19,8 +19,11 @@ addEventListener("beforeunload", (event) => {
 /** @param {HTMLFormElement} form */
 const contents = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, String(value)]));
 
-for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-guard]"))) {
+/** Asks while this form has other contents than it came with. @param {HTMLFormElement} form */
+export function watch(form) {
   const before = form.querySelector("[aria-invalid=true]") ? "" : contents(form); // what was refused is not saved
   const stop = guard(() => contents(form) !== before);
   form.addEventListener("submit", stop);
 }
+
+for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-guard]"))) watch(form);

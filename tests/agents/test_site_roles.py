@@ -37,7 +37,7 @@ TABLE = {
     "administrator": {"see", "use", "create"},
 }
 CELLS = [(role, right) for role in TABLE for right in ("see", "use", "create")]
-AUTHORED = {"agents", "functions", "tools", "chains", "providers", "secrets", "teams", "audit"}
+AUTHORED = {"agents", "functions", "tools", "chains", "providers", "secrets", "teams", "audit", "skills"}
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import polib
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("de",)
+KEYWORDS = ("later", "known")  # gettext_lazy and gettext_noop, as the code imports them
 HEADERS = ("POT-Creation-Date", "PO-Revision-Date", "Last-Translator", "Language-Team", "Report-Msgid-Bugs-To")
 IGNORED = (
     ".venv",
@@ -30,7 +31,9 @@ def collect() -> None:
     """New texts are added, texts that are gone are removed, translations are kept."""
     import django
     from django.core.management import call_command
+    from django.core.management.commands.makemessages import Command
 
+    Command.xgettext_options = [*Command.xgettext_options, *(f"--keyword={name}" for name in KEYWORDS)]
     django.setup()
     common = {"locale": list(LANGUAGES), "ignore_patterns": list(IGNORED), "no_obsolete": True, "no_wrap": True,
               "add_location": "file"}  # fmt: skip
@@ -45,12 +48,15 @@ def catalogs() -> list[Path]:
 
 
 def tidied(path: Path) -> None:
-    """Without dates and names, so that the same texts give the same file."""
+    """Without dates, names and guesses, so that the same texts give the same file."""
     catalog = polib.pofile(str(path), wrapwidth=100)
     for name in HEADERS:
         catalog.metadata.pop(name, None)
     catalog.metadata |= {"Project-Id-Version": "Muster", "Language": path.parts[-3]}
     catalog.metadata_is_fuzzy = False
+    for entry in catalog.fuzzy_entries():  # guessed by msgmerge from a similar text
+        entry.flags, entry.msgstr, entry.msgstr_plural = [], "", {}
+        entry.previous_msgid = entry.previous_msgid_plural = None
     catalog.header = "Texts of Muster. `make messages` collects and compiles them."
     catalog.save()
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.messages import ROOT, catalogs, compiled
 
-PLACE = re.compile(r"%\(\w+\)[sd]|%%")
+PLACE = re.compile(r"%\(\w+\)[sd]|%%|\{\w*\}|<[^>]+>")
 NAMES = [str(path.relative_to(ROOT)) for path in catalogs()]
 
 
@@ -22,11 +22,23 @@ def test_the_compiled_file_is_that_of_its_source(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_translation_has_the_places_of_its_text(name):
+def test_a_translation_has_the_places_and_tags_of_its_text(name):
     for entry in polib.pofile(str(ROOT / name)):
-        for said in (entry.msgstr, *entry.msgstr_plural.values()):
-            if said:
-                assert set(PLACE.findall(said)) == set(PLACE.findall(entry.msgid)), entry.msgid
+        assert places(entry.msgstr_plural.get(0, entry.msgstr)) == places(entry.msgid), entry.msgid
+        if entry.msgid_plural:
+            assert places(entry.msgstr_plural[1]) == places(entry.msgid_plural), entry.msgid
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_text_is_translated_in_all_its_plural_forms(name):
+    catalog = polib.pofile(str(ROOT / name))
+    wrong = [entry.msgid for entry in catalog if not entry.translated() or entry.fuzzy]
+    assert wrong == [], "translate these, then run make messages"
+    assert all(sorted(entry.msgstr_plural) == [0, 1] for entry in catalog if entry.msgid_plural)
+
+
+def places(text):
+    return set(PLACE.findall(text))
 
 
 def test_the_texts_of_notices_are_collected():

@@ -116,6 +116,7 @@ KNOWN_PATHS = {
     "/mnt",
     "/mnt/inputs",
     "/mnt/outputs",
+    "/mnt/skills",
     "/v1",
     "/v1/",
     "/api/v1",

@@ -1,7 +1,9 @@
-"""A headless Chromium that is signed in to a live Muster."""
+"""A headless Chromium or Firefox that is signed in to a live Muster."""
 
+import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,28 +13,63 @@ import pytest
 OUTPUT = Path(__file__).resolve().parents[2] / "test-output"
 AXE = Path(__file__).with_name("axe.min.js")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+BROWSER = os.environ.get("BROWSER") or "chromium"
 DESKTOP = {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "has_touch": True}
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A journey with the marker `firefox` runs in both browsers, all others in the one that BROWSER names."""
+    marked = metafunc.definition.get_closest_marker("firefox")
+    if marked and "browser" in metafunc.fixturenames and "BROWSER" not in os.environ:
+        metafunc.parametrize("browser", ["chromium", "firefox"], indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
+def playwright() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    with sync_playwright() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
-def state(chromium: Any, live: Any) -> Any:
+def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    launch = request.getfixturevalue("playwright").chromium.launch
+    browser = launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def firefox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if FIREFOX is None:
+        pytest.skip("there is no Firefox on this machine")
+    program = tmp_path_factory.mktemp("firefox") / "firefox"
+    relay = Path(__file__).with_name("firefox.py")
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{relay}" "{FIREFOX}" "$@"\n')
+    program.chmod(0o755)
+    browser = request.getfixturevalue("playwright").firefox.launch(
+        channel="moz-firefox", executable_path=program, timeout=120_000
+    )
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def browser(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(getattr(request, "param", BROWSER))
+
+
+@pytest.fixture(scope="session")
+def state(browser: Any, live: Any) -> Any:
     """The cookies of the admin, who signed in by the form."""
     told = (live.data_dir / "first_start.txt").read_text()
     name, password = re.search(r"login\s+(\S+) / (\S+) ", told).groups()
-    context = chromium.new_context()
+    context = browser.new_context()
     page = context.new_page()
     page.goto(f"{live.url}/login/")
     page.fill("#id_username", name)
@@ -48,25 +85,36 @@ def state(chromium: Any, live: Any) -> Any:
 
 
 def is_ours(line: Any) -> bool:
-    """An error of the page. A style refused at line 0 of no script is what the test itself (axe, the driver) tried."""
+    """An error of the page. A style refused at line 0 of no script is what the test itself (axe, the driver) tried, and
+    no person would leave a form that they did not touch so quickly that the browser asks in vain.
+    """
     at = line.location
-    is_driver = "inline style" in line.text and (at["lineNumber"], at["columnNumber"]) == (0, 0)
+    is_style = "inline style" in line.text and (at["lineNumber"], at["columnNumber"]) == (0, 0)
+    is_driver = is_style or "beforeunload" in line.text
     return line.type in ("error", "warning") and not is_driver
 
 
+def is_drivers(error: Any) -> bool:
+    """Firefox reports two things without a place: a style that the driver tried, and a stream of a page that was left."""
+    return "blocked an inline style (style-src-elem)" in str(error) or "operation was aborted" in str(error)
+
+
 @pytest.fixture
-def open_page(chromium: Any, live: Any, state: Any) -> Iterator[Any]:
+def open_page(browser: Any, live: Any, state: Any) -> Iterator[Any]:
     """`open_page("/runs/", PHONE)`: a page that fails the test for an error in its console."""
     contexts, complaints = [], []
 
     def open_at(path: str, device: dict[str, Any] = DESKTOP, **more: Any) -> Any:
-        context = chromium.new_context(base_url=live.url, storage_state=state, **device, **more)
+        context = browser.new_context(base_url=live.url, storage_state=state, **device, **more)
+        if device.get("color_scheme") == "dark" and browser.browser_type.name == "firefox":
+            # see firefox.py: the colours that a person prefers cannot be set there
+            context.add_cookies([{"name": "theme", "value": "dark", "url": live.url}])
         contexts.append(context)
         context.add_init_script(path=AXE)
         page = context.new_page()
         page.set_default_timeout(120_000)  # a busy machine is no failure
         page.on("console", lambda one: complaints.append(f"{one.text} at {one.location}") if is_ours(one) else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("pageerror", lambda error: None if is_drivers(error) else complaints.append(str(error)))
         page.goto(path)
         return page
 
@@ -75,6 +123,12 @@ def open_page(chromium: Any, live: Any, state: Any) -> Iterator[Any]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def forget(open_page: Any, status: int) -> None:
+    """Chromium writes each refusal of the server into its console, Firefox does not; this one was meant."""
+    assert [one for one in open_page.complaints if f"status of {status}" not in one] == []
+    open_page.complaints.clear()
 
 
 def serious(page: Any) -> list[str]:

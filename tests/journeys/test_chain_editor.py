@@ -1,8 +1,10 @@
 """A chain built, tried, changed and published in its editor, by keyboard; and what two editors at once see."""
 
+import secrets
+
 import pytest
 
-from .browser import DESKTOP, PHONE, picture, serious
+from .browser import DESKTOP, PHONE, forget, picture, serious
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 CHAIN = "/api/v1/chains/editor-sums"
@@ -24,12 +26,6 @@ def chain(live):
     else:
         live.http.post("/api/v1/chains/", json=body).raise_for_status()
     live.http.post(f"{CHAIN}/publish", json={}).raise_for_status()
-
-
-def forget(open_page, status):
-    """The browser writes each refusal of the server into its console; this one was meant."""
-    assert [one for one in open_page.complaints if f"status of {status}" in one], open_page.complaints
-    open_page.complaints.clear()
 
 
 def ready(page):
@@ -64,9 +60,11 @@ def write(page, field, text):
     page.keyboard.type(text)
 
 
+@pytest.mark.firefox
 def test_three_steps_with_a_loop_and_a_condition_by_keyboard(open_page, live):
+    name = f"editor-journey-{secrets.token_hex(3)}"
     page = open_page("/chains/new/")
-    page.keyboard.type("editor-journey")
+    page.keyboard.type(name)
     page.keyboard.press("Enter")
     page.get_by_text("No step yet.").wait_for()
     ready(page)
@@ -95,7 +93,7 @@ def test_three_steps_with_a_loop_and_a_condition_by_keyboard(open_page, live):
     write(page, "input-length", "20")
     page.keyboard.press("Control+s")
     page.get_by_text("The draft is saved. Publish it").wait_for()
-    saved = {step["key"]: step for step in live.http.get("/api/v1/chains/editor-journey").json()["steps"]}
+    saved = {step["key"]: step for step in live.http.get(f"/api/v1/chains/{name}").json()["steps"]}
     assert (saved["read"]["for_each"], saved["read"]["input"]) == ("input.texts", {"text": "item"})
     assert (saved["shorten"]["needs"], saved["shorten"]["input"]["length"]) == (["count"], {"value": 20})
     page.locator("#try").click()
@@ -112,10 +110,11 @@ def test_three_steps_with_a_loop_and_a_condition_by_keyboard(open_page, live):
     page.get_by_role("dialog").get_by_text("This is the first version.").wait_for()
     page.get_by_role("dialog").get_by_role("button", name="Publish").press("Enter")
     page.get_by_text("Version 1 is live.").wait_for()
-    (run,) = live.http.get("/api/v1/chains/editor-journey/runs").json()["results"]
+    (run,) = live.http.get(f"/api/v1/chains/{name}/runs").json()["results"]
     assert (run["trigger"], run["status"]) == ("draft", "succeeded")
 
 
+@pytest.mark.firefox
 def test_steps_are_connected_renamed_deleted_and_brought_back(open_page, chain):
     page = open_page("/chains/editor-sums/")
     ready(page)

@@ -61,6 +61,7 @@ def send(page, text):
     page.keyboard.press("Enter")
 
 
+@pytest.mark.firefox
 def test_a_reload_in_the_middle_of_an_answer_goes_on_where_it_was(open_page, agents, model):
     weigh = calls((agents["tool"], {"thing": "box"}))
     model.script(weigh, says(f"It weighs 👩‍👩‍👧 🎉 three kilograms. {LONG} The end.", pause_s=0.15))
@@ -90,6 +91,7 @@ def test_a_reload_in_the_middle_of_an_answer_goes_on_where_it_was(open_page, age
     picture(page, "chat-waterfall")
 
 
+@pytest.mark.firefox
 def test_an_approval_stays_after_a_reload_and_is_decided_there(open_page, agents, model):
     model.script(calls((agents["tool"], {"thing": "crate"})), says("A crate weighs 3 kg."))
     page = open_page(f"/playground/?agent={agents['ask']}")

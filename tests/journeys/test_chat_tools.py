@@ -92,7 +92,7 @@ def test_a_question_is_answered_in_the_chat_and_in_the_inbox(open_page, agent, m
     page.locator(".ask.decided", has_text="Answered.").first.wait_for()
 
 
-def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent, model, live, chromium):
+def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent, model, live, browser):
     model.turns.clear()
     model.script(says("It has **two** rooms."))
     word = secrets.token_hex(3)
@@ -107,7 +107,7 @@ def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent,
     picture(page, "chat-share")
     assert serious(page) == []
     path = "/" + link.split("/", 3)[3]
-    context = chromium.new_context(base_url=live.url, **DESKTOP)
+    context = browser.new_context(base_url=live.url, **DESKTOP)
     stranger = context.new_page()
     stranger.goto(path)
     stranger.locator(".say.assistant strong", has_text="two").wait_for()

@@ -22,6 +22,7 @@ DOCUMENT = {
 }
 
 
+@pytest.mark.firefox
 def test_a_function_that_imports_is_allowed_to_tried_and_saved(open_page):
     page = open_page("/functions/new/")
     page.locator(".cm-content").fill(ROOT)

@@ -82,12 +82,12 @@ def embed(live, hosts, model):
 
 
 @pytest.fixture
-def visit(chromium, embed):
+def visit(browser, embed):
     """`visit(url, PHONE)`: a page in a browser without any login; errors in its console fail the test."""
     contexts, complaints = [], []
 
     def visit(url, device=DESKTOP):
-        context = chromium.new_context(**device)
+        context = browser.new_context(**device)
         contexts.append(context)
         context.add_init_script(path=AXE)
         page = context.new_page()

@@ -34,7 +34,7 @@ PAGES = {
     "agents": "/agents/", "agent-new": "/agents/new/", "agent": "/agents/careful-helper/",
     "audit": "/audit/", "chains": "/chains/", "chain": "/chains/digest/", "admin": "/admin/agents/agent/add/",
     "admin-tools": "/admin/agents/tool/", "admin-hook": "/admin/agents/hook/add/", "admin-user": "/admin/auth/user/add/",
-    "memories": "/memory/", "records": "/records/", "record-new": "/records/new/task/",
+    "memories": "/memory/", "files": "/files/", "records": "/records/", "record-new": "/records/new/task/",
     "devices": "/devices/", "connections": "/connections/", "clients": "/clients/",
     "account": "/account/", "teams": "/teams/", "team": "/teams/readers/",
 }  # fmt: skip
@@ -78,7 +78,7 @@ def test_every_page_is_accessible_and_fits(device, open_page, helpers, request):
 def test_a_server_that_wants_a_login_is_connected_and_its_tool_approved(open_page):
     with FakeMcpLogin() as server:
         page = open_page("/connections/")
-        page.fill("#server-name", "notes")
+        page.fill("#server-name", f"notes-{secrets.token_hex(3)}")
         page.fill("#server-url", server.address)
         page.get_by_role("button", name="Add", exact=True).click()
         page.get_by_role("button", name="Check now").click()

@@ -1,6 +1,7 @@
 """The pages of daily work in a real browser: runs, providers, schedules, help."""
 
 import re
+import secrets
 import subprocess
 import sys
 
@@ -87,9 +88,10 @@ def test_an_administrator_follows_the_run_of_somebody_else(open_page, other):
 
 
 def test_a_provider_is_added_tested_priced_and_deleted(open_page):
+    name = f"work-local-{secrets.token_hex(3)}"
     page = open_page("/providers/")
     unfold(page, "#id_name")
-    page.fill("#id_name", "work-local")
+    page.fill("#id_name", name)
     page.select_option("#id_kind", "openai-compatible")
     page.fill("#id_base_url", "http://127.0.0.1:9/v1")
     page.get_by_role("button", name="Add and test").click()
@@ -103,10 +105,10 @@ def test_a_provider_is_added_tested_priced_and_deleted(open_page):
     picture(page, "provider")
     page.get_by_role("button", name="Save and test").click()
     page.get_by_role("link", name="Providers").first.click()
-    page.get_by_role("link", name="work-local").click()
+    page.get_by_role("link", name=name).click()
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Delete").click()
-    page.get_by_text("“work-local” was deleted.").wait_for()
+    page.get_by_text(f"“{name}” was deleted.").wait_for()
     ignore_models(open_page)
 
 

@@ -1,10 +1,10 @@
 // The parts of the chain editor that draw nothing, in Node: `node --test tests/pages/`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as ops from "../../static/muster/chaindraft.js";
-import { fieldsOf, follow, itemOf, short } from "../../static/muster/chainfields.js";
-import { SIZE, layout, pathOf } from "../../static/muster/chainlayout.js";
-import { conditionInWords, conditionOf, expressionOf, inWords, textExpression, textOf, tookInWords } from "../../static/muster/chainwords.js";
+import * as ops from "../../static/muster/chain/draft.js";
+import { fieldsOf, follow, itemOf, short } from "../../static/muster/chain/fields.js";
+import { SIZE, layout, pathOf } from "../../static/muster/chain/layout.js";
+import { conditionInWords, conditionOf, expressionOf, inWords, textExpression, textOf, tookInWords } from "../../static/muster/chain/words.js";
 
 const draft = (...steps) => ({ steps, grants: [], output: "", strategy: "graph" });
 const line = () => draft({ key: "a", tool: "t" }, { key: "b", tool: "t", needs: ["a"] }, { key: "c", agent: "x", needs: ["b"], input: { message: "steps.b.output" } });

@@ -10,7 +10,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from agents.models import Agent, Chain, Provider, Tool, ToolGrant
-from agents.tools import ToolFailed, ToolResult
+from agents.tools import OutcomeUnknown, ToolFailed, ToolResult
+from plumbing import waits
+from plumbing.statements import Select
 from registry.agents import LiveAgent, ModelReply, ModelToolCall
 from registry.exceptions import ModelCancelled
 from runs.calls import approvals
@@ -21,14 +23,22 @@ from runs.models import Approval, Budget, Run
 
 from .world import World
 
-EFFECTS = {"pay": "write", "careful": "write", "put": "idempotent", "look": "read"}
+EFFECTS = {"pay": "write", "careful": "write", "put": "idempotent", "look": "read", "shop": "read"}
+CALLBACKS = {"shop": ("look", "pay")}  # it may be repeated, but not once it has called the second
 TOKEN = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
 SCRIPT = "Script: "
 RETRY = {"attempts": 3, "backoff_s": 5, "jitter": 0}
 STEPS = (
     {"key": "pay", "tool": "pay", "input": {"token": "input.pay"}, "retry": RETRY},
     {"key": "look", "tool": "look", "input": {"token": "input.look"}, "retry": RETRY, "on_error": "continue"},
-    {"key": "each", "tool": "pay", "input": {"token": "item"}, "for_each": "input.each", "on_error": "continue"},
+    {
+        "key": "each",
+        "tool": "pay",
+        "input": {"token": "item"},
+        "for_each": "input.each",
+        "on_error": "continue",
+        "retry": RETRY,
+    },
     {"key": "ask", "agent": "helper", "input": {"message": "input.task"}},
 )
 
@@ -41,7 +51,7 @@ def set_up() -> None:
         tool = Tool(owner=alice, name=name, kind="function", description=name, effect=effect, input_schema=TOKEN)
         tool.freeze_hash()
         tool.save()
-    make_agent(alice, offline, "helper", ("pay", "put", "look"))
+    make_agent(alice, offline, "helper", ("pay", "put", "look", "shop"))
     make_agent(alice, offline, "boss", (*EFFECTS, "helper"))
     for strategy in ("sequential", "parallel"):
         chain = Chain.objects.create(owner=alice, name=strategy, strategy=strategy)
@@ -80,7 +90,7 @@ class Cast:
         if self.messages:
             self.messages -= 1
             self.send()
-        for approval in Approval.objects.open().filter(run__principal=self.alice).order_by("id"):
+        for approval in OPEN.all():
             if self.rng.random() < 0.4:
                 self.decide(approval)
         if self.rng.random() < 0.03:
@@ -125,14 +135,15 @@ class Cast:
         return SCRIPT + json.dumps(turns)
 
     def call(self, depth: int) -> list[str]:
-        name = self.rng.choice((*EFFECTS, "pay") if depth == 0 else ("pay", "put", "look"))
+        name = self.rng.choice((*EFFECTS, "pay") if depth == 0 else ("pay", "put", "look", "shop"))
         if depth == 0 and self.rng.random() < 0.15:
             return ["helper", self.task(depth + 1)]
         return [name, self.token()]
 
     def reply(self, live: LiveAgent, messages: list[dict[str, Any]], **question: Any) -> ModelReply:
         """In place of `LiveAgent.reply`: what the script says for this turn, however often it is asked."""
-        self.world.pause(self.rng.choice((0.2, 1.0, 5.0)) * self.rng.random())
+        with waits.AROUND.get()():
+            self.world.pause(self.rng.choice((0.2, 1.0, 5.0)) * self.rng.random())
         self.world.risk("before the model's answer")
         if question["is_cancelled"]():
             raise ModelCancelled
@@ -146,10 +157,14 @@ class Cast:
     def call_tool(self, tool: Any, call: Any, context: Any) -> ToolResult:
         token = call.arguments["token"]
         self.world.pause(self.rng.choice((0.1, 2.0)) * self.rng.random())
+        if tool.name in ("look", "pay") and self.rng.random() < 0.1:
+            raise ToolFailed("The shop is closed.", code="closed")  # before anything was done: may be tried again
         self.happen(tool.name, token, call.id)
+        for name in CALLBACKS.get(tool.name, ()):
+            context.call_tool(name, {"token": f"{token}.{name}"})
         self.world.pause(self.rng.choice((0.1, 2.0)) * self.rng.random())
-        if tool.name == "look" and self.rng.random() < 0.1:
-            raise ToolFailed("The shop is closed.", code="closed")
+        if self.rng.random() < 0.05:
+            raise OutcomeUnknown("The line went dead.")
         return ToolResult(ok=True, value={"token": token})
 
     def happen(self, name: str, token: str, call_id: str) -> None:
@@ -158,6 +173,9 @@ class Cast:
         self.effects[token].append((name, call_id))
         self.world.tell(f"{name} {token}")
         self.world.risk("after an effect")
+
+
+OPEN = Select(lambda _: Approval.objects.open().order_by("id"))
 
 
 def calls_of(messages: list[dict[str, Any]], texts: list[str]) -> list[ModelToolCall]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from django.db import IntegrityError, connection
 from django.db.models import Sum
 
 from runs.models import Approval, Hold, Message, Run, RunEvent, StepRun, Tally, ToolCallRecord
@@ -24,6 +25,15 @@ def violations(cast: Cast) -> Iterator[str]:
         yield f"stuck: {open_steps} open steps"
     if Approval.objects.open().exists():
         yield "stuck: open approvals"
+    yield from of_references()
+
+
+def of_references() -> Iterator[str]:
+    """A seed is never committed, so SQLite does not check its deferred foreign keys by itself."""
+    try:
+        connection.check_constraints()
+    except IntegrityError as error:
+        yield f"reference: {error}"
 
 
 def of_run(cast: Cast, run: Run) -> Iterator[str]:

@@ -45,4 +45,4 @@ def record_before_call(cast: Cast) -> Iterator[None]:
         yield
 
 
-MUTATIONS: dict[str, Callable[[Cast], Any]] = {"fence": fence, "record-before-call": record_before_call}
+MUTATIONS: dict[str, Callable[[Cast], Any]] = {"fence": fence, "record": record_before_call}

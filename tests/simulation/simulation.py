@@ -2,7 +2,6 @@
 
 import gc
 import random
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import time_machine
 from django.db import connection
 
 from plumbing import broadcast, clock, waits
+from plumbing.statements import Select
 from registry import factory, toolsets
 from registry.agents import LiveAgent
 from registry.llm import llms
@@ -25,7 +25,7 @@ from runs.lifecycle import budgets, choice, claims, leases, workers
 from runs.models import Run
 from runs.worker import recovery, runner
 
-from . import mutations
+from . import database, mutations
 from .cast import Cast, set_up
 from .invariants import violations
 from .world import START, World
@@ -38,6 +38,8 @@ ROOM = 2  # pieces of work that one worker does at once
 @dataclass
 class Outcome:
     seed: int
+    death: int | None
+    chances: int  # moments at which a worker could have died
     violations: list[str]
     trace: list[str]
 
@@ -48,21 +50,20 @@ class Simulation:
     def __init__(self, without: str = "") -> None:
         self.without = mutations.MUTATIONS[without] if without else lambda _: nullcontext()
         set_up()
+        database.keep()
         gc.freeze()
-        self.template = sqlite3.connect(":memory:")
-        self.template.deserialize(connection.connection.serialize())
 
-    def run(self, seed: int) -> Outcome:
-        self.template.backup(connection.connection)
+    def run(self, seed: int, death: int | None = None) -> Outcome:
+        database.rewind()
         forget()
         random.seed(seed)
         with time_machine.travel(START, tick=False) as traveller:
-            world = World(seed, traveller.move_to)
+            world = World(seed, traveller.move_to, death)
             cast = Cast(world)
             carrier = Carrier(world)
             with simulated(world, cast, carrier), self.without(cast):
                 Stage(world, cast, carrier).play()
-            return Outcome(seed, list(violations(cast)), world.trace)
+            return Outcome(seed, death, world.chances, list(violations(cast)), world.trace)
 
 
 def forget() -> None:
@@ -101,7 +102,7 @@ class Stage:
             self.world.start(worker, "tick", self.tick_once)
 
     def tick_once(self) -> None:
-        known = -1 if Run.objects.live().exists() else Run.objects.count()
+        known = -1 if LIVE.first() else Run.objects.count()
         recovery.tick()
         self.settled = known
 
@@ -130,6 +131,9 @@ class Stage:
             worker.is_alive = False
             for task in list(worker.tasks):
                 task.resume()
+
+
+LIVE = Select(lambda _: Run.objects.live().order_by().values_list("pk")[:1])
 
 
 class Carrier:
@@ -186,8 +190,7 @@ def simulated(world: World, cast: Cast, carrier: Carrier) -> Iterator[None]:
         (leases, "socket", SimpleNamespace(gethostname=name)), (claims, "time", watch), (budgets, "time", watch), (slices, "time", watch),
         (clock, "now", database_now), (clock, "seconds", watch.monotonic), (clock.Reading, "last", (database_now(), world.now)), (waits, "each", world.each), (waits, "pause", world.pause),
         (broadcast, "publish", publish), (broadcast, "publish_many", lambda _: True), (broadcast, "line", Away),
-        (carriers, "current", lambda: carrier), (runner, "SUSPECTS", Suspects(world)),
-        (waits, "acquire", lambda lock, seconds: lock.acquire() or world.pause(seconds) or False),
+        (carriers, "current", lambda: carrier), (runner, "SUSPECTS", Current(lambda: world.task.worker.suspects)),
         (runner, "carry_out", told_of(world, runner.carry_out)),
         (LiveAgent, "reply", lambda live, messages, **question: cast.reply(live, messages, **question)),
     ]  # fmt: skip
@@ -226,22 +229,6 @@ class Current:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.find(), name)
-
-
-class Suspects:
-    """A lock of each worker."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self.held = world, set()
-
-    def acquire(self) -> bool:
-        name = self.world.task.worker.name
-        is_free = name not in self.held
-        self.held.add(name)
-        return is_free
-
-    def release(self) -> None:
-        self.held.discard(self.world.task.worker.name)
 
 
 class Away:

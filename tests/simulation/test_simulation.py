@@ -24,7 +24,7 @@ def test_nothing_is_lost_doubled_or_stuck():
     assert int(done.stdout.split()[0]) > 10
 
 
-@pytest.mark.parametrize("rule", ["fence", "record-before-call"])
+@pytest.mark.parametrize("rule", ["fence", "record"])
 def test_fewer_than_a_thousand_seeds_find_that_this_rule_is_missing(rule):
     done = simulate("--seeds", 1000, "--without", rule)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -15,9 +15,14 @@ from greenlet import getcurrent, greenlet
 
 from runs.lifecycle.leases import Keeper
 from runs.worker import pickup
+from runs.worker.suspects import Suspects
+
+from . import database
 
 START = 1_900_000_000.0  # 2030-03-17, in seconds since 1970
 SWITCHES = 0.15  # share of the statements outside of transactions before which somebody else may go on
+# Each kind of fault with its weight: a worker lets others go on less often than it could die.
+KINDS = {"killed": 1, "stopped": 5, "clock": 3, "wake-up": 3, "cancel": 5}
 SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # their end belongs to the unwinding of a killed worker
 
 
@@ -36,6 +41,7 @@ class Worker:
         self.stopped_until = 0.0
         self.tasks: set[Task] = set()
         self.work = pickup.Work()
+        self.suspects = Suspects()
         self.keeper = Keeper()
         self.keeper.started_in = os.getpid()  # it gets no thread: the agenda renews the leases
 
@@ -69,7 +75,8 @@ class Task:
 
 
 class World:
-    def __init__(self, seed: int, set_clock: Callable[[float], Any]) -> None:
+    def __init__(self, seed: int, set_clock: Callable[[float], Any], death: int | None = None) -> None:
+        """`death`: no fault happens but one, the end of a worker at the chance of this number."""
         self.rng = random.Random(seed)
         self.now, self.set_clock = START, set_clock
         self.set_clock(START)
@@ -82,6 +89,9 @@ class World:
         self.names: dict[str, str] = {}  # ids, which are not the same in every run of a seed → names, which are
         self.faults = self.rng.choice((1, 2, 3, 5))  # that may still happen
         self.rate = self.rng.choice((0.003, 0.01, 0.03, 0.1))
+        # Some kinds of faults, not all: many of one kind find what one of each does not.
+        self.kinds = {kind for kind in KINDS if self.rng.random() < 0.5} or {self.rng.choice(list(KINDS))}
+        self.death, self.chances = death, 0
         self.workers = [Worker(number) for number in range(self.rng.randint(3, 4))]
         self.ever = list(self.workers)
 
@@ -112,9 +122,9 @@ class World:
         if task is None:
             return
         assert not connection.in_atomic_block, "a wait inside a transaction"
-        if self.is_struck("is stopped"):
+        if self.is_struck("stopped"):
             task.worker.stopped_until = self.now + self.rng.uniform(0.5, 4) * settings.LEASE_S
-        if self.is_struck("has its clock set"):
+        if self.is_struck("clock set"):
             task.worker.skew += self.rng.choice((-60.0, -5.0, 5.0, 60.0))
         self.after(seconds, task.resume, task.worker)
         self.hub.switch()
@@ -142,7 +152,10 @@ class World:
 
     def is_struck(self, what: str) -> bool:
         """Whether this fault happens here."""
-        if not self.faults or self.rng.random() >= self.rate:
+        kind = what.split()[0]
+        if not self.faults or self.death is not None or kind not in self.kinds:
+            return False
+        if self.rng.random() >= self.rate * KINDS[kind]:
             return False
         self.faults -= 1
         self.tell(f"FAULT: {what}")
@@ -150,9 +163,15 @@ class World:
 
     def risk(self, where: str) -> None:
         """The worker may die here. Its leases stay."""
-        if self.task is not None and self.is_struck(f"killed {where}"):
+        if self.task is not None and self.dies(f"killed {where}"):
             self.kill(self.task.worker)
             raise Killed
+
+    def dies(self, what: str) -> bool:
+        self.chances += 1
+        if self.chances == self.death:
+            self.tell(f"FAULT: {what}")
+        return self.chances == self.death or self.is_struck(what)
 
     def kill(self, worker: Worker) -> None:
         worker.is_alive = False
@@ -165,6 +184,8 @@ class World:
     def statement(self, execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
         """Around every database statement."""
         task, word = self.task, sql.split(None, 1)[0]
+        if word == "BEGIN":
+            sql = database.BEGIN
         if task is None or word in SAVEPOINTS:
             return execute(sql, parameters, many, context)
         if not task.worker.is_alive:

@@ -1,6 +1,7 @@
 """A body that nobody may send is not read: neither into memory nor onto the disk."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from twisted.internet.testing import StringTransport
@@ -22,7 +23,6 @@ class Plain(http.Request):
 
 
 class Request(bodies.LimitedRequest, Plain):
-    __init__ = Plain.__init__
     process = Plain.process
 
 
@@ -32,6 +32,7 @@ def send(monkeypatch, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
     monkeypatch.setattr(bodies, "LimitedRequest", Request)
     factory = http.HTTPFactory()
+    factory.server = SimpleNamespace(protocol_connected=lambda protocol: None)
     bodies.limit_bodies(factory)
 
     def send(size, *headers, path="/api/v1/agents/", is_chunked=False):
@@ -72,3 +73,11 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(send, size, heade
 )
 def test_a_body_within_the_limits_is_read_whole(send, size, headers, path):
     assert send(size, *headers, path=path)[1] == size
+
+
+def test_a_form_with_a_file_may_be_as_large_as_a_file(send, settings):
+    settings.FILE_BYTES = 2_097_152
+    form = "Content-Type: multipart/form-data; boundary=x"
+    assert send(2_097_152, "Authorization: Bearer mk_1.2", form)[1] == 2_097_152
+    assert send(2_200_000, "Authorization: Bearer mk_1.2", form)[1] is None
+    assert send(131_072, form)[1] is None, "a stranger has no more room for a form"

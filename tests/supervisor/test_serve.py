@@ -33,7 +33,7 @@ def test_it_starts_everything_and_stops_it_in_order(own_live):
     below = own_live.everything()
 
     assert set(programs) >= PROGRAMS
-    assert own_live.http.get("/admin/login/").status_code == 200
+    assert own_live.http.get("/login/").status_code == 200
 
     assert own_live.stop(signal.SIGINT) == 0
     assert all(is_gone(process) for process in below)
@@ -63,7 +63,7 @@ def test_it_starts_again_at_once_after_it_was_killed(own_live):
 
     own_live.start()
 
-    assert own_live.http.get("/admin/login/").status_code == 200
+    assert own_live.http.get("/login/").status_code == 200
     assert "preparing the database" not in own_live.said  # that was done, and nothing changed since
 
 
@@ -94,7 +94,7 @@ def test_a_broker_that_falls_while_it_is_written_to_takes_nobody_with_it(served)
 def test_callers_wait_while_the_web_server_is_started_again(served):
     served.programs()["web"].kill()
 
-    assert httpx.get(f"{served.url}/admin/login/", timeout=120).status_code == 200
+    assert httpx.get(f"{served.url}/login/", timeout=120).status_code == 200
 
 
 def test_keys_and_secrets_are_for_their_owner_alone(served):
@@ -169,6 +169,6 @@ def test_a_data_directory_with_a_long_or_spaced_name_works(tmp_path):
     muster = Live(directory, "--no-greeting")
     try:
         assert {"worker", "web"} <= set(muster.programs())
-        assert muster.http.get("/admin/login/").status_code == 200
+        assert muster.http.get("/login/").status_code == 200
     finally:
         muster.stop()

@@ -13,6 +13,7 @@ from ..retries import Retries
 from .agents import AsyncAgent, AsyncAgents, AsyncConversation, AsyncMessage
 from .collections import AsyncCollection, AsyncDeletable, AsyncReadable, AsyncReplaceable
 from .definitions import AsyncDefinitions
+from .files import AsyncFiles
 from .functions import AsyncChains, AsyncFunctions
 from .questions import AsyncApprovals, AsyncInputRequests
 from .records import AsyncRecords
@@ -124,8 +125,8 @@ class AsyncMuster:
         return AsyncDeletable(self._transport, "sessions")
 
     @property
-    def files(self) -> AsyncCollection[types.File, types.FileRequest, Any]:
-        return AsyncCollection(self._transport, "files")
+    def files(self) -> AsyncFiles:
+        return AsyncFiles(self._transport, "files")
 
     @property
     def devices(self) -> AsyncReadable[types.Device]:

@@ -80,6 +80,8 @@ class AsyncTransport:
             f"{self.settings.url}/api/v1/{request.path}",
             params={name: value for name, value in request.params.items() if value is not None},
             json=request.json,
+            data=request.form,
+            files=request.files,
             headers={
                 "Accept": "text/event-stream" if stream else "application/json",
                 "Authorization": f"Bearer {self.settings.api_key}",

@@ -14,6 +14,7 @@ from ..retries import Retries
 from .agents import Agent, Agents, Conversation, Message
 from .collections import Collection, Deletable, Readable, Replaceable
 from .definitions import Definitions
+from .files import Files
 from .functions import Chains, Functions
 from .questions import Approvals, InputRequests
 from .records import Records
@@ -125,8 +126,8 @@ class Muster:
         return Deletable(self._transport, "sessions")
 
     @property
-    def files(self) -> Collection[types.File, types.FileRequest, Any]:
-        return Collection(self._transport, "files")
+    def files(self) -> Files:
+        return Files(self._transport, "files")
 
     @property
     def devices(self) -> Readable[types.Device]:

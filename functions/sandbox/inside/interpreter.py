@@ -12,8 +12,10 @@ import encodings
 import importlib
 import os
 import pkgutil
+import shutil
 import sys
 import tempfile
+import zipfile
 import zoneinfo
 from binascii import a2b_base64
 from pathlib import Path
@@ -22,7 +24,7 @@ from typing import Any
 from . import files, packages
 from .runtime import FILENAME
 
-INPUTS, OUTPUTS = f"{files.WORK}/inputs", f"{files.WORK}/outputs"
+INPUTS, OUTPUTS, SKILLS = f"{files.WORK}/inputs", f"{files.WORK}/outputs", f"{files.WORK}/skills"
 _MOST_OUTPUTS = 20
 _OUTPUT_BYTES = 10 << 20
 _VALUE_CHARS = 10_000
@@ -77,8 +79,8 @@ def _prepare_plots(roots: set[str]) -> None:
 
 
 def run(ctx: Any, code: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Run the code. `inputs` are files as {"file": id, "name": name}; those that are not there yet
-    are fetched.
+    """Run the code. `inputs` are files as {"file": id, "name": name}, and skills as {"skill": name,
+    "text": SKILL.md, "file": id of an archive or None}; those that are not there yet are fetched.
 
     Returns {"value": text or None, "files": [{"file", "name", "media_type", "size"}], "call": how many
     calls this namespace has had, "skipped": [why a file of /mnt/outputs was not stored]}.
@@ -86,7 +88,7 @@ def run(ctx: Any, code: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     global _calls
     _calls += 1
     for given in inputs:
-        _fetch(ctx, given)
+        (_fetch_skill if "skill" in given else _fetch)(ctx, given)
     try:
         value = _execute(code)
     finally:
@@ -100,11 +102,38 @@ def _fetch(ctx: Any, given: dict[str, Any]) -> None:
     if os.path.exists(path):
         return
     partial = f"{files.WORK}/.{given['file']}"
-    with open(partial, "wb") as file:
-        while piece := a2b_base64(ctx.__requester__.__ask__("read_file", _piece(given, file.tell()), str)):
-            file.write(piece)
+    _receive(ctx, given, partial)
     os.chmod(partial, 0o400)
     os.rename(partial, path)
+
+
+def _receive(ctx: Any, given: dict[str, Any], path: str) -> None:
+    with open(path, "wb") as file:
+        while piece := a2b_base64(ctx.__requester__.__ask__("read_file", _piece(given, file.tell()), str)):
+            file.write(piece)
+
+
+def _fetch_skill(ctx: Any, given: dict[str, Any]) -> None:
+    """The files of a skill below /mnt/skills, read-only. The code shares this user and could change them back;
+    they are a copy that only this run sees.
+    """
+    folder = f"{SKILLS}/{given['skill']}"
+    if os.path.exists(folder):
+        return
+    partial = f"{files.WORK}/.skill"
+    shutil.rmtree(partial, ignore_errors=True)
+    os.makedirs(partial)
+    if given["file"]:
+        archive = f"{files.WORK}/.archive"
+        _receive(ctx, given, archive)
+        with zipfile.ZipFile(archive) as unpacked:
+            unpacked.extractall(partial)
+        os.remove(archive)
+    Path(f"{partial}/SKILL.md").write_text(given["text"], encoding="utf-8", newline="")
+    os.makedirs(SKILLS, exist_ok=True)
+    os.rename(partial, folder)
+    for path in [*Path(folder).rglob("*"), Path(folder)]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
 
 
 def _piece(given: dict[str, Any], offset: int) -> dict[str, Any]:

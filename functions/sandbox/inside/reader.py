@@ -7,14 +7,17 @@ framework-independent modules, all loaded before the lock-down.
 
 from __future__ import annotations
 
+import base64
 import json
+import tarfile
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from agents import diff, documents, mapping, schema, schema_rules
 from functions import signature
-from plumbing import formats, jinja, openapi
+from plumbing import archives, formats, jinja, openapi
 
 
 def answer(order: dict[str, Any]) -> bytes:
@@ -55,12 +58,16 @@ TASKS: dict[str, Callable[..., Any]] = {
     "render": jinja.render_here,
     "template_names": jinja.names_here,
     "definitions": documents.read_here,
+    "unpack": archives.unpack_here,
+    "yaml": formats.yaml_value_here,
 }
 
 _SOURCE = 'def main(a: int, b: list[str] = []) -> dict:\n    """Do it.\n\n    Args:\n        a (int): one.\n    """\n'
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$", "format": "date"}}}
 _TEMPLATE = "{% for a in b if a > 1 %}{{ a | upper }}, {{ loop.index }}{% else %}{{ c | default('d') }}{% endfor %}"
 _DOCUMENT = "openapi: 3.1.0\nservers: [{url: 'https://a.example'}]\npaths: {/a: {get: {operationId: a}}}\n"
+_ZIP = base64.b64encode(archives.pack({"a": b"a"})).decode()
+_TAR = base64.b64encode(zlib.compress(tarfile.TarInfo("a").tobuf() + bytes(1024), wbits=31)).decode()
 
 
 def warm_up() -> None:
@@ -70,7 +77,9 @@ def warm_up() -> None:
         "search": ["a[?b > `1`].b | sort(@)", {"a": [{"b": 2}]}], "unified": ["a\nb", "a\nc", "1", "2"],
         "html": ["<p class='a'>&eacute;</p>"], "openapi": [_DOCUMENT, None, "", ""],
         "render": [_TEMPLATE, {"b": [1, 2], "c": None}], "template_names": [_TEMPLATE],
-        "definitions": ["kind: agent\n"],
+        "definitions": ["kind: agent\n"], "yaml": ["a: 1"],
     }.items():  # fmt: skip
         answer({"task": task, "parts": parts})
+    for archive in (_ZIP, _TAR):
+        answer({"task": "unpack", "parts": [archive, "a", ""]})
     answer({"task": "render", "parts": ["{% if %}", {}]})  # errors load more

@@ -1,5 +1,9 @@
 // A visitor's conversation with the server: its token, its messages, and the reply as it is written.
+/** @typedef {Error & {status?: number}} Problem */
+/** @typedef {(event: Record<string, any>) => void} Hear what an event of a reply is given to */
+
 export class Chat {
+  /** @param {string} server @param {string} key */
   constructor(server, key) {
     this.base = `${server}/embed/v1/${encodeURIComponent(key)}`;
     this.place = `muster-chat-${key}`;
@@ -10,7 +14,7 @@ export class Chat {
     return this.ask("");
   }
 
-  // The conversation so far; empty for a new visitor, and when the token is no longer valid.
+  /** The conversation so far; empty for a new visitor, and when the token is no longer valid. @returns {Promise<{messages: {role: string, text: string}[], run: string | null}>} */
   async history() {
     if (!this.token) return { messages: [], run: null };
     try {
@@ -27,8 +31,11 @@ export class Chat {
     keep(this.place, null);
   }
 
-  // Sends the message and calls on(event) until the reply has ended. A broken line is taken up again. With the same id
-  // the server answers once, and answers again a message whose answer failed.
+  /**
+   * Sends the message and calls on(event) until the reply has ended. A broken line is taken up again. With the same id
+   * the server answers once, and answers again a message whose answer failed.
+   * @param {string} message @param {string} id @param {Hear} on @param {AbortSignal} signal
+   */
   async send(message, id, on, signal) {
     if (!this.token) {
       this.token = (await this.ask("/sessions", { method: "POST" })).token;
@@ -39,15 +46,19 @@ export class Chat {
     await this.follow(await retried(post), on, signal);
   }
 
+  /** @param {string} run @param {Hear} on @param {AbortSignal} signal */
   async resume(run, on, signal) {
     await this.follow(await this.open(`/runs/${run}/reply`, { signal }), on, signal);
   }
 
+  /** @param {string} run */
   stop(run) {
     return this.open(`/runs/${run}/stop`, { method: "POST" });
   }
 
+  /** @param {Response} response @param {Hear} on @param {AbortSignal} signal */
   async follow(response, on, signal) {
+    /** @type {string | null} */
     let run = null;
     for (let tries = 0; ; tries += 1) {
       try {
@@ -66,12 +77,14 @@ export class Chat {
     }
   }
 
+  /** @param {string} path @param {RequestInit} [options] */
   async ask(path, options) {
     return (await this.open(path, options)).json();
   }
 
+  /** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */
   async open(path, { body, ...options } = {}) {
-    const headers = { ...(this.token && path && { Authorization: `Bearer ${this.token}` }), ...(body && { "Content-Type": "application/json" }) };
+    const headers = /** @type {Record<string, string>} */ ({ ...(this.token && path && { Authorization: `Bearer ${this.token}` }), ...(body && { "Content-Type": "application/json" }) });
     const response = await fetch(this.base + path, { ...options, body, headers, credentials: "omit", referrerPolicy: "no-referrer" });
     if (response.ok) return response;
     const { error } = await response.json().catch(() => ({}));
@@ -79,7 +92,7 @@ export class Chat {
   }
 }
 
-// Only what never arrived is sent again; a refusal is an answer.
+/** Only what never arrived is sent again; a refusal is an answer. @param {() => Promise<Response>} request */
 async function retried(request) {
   for (let tries = 0; ; tries += 1) {
     try {
@@ -91,17 +104,19 @@ async function retried(request) {
   }
 }
 
+/** @param {Response} response @returns {AsyncGenerator<Record<string, any>>} */
 async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = /** @type {ReadableStream<BufferSource>} */ (response.body).pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ; ) {
     const { value, done } = await reader.read();
     if (done) return;
     const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
+    rest = blocks.pop() ?? "";
     for (const block of blocks) if (block.startsWith("data: ")) yield JSON.parse(block.slice(6));
   }
 }
 
+/** @param {number} ms */
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export const newId = () => crypto.randomUUID?.() ?? random();
@@ -112,11 +127,12 @@ function random() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-// A browser may forbid storage; then the conversation lasts as long as the page.
+/** A browser may forbid storage; then the conversation lasts as long as the page. @param {string} place */
 function kept(place) {
   try { return localStorage.getItem(place); } catch { return null; }
 }
 
+/** @param {string} place @param {string | null} token */
 function keep(place, token) {
   try {
     if (token) localStorage.setItem(place, token);

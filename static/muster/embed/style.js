@@ -1,11 +1,12 @@
 // The look of the chat, as a sheet that is constructed: the host page's content security policy needs no exception.
+/** @param {string} colour as #rrggbb */
 export function sheet(colour) {
   const made = new CSSStyleSheet();
   made.replaceSync(`:host { --accent: ${/^#[0-9a-f]{6}$/.test(colour) ? colour : "#0f766e"}; --on-accent: ${onColour(colour)}; }${CSS}`);
   return made;
 }
 
-// Black or white, whichever is easier to read on the colour (WCAG 2: relative luminance).
+/** Black or white, whichever is easier to read on the colour (WCAG 2: relative luminance). @param {string} colour */
 function onColour(colour) {
   const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";

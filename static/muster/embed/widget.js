@@ -2,19 +2,19 @@
 import { Chat, newId } from "./chat.js";
 import { markdown } from "./markdown.js";
 import { sheet } from "./style.js";
+import { texts } from "./texts.js";
 
-// Each can be replaced by an attribute of the script: data-text-send="Senden".
-const TEXTS = {
-  open: "Open the chat", close: "Close the chat", placeholder: "Write a message", send: "Send", stop: "Stop",
-  retry: "Try again", restart: "New conversation", thinking: "Thinking", working: "Working on it",
-  waiting: "Waiting for somebody to approve", stopped: "Stopped.", failed: "The message could not be sent.", you: "You", log: "Conversation",
-};
+/** @type {Record<string, string>} */
 const ICONS = {
   chat: "M4 5h16v11H9l-5 4z", close: "M6 6l12 12M18 6L6 18", restart: "M4 12a8 8 0 1 0 3-6.2M4 4v5h5",
 };
 
+/** @typedef {{colour: string, title: string, greeting?: string, suggestions: string[], max_characters: number}} About what the server says of the chat */
+/** @typedef {(on: import("./chat.js").Hear, signal: AbortSignal) => Promise<void>} Begin */
+
+/** @param {Record<string, string | undefined> & {server: string}} options the attributes of the script */
 export async function mount(options) {
-  const chat = new Chat(options.server, options.key);
+  const chat = new Chat(options.server, options.key ?? "");
   let about;
   try {
     about = await chat.about();
@@ -28,18 +28,22 @@ export async function mount(options) {
   const root = host.attachShadow({ mode: "open" });
   root.adoptedStyleSheets = [sheet(about.colour)];
   document.body.append(host);
-  const widget = new Widget(host, root, chat, about, texts(options));
+  const widget = new Widget(host, root, chat, about, texts(options, document.documentElement.lang));
   if (options.page || options.open === "true") await widget.show(!options.page);
 }
 
-function texts(options) {
-  const given = Object.entries(TEXTS).map(([name, text]) => [name, options[`text${name[0].toUpperCase()}${name.slice(1)}`] ?? text]);
-  return Object.fromEntries(given);
-}
-
 class Widget {
+  /** @param {HTMLElement} host @param {ShadowRoot} root @param {Chat} chat @param {About} about @param {Record<string, string>} t its texts */
   constructor(host, root, chat, about, t) {
-    Object.assign(this, { host, chat, about, t, run: null, busy: null, isLoaded: false });
+    this.host = host;
+    this.chat = chat;
+    this.about = about;
+    this.t = t;
+    /** @type {string | null} */
+    this.run = null;
+    /** @type {AbortController | null} */
+    this.busy = null;
+    this.isLoaded = false;
     this.opener = make("button", { type: "button", className: "open", ariaLabel: t.open, ariaExpanded: "false" }, icon("chat"));
     this.closer = make("button", { type: "button", ariaLabel: t.close }, icon("close"));
     this.restarter = make("button", { type: "button", ariaLabel: t.restart, title: t.restart }, icon("restart"));
@@ -94,6 +98,7 @@ class Widget {
   async load() {
     this.log.ariaLive = "off"; // old messages are not read out
     if (this.about.greeting) this.say("assistant", this.about.greeting);
+    /** @type {Awaited<ReturnType<Chat["history"]>>} */
     let before = { messages: [], run: null };
     try {
       before = await this.chat.history();
@@ -103,7 +108,8 @@ class Widget {
     for (const { role, text } of before.messages) this.say(role, text);
     if (!before.messages.length) this.suggest();
     requestAnimationFrame(() => { this.log.ariaLive = "polite"; });
-    if (before.run) await this.converse((on, signal) => this.chat.resume(before.run, on, signal));
+    const { run } = before;
+    if (run) await this.converse((on, signal) => this.chat.resume(run, on, signal));
   }
 
   suggest() {
@@ -117,6 +123,7 @@ class Widget {
     this.log.append(this.asks);
   }
 
+  /** @param {string} message */
   async send(message) {
     if (!message || this.busy) return;
     this.asks?.remove();
@@ -128,25 +135,27 @@ class Widget {
     await this.converse((on, signal) => this.chat.send(message, id, on, signal), true);
   }
 
-  // One reply, from its first event to its end.
-  async converse(begin, canRepeat) {
-    this.busy = new AbortController();
+  /** One reply, from its first event to its end. @param {Begin} begin */
+  async converse(begin, canRepeat = false) {
+    const { signal } = this.busy = new AbortController();
     this.tell("thinking");
     this.switchTo(true);
     const bubbles = new Bubbles(this);
+    /** @type {Record<string, any> | null} */
     let end = null;
     try {
-      await begin((event) => { if (event.type === "end") end = event; else this.hear(event, bubbles); }, this.busy.signal);
+      await begin((event) => { if (event.type === "end") end = event; else this.hear(event, bubbles); }, signal);
     } catch (problem) {
-      if (!this.busy.signal.aborted) end = { status: "failed", message: problem.message };
+      if (!signal.aborted) end = { status: "failed", message: problem.message };
     }
     bubbles.draw();
     this.run = this.busy = null;
     this.switchTo(false);
     this.tell("", end?.status === "stopped" ? this.t.stopped : "");
-    if (end?.status === "failed") this.fail(end.message || this.t.failed, canRepeat && begin);
+    if (end?.status === "failed") this.fail(end.message || this.t.failed, canRepeat ? begin : null);
   }
 
+  /** @param {Record<string, any>} event @param {Bubbles} bubbles */
   hear(event, bubbles) {
     if (event.type === "run") { this.run = event.run; bubbles.restart(); }
     else if (event.type === "begin") bubbles.begin();
@@ -154,17 +163,20 @@ class Widget {
     else if (event.type === "state") this.tell(event.state);
   }
 
+  /** @param {boolean} isBusy */
   switchTo(isBusy) {
     this.sender.hidden = isBusy;
     this.stopper.hidden = !isBusy;
     this.restarter.disabled = isBusy;
   }
 
+  /** @param {string} state @param {string} [words] */
   tell(state, words = "") {
     this.state.textContent = state ? this.t[state] : words;
     this.state.classList.toggle("busy", Boolean(state));
   }
 
+  /** @param {string} words @param {Begin | null} begin to try again with */
   fail(words, begin) {
     const fault = make("div", { className: "fault", role: "alert" }, make("p", { textContent: words }));
     if (begin) {
@@ -190,13 +202,14 @@ class Widget {
     this.text.focus();
   }
 
+  /** @param {string} role @param {string} text */
   say(role, text) {
     const who = role === "user" ? this.t.you : this.about.title;
     const words = role === "user" ? document.createTextNode(text) : markdown(text);
     return this.add(make("div", { className: `say ${role}` }, make("span", { className: "sr", textContent: `${who}: ` }), words));
   }
 
-  // Follows the newest words unless the visitor reads further up.
+  /** Follows the newest words unless the visitor reads further up. @template {Element} T @param {T} element @returns {T} */
   add(element) {
     const isAtEnd = this.isAtEnd;
     this.log.append(element);
@@ -211,22 +224,30 @@ class Widget {
 
 // The paragraphs of one reply. They are drawn once a frame, however many pieces arrive.
 class Bubbles {
+  /** @param {Widget} widget */
   constructor(widget) {
-    Object.assign(this, { widget, all: [], text: "", isDue: false });
+    this.widget = widget;
+    /** @type {HTMLElement[]} */
+    this.all = [];
+    this.text = "";
+    this.isDue = false;
   }
 
   restart() {
     this.all.forEach((one) => one.remove());
-    Object.assign(this, { all: [], text: "" });
+    this.all = [];
+    this.text = "";
   }
 
   begin() {
     this.draw();
     this.text = "";
-    this.all.push(this.widget.say("assistant", ""));
-    this.all.at(-1).ariaBusy = "true";
+    const bubble = this.widget.say("assistant", "");
+    bubble.ariaBusy = "true";
+    this.all.push(bubble);
   }
 
+  /** @param {string} piece */
   write(piece) {
     this.text += piece;
     if (this.isDue) return;
@@ -239,18 +260,20 @@ class Bubbles {
     const bubble = this.all.at(-1);
     if (!bubble) return;
     const isAtEnd = this.widget.isAtEnd;
-    bubble.replaceChildren(bubble.firstChild, markdown(this.text));
+    bubble.replaceChildren(/** @type {Node} */ (bubble.firstChild), markdown(this.text));
     bubble.ariaBusy = String(isUnfinished); // a screen reader waits until the paragraph is complete
     if (isAtEnd) this.widget.log.scrollTop = this.widget.log.scrollHeight;
   }
 }
 
+/** @template {keyof HTMLElementTagNameMap} T @param {T} name @param {Record<string, any>} properties @param {...(Node | string)} children @returns {HTMLElementTagNameMap[T]} */
 function make(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
 }
 
+/** @param {string} name */
 function icon(name) {
   const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");

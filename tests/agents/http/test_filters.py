@@ -42,6 +42,11 @@ def test_many_misspelt_names_have_a_short_answer(alice_api, two):
 NO_PAGES = {"/api/v1/memory/search", "/api/v1/memory/export"}  # the best few, and everything at once
 
 
+def test_no_two_shapes_share_a_name_in_the_document(capsys):
+    SchemaGenerator().get_schema(request=None, public=True)
+    assert [line for line in capsys.readouterr().err.splitlines() if "identical names" in line] == []
+
+
 def test_every_list_has_the_same_envelope_in_the_document():
     document = SchemaGenerator().get_schema(request=None, public=True)
     bare, odd = [], []

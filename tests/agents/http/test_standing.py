@@ -44,6 +44,7 @@ async def closed_after(path, headers, deed):
     frame = {"type": ""}
     while frame["type"] != "websocket.close":
         frame = await socket.receive_output(timeout=30)
+    await socket.disconnect(timeout=60)
     return frame["code"], monotonic() - began
 
 

@@ -42,3 +42,37 @@ def test_the_draft_is_compared_with_a_version(alice_api, bob_api, offline, team)
     assert "+system_prompt: Be long." in answer.json()["text"] and "+++ draft" in answer.json()["text"]
     assert bob_api.get(f"{V1}/agents/librarian/diff?from=draft&to=1").status_code == 200
     assert alice_api.get(f"{V1}/agents/librarian/diff?from=1&to=drafts").status_code == 422
+
+
+SKILL = "---\nname: sums\ndescription: {}\n---\nAdd up.\n"
+KINDS = {
+    "agents": (NEW, lambda text: {"description": text}),
+    "chains": ({"name": "sums", "steps": [{"key": "one", "tool": "add"}]}, lambda text: {"description": text}),
+    "functions": (
+        {"name": "sums", "source": "def sums(a: int) -> int:\n    return a\n"},
+        lambda text: {"description": text},
+    ),
+    "skills": ({"text": SKILL.format("Sums.")}, lambda text: {"text": SKILL.format(text)}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_roll_back_is_refused_if_somebody_changed_the_row_meanwhile(alice_api, offline, kind):
+    new, changes = KINDS[kind]
+    if kind == "chains":
+        alice_api.post(f"{V1}/functions/", {"name": "add", "source": "def add(a: int) -> int:\n    return a\n"})
+        assert alice_api.post(f"{V1}/functions/add/publish").status_code == 200
+    at = f"{V1}/{kind}/{alice_api.post(f'{V1}/{kind}/', new).json()['name']}"
+    for number in (1, 2):
+        assert alice_api.patch(at, changes(f"Text {number}."), "application/json").status_code == 200
+        assert alice_api.post(f"{at}/publish").json()["version"] == number
+    seen = alice_api.get(at)["ETag"]
+    assert alice_api.patch(at, changes("Somebody else's."), "application/json").status_code == 200
+    late = alice_api.post(f"{at}/rollback", {"version": 1}, headers={"If-Match": seen})
+    assert (late.status_code, late.json()["error"]["code"]) == (412, "changed_meanwhile")
+    assert alice_api.get(at).json()["published_version"] == 2
+    assert not AuditEvent.objects.filter(action__endswith=".rolled_back").exists()
+    now = {"If-Match": late["ETag"]}
+    assert alice_api.post(f"{at}/rollback", {"version": 7}, headers=now).status_code == 422
+    assert alice_api.post(f"{at}/rollback", {"version": 1}, headers=now).json()["version"] == 1
+    assert alice_api.get(at).json()["published_version"] == 1

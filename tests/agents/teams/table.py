@@ -8,6 +8,7 @@ MEMBERS = "owner administrator author operator viewer"
 USERS = "owner administrator author operator"
 OWNER = "owner"
 ADMINS = "administrator"
+EVERYBODY = " ".join(PEOPLE)
 
 SHARED = {"see": MEMBERS, "use": USERS, "change": OWNER, "share": OWNER, "delete": OWNER}
 ACTING = {"see": MEMBERS, "use": OWNER, "change": OWNER, "share": OWNER, "delete": OWNER}
@@ -25,6 +26,7 @@ TABLE = {
     "hook": {"see": MEMBERS, "use": None, "change": OWNER, "share": None, "delete": OWNER},  # of a shared agent
     "function test": {"see": MEMBERS, "use": OWNER, "change": OWNER, "share": None, "delete": OWNER},
     "version": {"see": MEMBERS, "use": USERS, "change": OWNER, "share": None, "delete": None},  # change: roll back
+    "prompt": {**SHARED, "use": None},  # using it is reading it
     "schedule": ACTING,
     "trigger": ACTING,
     "team": {"see": MEMBERS, "use": None, "change": ADMINS, "share": ADMINS,
@@ -35,13 +37,16 @@ TABLE = {
     "embed": PERSONAL,  # use: another key
     "key": {**PERSONAL, "change": None},
     "session": {**PERSONAL},
+    "shared link": {**PERSONAL, "use": EVERYBODY},  # to a session; use: open it, also without an account
     "run": {**PERSONAL, "delete": None},  # use: run it again; change: cancel it
     "feedback": {**PERSONAL, "use": None},  # on a run
     "approval": {**PERSONAL, "change": None, "delete": None},  # use: decide
     "device": PERSONAL,
     "record": PERSONAL,  # use: approve
+    "skill": SHARED,
     "memory": {"see": MEMBERS, "use": None, "change": "owner administrator", "share": None,
                "delete": "owner administrator"},  # of a team
+    "collection": SHARED,  # use: search it
     "file": {**PERSONAL, "change": None},
     "item": {**PERSONAL, "use": None},  # of the store of the LangGraph API
     "execution": {**PERSONAL, "change": None, "delete": None},

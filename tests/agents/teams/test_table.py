@@ -18,6 +18,7 @@ from agents.models import (
     Hook,
     Invitation,
     Membership,
+    Prompt,
     Provider,
     Secret,
     StoredItem,
@@ -30,11 +31,13 @@ from devices.models import Device, Record
 from functions import store
 from functions.host import Host
 from functions.models import Execution, StoredFunction
-from knowledge.models import Memory
-from runs.models import Approval, Budget, Embed, Feedback, Run, Schedule, Session, Trigger, Webhook
+from knowledge.models import Collection, Memory, Skill
+from knowledge.skills import store as skills
+from runs.models import Approval, Budget, Embed, Feedback, Run, Schedule, Session, SharedLink, Trigger, Webhook
 from runs.schedules import tick as schedules
-from tests.agents.teams.table import MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
+from tests.agents.teams.table import EVERYBODY, MEMBERS, PEOPLE, TABLE, USERS, VERBS, people_of
 from tests.files import stored
+from tests.knowledge.skills.samples import skill_md
 from tests.people import make_person
 
 V1 = "/api/v1"
@@ -62,7 +65,8 @@ class World:
 
 
 @pytest.fixture
-def world(db, offline, api, site_admin):
+def world(db, offline, api, site_admin, settings):
+    settings.SHARED_LINKS = True
     people = {name: make_person(name) for name in PEOPLE if name != "superuser"} | {"superuser": site_admin}
     team, second = Team.objects.create(name="team"), Team.objects.create(name="second")
     for role in ("administrator", "author", "operator", "viewer"):
@@ -257,6 +261,18 @@ def session(world):
     return row(path, use=use, change=("patch", path, {"title": "other"}))
 
 
+def shared_link(world):
+    ended = make_run(world, "succeeded").session
+    link = SharedLink.objects.create(session=ended, last_seq=1)
+    path = f"{V1}/sessions/{ended.pk}/share"
+    return row(path, use=("get", f"/shared/{link.token}/", None), change=("put", path, {"shows_tools": True}))
+
+
+def prompt(world):
+    world.shared(Prompt, "greeting", text="Say hello.")
+    return row(f"{V1}/prompts/greeting")
+
+
 def run(world):
     live, ended = f"{V1}/runs/{make_run(world).pk}", f"{V1}/runs/{make_run(world, 'failed').pk}"
     return {"see": ("get", live, None), "use": ("post", f"{ended}/retry", {}), "change": ("post", f"{live}/cancel", {})}
@@ -282,10 +298,27 @@ def record(world):
     return row(path, use=("post", f"{path}/approve", None), change=("patch", path, {"title": "other"}))
 
 
+def skill(world):
+    made = skills.save(
+        Skill(owner=world.owner, team=world.team), skill_md(), None, user=world.owner, untrusted=False
+    )  # fmt: skip
+    skills.publish(made, user=world.owner)
+    path = f"{V1}/skills/invoices"
+    use = ("put", f"{V1}/agents/mine/grants/", [{"tool": "invoices"}])
+    return row(path, use=use, change=("patch", path, {"text": skill_md(body="Other.")}))
+
+
 def memory(world):
     made = Memory.objects.create(owner=world.owner, scope="team", team=world.team, text="The office closes at six.")
     path = f"{V1}/memory/{made.pk}"
     return row(path, change=("patch", path, {"text": "other"}))
+
+
+def collection(world):
+    world.shared(Collection, "goods")
+    path = f"{V1}/collections/goods"
+    use = ("post", f"{path}/search", {"query": "goods"})
+    return row(path, use=use)
 
 
 def file(world):
@@ -361,7 +394,7 @@ def answers(call: Callable[[], Any]) -> bool:
 KINDS = {one.__name__.replace("_", " "): one for one in (
     hook,
     agent, grant, function, function_test, version, chain, tool, provider, secret, connection, schedule, trigger, team,
-    team_budget, budget, webhook, embed, key, session, run, feedback, approval, device, record, memory, file, item, execution,
+    team_budget, budget, webhook, embed, key, session, shared_link, prompt, run, feedback, approval, device, record, skill, memory, collection, file, item, execution,
     audit_event, invitation,
 )}  # fmt: skip
 
@@ -413,4 +446,6 @@ def test_the_documentation_shows_the_same_table():
 def in_words(allowed: str | None) -> str:
     if allowed is None:
         return "–"
-    return {MEMBERS: "members", USERS: "members except viewers"}.get(allowed, ", ".join(allowed.split()))
+    return {MEMBERS: "members", USERS: "members except viewers", EVERYBODY: "everybody with the address"}.get(
+        allowed, ", ".join(allowed.split())
+    )

@@ -286,3 +286,17 @@ def test_a_document_is_looked_at_before_anything_is_stored(alice_api, bob, charl
     assert charlie_api.post(f"{path}/preview", body).status_code == 404
     assert alice_api.post(f"{path}/preview", {**body, "what": 1}).status_code == 422
     assert alice_api.post(f"{path}/preview", {"text": "no document"}).status_code == 422
+
+
+def test_an_import_takes_chosen_effects_and_a_later_import_keeps_them(alice_api, shop, connection):
+    path, body = f"{API}/{connection.pk}/import", {"document": shop.document(), "operations": ["getItem"]}
+    for wrong in ({"getItem": "harmless"}, {"getItem": ["read"]}, {"nothing": "read"}, ["getItem"]):
+        assert alice_api.post(path, {**body, "effects": wrong}).status_code == 422, wrong
+    assert not RemoteTool.objects.exists()
+    assert alice_api.post(path, {**body, "effects": {"getItem": "destructive"}}).status_code == 200
+    effect = lambda: RemoteTool.objects.get(remote_name="getItem").tool.effect  # noqa: E731
+    assert effect() == "destructive"
+    shown = alice_api.post(f"{path}/preview", body).json()["operations"]
+    assert [(one["state"], one["effect"]) for one in shown] == [("known", "destructive")]
+    alice_api.post(path, {**body, "effects": {"getItem": "read"}})
+    assert effect() == "destructive", "a known tool changes its effect by an approval alone"

@@ -1,5 +1,6 @@
 """Memories over REST: seen, searched, written, decided, exported and erased by their owner; closed to everybody else."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -257,6 +258,26 @@ def test_quotas_hold(alice, alice_api, settings):
     with pytest.raises(Exception, match="One message"):
         suggest(5, CALL)
     suggest(6, "0190a0a0-0000-7000-8000-0000000000ff")
+
+
+def test_approving_does_not_exceed_the_quota(alice, alice_api, settings):
+    settings.MEMORIES_PER_PERSON = 2
+    first = made(alice_api, "one")
+    by = Author("clerk", call_id=CALL)
+    waits, other = (storage.add(Place(alice.pk), {"text": text}, by_call(by, number), at_once=False)[0]
+                    for number, text in enumerate(("two", "three")))  # fmt: skip
+    assert alice_api.post(f"{URL}{waits.pk}/approve").status_code == 200
+    full = alice_api.post(f"{URL}{other.pk}/approve")
+    assert (full.status_code, full.json()["error"]["code"]) == (409, "too_many_memories")
+    assert Memory.objects.get(pk=other.pk).is_suggested, "it waits until there is room"
+    change = storage.propose(Memory.objects.get(pk=first["id"]), {"text": "One."}, by_call(by, 3))
+    assert alice_api.post(f"{URL}{change.pk}/approve").json()["id"] == first["id"], "a change needs no room"
+    assert alice_api.delete(f"{URL}{first['id']}").status_code == 204
+    assert alice_api.post(f"{URL}{other.pk}/approve").status_code == 200
+
+
+def by_call(by, number):
+    return replace(by, call_id=f"0190a0a0-0000-7000-8000-{number:012}")
 
 
 def test_export_and_erase_leave_nothing(alice, alice_api, suggestion, team):

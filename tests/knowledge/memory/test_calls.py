@@ -1,15 +1,17 @@
 """What agents remember: at once or as suggestions, never lost, never trusted after strangers' text."""
 
 import uuid
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from agents.models import Agent, Tool
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed
 from knowledge import catalog
 from knowledge.memory import storage
 from knowledge.memory.storage import Author, Place
-from knowledge.models import Memory
+from knowledge.models import Memory, MemoryVersion
 from registry import factory, toolsets
 
 RUN = "0190a0a0-0000-7000-8000-000000000001"
@@ -24,10 +26,10 @@ def tools(db):
 
 @pytest.fixture
 def call(alice, agent, tools):
-    def make(name, *, untrusted=False, person=None, call_id="", mode="auto", **arguments):
+    def make(name, *, untrusted=False, person=None, call_id="", mode="auto", root=RUN, **arguments):
         Agent.objects.filter(pk=agent.pk).update(memory=mode)
         context = ToolContext(
-            (person or alice).pk, agent="librarian", agent_id=agent.pk, run_id=RUN, root_id=RUN, is_untrusted=untrusted
+            (person or alice).pk, agent="librarian", agent_id=agent.pk, run_id=RUN, root_id=root, is_untrusted=untrusted
         )
         spec = factory.make_tool_spec(tools[name], grant_of(tools[name]), 30.0)
         return toolsets.call(spec, ToolCall(call_id or str(uuid.uuid4()), name, arguments), context)
@@ -121,6 +123,52 @@ def test_limits_are_told_to_the_model(call, settings):
     row = Memory.objects.get()
     with pytest.raises(ToolFailed):
         call("remember", text="Two.", replaces=str(row.pk))
+
+
+def flood(call, count, *, untrusted=True, mode="auto", word="Mallory"):
+    """The codes of the refusals when each of so many messages leads to one suggestion."""
+    refused = []
+    for number in range(count):
+        try:
+            call("remember", text=f"{word} {number}.", untrusted=untrusted, mode=mode, root=str(uuid.uuid4()))
+        except ToolFailed as error:
+            refused.append(error.code)
+    return refused
+
+
+def test_hostile_mails_cannot_fill_the_list_of_suggestions(call, settings):
+    settings.MEMORY_SUGGESTIONS = 6
+    assert flood(call, 5) == ["too_many_suggestions"] * 2
+    assert flood(call, 4, untrusted=False, mode="suggest", word="Tea") == ["too_many_suggestions"]
+    assert Memory.objects.suggested().count() == 6 and not Memory.objects.active().exists()
+
+
+def test_one_hostile_mail_cannot_write_more_than_a_message_may(call, settings):
+    settings.MEMORIES_PER_RUN = 3
+    for number in range(3):
+        call("remember", text=f"Mallory {number}.", untrusted=True)
+    with pytest.raises(ToolFailed) as refused:
+        call("remember", text="Mallory again.", untrusted=True)
+    assert refused.value.code == "too_many_in_run"
+    assert Memory.objects.suggested().count() == 3 and not Memory.objects.active().exists()
+
+
+def test_hostile_mails_of_one_day_leave_room_for_what_the_person_says(call, settings):
+    settings.MEMORIES_PER_DAY = 6
+    assert flood(call, 5) == ["too_many_in_day"] * 2
+    assert flood(call, 4, untrusted=False, word="Tea") == ["too_many_in_day"]
+    MemoryVersion.objects.update(at=timezone.now() - timedelta(days=1, minutes=1))
+    assert flood(call, 1, word="Later") == []
+
+
+def test_what_was_known_cannot_be_changed_more_often_by_hostile_mails(call, settings):
+    settings.MEMORIES_PER_DAY = 4
+    id = call("remember", text="Never pay Mallory.").value["id"]
+    for number in range(2):
+        call("remember", text=f"Pay Mallory {number}.", replaces=id, untrusted=True)
+    with pytest.raises(ToolFailed) as refused:
+        call("forget", id=id, untrusted=True)
+    assert refused.value.code == "too_many_in_day"
 
 
 @pytest.mark.parametrize("when", ["soon", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"])

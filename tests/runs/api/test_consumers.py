@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -12,6 +13,8 @@ from django.utils import timezone
 
 from agents.models import ApiKey
 from config.asgi import application
+from runs.api.consumers import SessionConsumer
+from runs.events.places import STREAMS
 from runs.intake import messages as intake
 from runs.lifecycle import endings
 from runs.models import Approval, Message, Run, Session
@@ -31,13 +34,17 @@ def session(alice, agent):
     return Session.objects.create(owner=alice, agent=agent)
 
 
-async def opened(session, secret):
+def at(session, secret):
     headers = [
         (b"authorization", f"Bearer {secret}".encode()),
         (b"host", b"localhost"),
         (b"origin", b"http://localhost"),
     ]
-    socket = WebsocketCommunicator(application, f"/ws/sessions/{session.pk}/", headers=headers)
+    return WebsocketCommunicator(application, f"/ws/sessions/{session.pk}/", headers=headers)
+
+
+async def opened(session, secret):
+    socket = at(session, secret)
     await socket.connect(timeout=60)
     return socket
 
@@ -286,3 +293,29 @@ def test_a_run_s_socket_takes_any_cursor(alice, secret, after):
         return await all_frames(socket)
 
     assert in_a_loop(watch())[-1]["code"] == 1000
+
+
+def test_a_handshake_that_the_server_cancels_gives_its_place_back(alice, session, monkeypatch):
+    """As Daphne does when the client has gone and the database is slow."""
+    monkeypatch.setattr(STREAMS, "open", Counter())
+    _, secret = ApiKey.make(alice, ["*"])
+    seen = []
+
+    async def leave():
+        begun = asyncio.Event()
+
+        async def begin(consumer):
+            seen.append(dict(STREAMS.open))
+            begun.set()
+            await asyncio.sleep(600)
+
+        monkeypatch.setattr(SessionConsumer, "begin", begin)
+        socket = at(session, secret)
+        await socket.send_input({"type": "websocket.connect"})
+        async with asyncio.timeout(60):
+            await begun.wait()
+        socket.future.cancel()
+        await asyncio.gather(socket.future, return_exceptions=True)
+
+    in_a_loop(leave())
+    assert seen == [{alice.pk: 1}] and not STREAMS.open

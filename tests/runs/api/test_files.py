@@ -1,14 +1,23 @@
 """Files over HTTP: uploads, types, downloads, previews, quotas, and what is left of a deleted file."""
 
 import base64
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
+from django.core.files.base import ContentFile
+from django.db import connections
+from django.test import Client
+from django.test.client import MULTIPART_CONTENT
 from django.utils import timezone
 
 from agents import storage
 from agents.models import AuditEvent, StoredFile
+from runs.models import Artifact, Run
 from runs.worker import pruning
 from tests.files import stored
 
@@ -48,6 +57,47 @@ def test_bytes_come_as_base64_and_their_first_bytes_decide_the_type(alice_api):
     assert storage.read(StoredFile.objects.get()) == PNG
 
 
+def uploaded(api, content, called="a.bin", **fields):
+    """What a form answers."""
+    file = io.BytesIO(content)
+    file.name = called
+    return api.post(FILES, {"file": file, **fields}, MULTIPART_CONTENT)
+
+
+def test_a_large_file_is_sent_as_a_form(alice_api, settings):
+    content = b"a,b\n1,2\n" * 400_000  # more than a JSON body may have
+    made = uploaded(alice_api, content, "prices.csv", media_type="text/csv", untrusted="false")
+    assert made.status_code == 201, made.json()
+    file = made.json()
+    assert (file["name"], file["media_type"], file["untrusted"]) == ("prices.csv", "text/csv", False)
+    assert storage.read(StoredFile.objects.get()) == content and alice_api.get(f"{FILES}{file['id']}").json() == file
+    named = uploaded(alice_api, PNG, "x", name="dot.png").json()
+    assert (named["name"], named["media_type"], named["untrusted"]) == ("dot.png", "image/png", True)
+    assert AuditEvent.objects.filter(action="storedfile.created").count() == 2
+
+
+@pytest.mark.parametrize(
+    "fields", [{"untrusted": "maybe"}, {"owner": "1"}, {"text": "x"}, {"media_type": "html"}, {"name": "a\0b"}]
+)
+def test_a_malformed_form_is_refused(alice_api, settings, fields):
+    assert uploaded(alice_api, b"words", **fields).status_code == 422
+    assert not StoredFile.objects.exists() and not in_storage(settings, b"words")
+
+
+def test_a_form_has_one_file_of_a_limited_size(alice_api, settings):
+    assert alice_api.post(FILES, {"name": "a"}, MULTIPART_CONTENT).status_code == 422
+    both = {"file": [io.BytesIO(b"a"), io.BytesIO(b"b")]}
+    assert alice_api.post(FILES, both, MULTIPART_CONTENT).status_code == 400
+    settings.FILE_BYTES = 8
+    assert uploaded(alice_api, b"x" * 9).status_code == 413, "the file"
+    assert uploaded(alice_api, b"x" * 100_000).status_code == 413, "the body"
+    assert not StoredFile.objects.exists()
+
+
+def test_a_form_needs_a_key(db):
+    assert Client().post(FILES, {"file": io.BytesIO(b"words")}).status_code == 401
+
+
 @pytest.mark.parametrize(
     ("content", "declared", "media_type"),
     [
@@ -65,6 +115,13 @@ def test_bytes_come_as_base64_and_their_first_bytes_decide_the_type(alice_api):
 )
 def test_the_type_follows_the_content(content, declared, media_type):
     assert storage.type_of(content, declared) == media_type
+    assert storage.type_of(ContentFile(content), declared) == media_type
+
+
+def test_a_letter_that_two_pieces_share_is_still_text():
+    file = ContentFile("aä".encode() * 30_000)
+    file.DEFAULT_CHUNK_SIZE = 2
+    assert storage.is_text(file) and not storage.is_text(ContentFile(b"words\xc3"))
 
 
 @pytest.mark.parametrize(
@@ -149,6 +206,29 @@ def test_nothing_of_a_deleted_person_stays_on_the_disk(charlie, settings):
     assert not in_storage(settings, b"what charlie wrote")
 
 
+def test_an_administrator_who_deletes_a_person_deletes_their_bytes_at_once(
+    admin_client, alice, charlie, settings, django_capture_on_commit_callbacks
+):
+    words = b"what both of them wrote"
+    stored(charlie, "diary.txt", words)
+    kept = stored(alice, "diary.txt", words)
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = admin_client.post(f"/admin/auth/user/{charlie.pk}/delete/", {"post": "yes"})
+    assert answer.status_code == 302 and not type(charlie).objects.filter(pk=charlie.pk).exists()
+    assert [one.name for one in in_storage(settings, words)] == [kept.stored.split("/")[1]]
+    chosen = {"action": "delete_selected", "_selected_action": [alice.pk], "post": "yes"}
+    with django_capture_on_commit_callbacks(execute=True):
+        assert admin_client.post("/admin/auth/user/", chosen).status_code == 302
+    assert not in_storage(settings, words)
+
+
+def test_bytes_of_a_program_that_was_killed_before_their_row_are_swept(alice, settings):
+    words = b"its row never came"
+    storage.prepared(alice.pk, "a.txt", words)
+    assert storage.sweep() == 0 and in_storage(settings, words)
+    assert storage.sweep(timezone.now() + timedelta(hours=2)) == 1 and not in_storage(settings, words)
+
+
 def test_charlie_sees_no_file_of_alices(alice_api, charlie_api):
     file = alice_api.post(FILES, {"name": "a", "data": base64.b64encode(PNG).decode()}).json()["id"]
     assert charlie_api.get(FILES).json()["results"] == []
@@ -176,3 +256,52 @@ def test_old_files_are_pruned_unless_a_message_contains_them(alice, alice_api, m
     assert pruning.prune()["files"] == 1
     assert set(StoredFile.objects.values_list("name", flat=True)) == {"attached", "new"}
     assert not StoredFile.objects.filter(pk=old).exists()
+
+
+def test_files_that_runs_made_have_a_limit_of_their_own(alice, settings):
+    run = Run.objects.create(principal=alice, status=Run.Status.SUCCEEDED, finished_at=timezone.now())
+    artifact = Artifact.objects.create(run=run, file=stored(alice, "drawing.png", b"drawn", source="run"))
+    pruning.prune()
+    assert StoredFile.objects.exists()
+    Artifact.objects.filter(pk=artifact.pk).update(created_at=timezone.now() - timedelta(days=8))
+    settings.KEEP_DAYS = {**settings.KEEP_DAYS, "artifacts": 7}
+    counts = pruning.prune()
+    assert (counts["artifacts"], counts["files"]) == (1, 1) and Run.objects.filter(pk=run.pk).exists()
+
+
+# -- two at once ------------------------------------------------------------------------------------------------------
+
+
+def at_once(*works):
+    """What these return that begin at the same moment, each on a connection of its own."""
+    start = threading.Barrier(len(works))
+
+    def begin(work):
+        try:
+            start.wait(10)
+            return work()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(begin, works))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_uploads_of_one_content_at_once_can_both_be_read(alice, settings):
+    files = at_once(*[lambda: stored(alice, "a", b"the same")] * 2)
+    assert [storage.read(StoredFile.objects.get(pk=file.pk)) for file in files] == [b"the same"] * 2
+    assert len(in_storage(settings, b"the same")) <= 2
+    storage.delete(StoredFile.objects.all())
+    assert not in_storage(settings, b"the same")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_that_begins_to_share_bytes_while_they_are_deleted_keeps_its_content(alice):
+    for attempt in range(5):
+        first = stored(alice, "first", b"content %d" % attempt)
+        _, second = at_once(
+            partial(storage.delete, StoredFile.objects.filter(pk=first.pk)),
+            partial(stored, alice, "second", b"content %d" % attempt),
+        )
+        assert storage.read(StoredFile.objects.get(pk=second.pk)) == b"content %d" % attempt

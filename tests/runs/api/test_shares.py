@@ -46,7 +46,17 @@ def test_nothing_is_shared_until_its_person_asks_and_then_strangers_read_text_al
         assert hidden not in html, hidden
     assert "noindex" in page["X-Robots-Tag"] and 'content="noindex' in html and page["Cache-Control"] == "no-store"
     assert page["Referrer-Policy"] == "no-referrer"
-    assert len(link["url"].rstrip("/").split("/")[-1]) == 43
+    assert len(link["url"].rstrip("/").split("/")[-1]) == 86
+
+
+def test_the_database_alone_opens_no_conversation(alice_api, client, session):
+    link = put(alice_api, session).json()
+    kept = " ".join(str(value) for value in SharedLink.objects.values_list().get())
+    token = link["url"].rstrip("/").split("/")[-1]
+    assert token not in kept and SharedLink.objects.get().handle == token[:22]
+    for guess in (token[:22], token[:22] + "0" * 64, token[:-1], token + "0", token[:-1] + "é"):
+        assert client.get(f"/shared/{guess}/").status_code == 404, guess
+    assert client.get(f"/shared/{token}/").status_code == 200
 
 
 def test_arguments_of_tools_are_shown_if_that_was_chosen_and_results_never(alice_api, client, session):

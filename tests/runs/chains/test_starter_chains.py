@@ -4,7 +4,7 @@ import pytest
 from django.core.management import call_command
 
 from agents.models import Chain
-from runs.pages import pictures
+from runs.pages.activity import pictures
 from tests.chains import step_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]

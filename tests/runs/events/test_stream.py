@@ -330,3 +330,23 @@ def test_who_has_everything_of_an_ended_run_is_told_not_to_come_back(run, alice_
 
 def test_a_stranger_finds_no_stream(run, charlie_api):
     assert charlie_api.get(f"/api/v1/runs/{run.pk}/stream").status_code == 404
+
+
+async def test_streams_end_when_their_run_is_gone(run, tell, monkeypatch):
+    """It was deleted, or the database went back to before it. As text the stream just ends: its reader reconnects."""
+    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.05)
+    watchers = [Watcher(run), Watcher(run)]
+    await tell("tool.log")
+    await asyncio.gather(*(one.has(lambda one: one.numbers == [1, 2]) for one in watchers))
+    text = asyncio.create_task(in_one(stream.as_sse(stream.in_batches(copy(run)))))
+    await in_thread(lambda: Run.objects.filter(pk=run.pk).delete())
+    async with asyncio.timeout(60):
+        ends = await asyncio.gather(*(one.task for one in watchers), return_exceptions=True)
+        assert b"event: tool.log" in await text
+    assert [type(end) for end in ends] == [feed.FeedBroken] * 2
+    assert {frame.type for one in watchers for frame in one.frames if frame.seq is None} == {"heartbeat"}
+    assert not feed.FEEDS[asyncio.get_running_loop()]
+
+
+async def in_one(pieces):
+    return b"".join([piece async for piece in pieces])

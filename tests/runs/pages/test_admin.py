@@ -93,8 +93,44 @@ def test_a_choice_among_many_agents_is_searched_and_finds_only_ones_own(
 
 
 def test_every_model_of_the_admin_stands_in_the_menu():
-    listed = {model for _, entries in look.MENU for _, _, model in entries}
+    listed = {model for _, entries in look.MENU for _, model in entries}
     assert listed == {model._meta.label_lower for model in admin.site._registry}
+
+
+def test_the_admin_has_the_navigation_theme_and_content_policy_of_the_pages(site_admin, signed_in, agent):
+    browser = signed_in(site_admin)
+    browser.cookies["theme"] = "dark"
+    pages = [
+        browser.get(path)
+        for path in ("/runs/", "/admin/", "/admin/agents/agent/", f"/admin/agents/agent/{agent.pk}/change/")
+    ]
+    navigation = [re.findall(r'<li><a href="([^"]+)"', page.content.decode().split("</nav>")[0]) for page in pages]
+    assert all(found == navigation[0] and "/admin/" in found for found in navigation)
+    for page in pages:
+        html = page.content.decode()
+        assert 'data-theme="dark"' in html and "muster/app.css" in html
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]* src=)(?![^>]*json)", html)
+        assert "unsafe" not in page["Content-Security-Policy"]
+
+
+def test_there_is_one_login_and_who_is_not_on_the_staff_is_refused(client, alice, site_admin, signed_in):
+    refused = client.get("/admin/runs/run/", follow=True)
+    assert refused.redirect_chain[-1][0].startswith("/login/?next=") and b"muster/app.css" in refused.content
+    outside = client.get("/admin/login/?next=https://evil.example/")["Location"]
+    signed = client.post(outside, {"username": site_admin.username, "password": "correct horse battery"})
+    assert signed["Location"] in ("/", "/start/")
+    assert signed_in(alice).get("/admin/runs/run/", follow=True).status_code == 403
+    assert signed_in(site_admin).get("/admin/password_change/")["Location"] == "/account/"
+    browser = signed_in(site_admin)
+    assert browser.post("/admin/logout/")["Location"] == "/login/"
+    assert browser.get("/admin/").status_code == 302
+
+
+def test_what_changes_a_row_is_no_link(site_admin, signed_in, agent):
+    html = signed_in(site_admin).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode()
+    duplicate = reverse("admin:agents_agent_duplicate", args=[agent.pk])
+    assert f'<form method="post" action="{duplicate}"' in html and f'href="{duplicate}"' not in html
+    assert signed_in(site_admin).get(duplicate).status_code == 405
 
 
 def test_the_menu_offers_what_a_person_may_look_at(site_admin, charlie, signed_in):

@@ -13,12 +13,12 @@ def menu(browser, path="/approvals/"):
     return [re.sub(r"<[^>]+>", "", link).strip() for link in re.findall(r"<li>(.*?)</li>", nav, re.S)]
 
 
-@pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_people_who_do_not_author_see_chat_approvals_and_history(role, alice, signed_in, settings):
+@pytest.mark.parametrize(("role", "more"), [("viewer", []), ("operator", ["Schedules", "Devices"])])
+def test_people_who_do_not_author_see_chat_approvals_history_and_files(role, more, alice, signed_in, settings):
     settings.DEFAULT_ROLE = role
     browser = signed_in(alice)
-    assert menu(browser) == ["Chat", "Approvals", "History"]
-    for path in ("/playground/", "/sessions/", "/account/"):
+    assert menu(browser) == ["Chat", "Approvals", "History", "Files", *more]
+    for path in ("/playground/", "/sessions/", "/account/", "/schedules/", "/devices/"):
         assert "Your role on this site lets you read" not in browser.get(path).content.decode(), path
     for path in ("/agents/", "/functions/", "/chains/", "/providers/"):
         assert "Your role on this site lets you read" in browser.get(path).content.decode(), path

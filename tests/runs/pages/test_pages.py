@@ -7,7 +7,7 @@ import pytest
 
 from agents.models import Agent, AuditEvent, Membership
 from connectors.models import Connection
-from devices import pairing
+from devices import pairing, presence, protocol
 from devices.client.__main__ import parser as client_parser
 from devices.models import OfferedTool
 from functions import store
@@ -268,6 +268,10 @@ def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
     offer = OfferedTool.objects.create(device=device, name="lamp", hash="0" * 64, input_schema={"type": "object"})
     assert b"laptop" in browser.get("/devices/").content
     assert b"lamp" in browser.get(f"/devices/{device.pk}/").content
+    hello = protocol.DeviceHello(1, folders=("papers", "<b>"))
+    presence.arrive(device.pk, "1-x", hello)
+    about = browser.get(f"/devices/{device.pk}/").content
+    assert b"<code>papers</code>" in about and b"<code>&lt;b&gt;</code>" in about
     stranger = signed_in(charlie)
     assert b"laptop" not in stranger.get("/devices/").content
     assert stranger.get(f"/devices/{device.pk}/").status_code == 404

@@ -16,3 +16,8 @@ from runs.rules.crontab_words import in_words
 )
 def test_a_line_in_words(line, words):
     assert in_words(line) == words
+
+
+def test_a_line_in_words_of_the_page():
+    assert in_words("0 9 * * 1-5", "de") == "Um 09:00, Montag bis Freitag"
+    assert in_words("*/5 * * * *", "fr") == "Every 5 minutes", "there are no pages in this language"

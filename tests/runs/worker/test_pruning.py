@@ -6,9 +6,11 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from runs.models import Budget, ModelCall, Run, RunEvent
+from agents.models import BrowserSession
+from runs.models import Budget, ModelCall, Notice, Run, RunEvent
 from runs.worker import pruning
 from tests.fakes import says
+from tests.runs.notices.asked import asked  # noqa: F401
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +83,24 @@ def test_pruning_takes_what_is_old_and_leaves_what_lives(worker, alice, make_age
     call_command("prune", verbosity=0)
     assert [run.pk for run in Run.objects.all()] == [new.pk]
     assert new.events.count() == 4
+
+
+def test_expired_logins_and_old_notices_go_and_live_ones_stay(alice, client, asked):  # noqa: F811
+    client.force_login(alice)
+    [live] = BrowserSession.objects.values_list("pk", flat=True)
+    now = timezone.now()
+    BrowserSession.objects.create(pk="over", session_data="", expire_date=now - timedelta(seconds=1), user=alice)
+    approval = asked()
+    for number, (state, days) in enumerate([("sent", 91), ("dead", 91), ("pending", 91), ("sent", 89)]):
+        notice = Notice.objects.create(
+            approval=approval, person=alice, channel="push", address=str(number), state=state, next_attempt_at=now
+        )
+        Notice.objects.filter(pk=notice.pk).update(created_at=now - timedelta(days=days))
+    counts = pruning.prune()
+    assert (counts["logins"], counts["notices"]) == (1, 2)
+    assert list(BrowserSession.objects.values_list("pk", flat=True)) == [live]
+    assert set(Notice.objects.values_list("address", flat=True)) == {"2", "3"}
+    assert client.get("/account/").status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,105 @@
+"""Scans the content of a file for malware before it is stored. Without a scanner nothing is scanned.
+
+`FILE_SCANNER` is `clamd://host:port` or `clamd:///path/to/socket` (ClamAV's daemon, command INSTREAM), or a command
+line. A command reads the content from its standard input and ends with 0 (clean), 1 (malware) or another number
+(could not scan), as `clamscan -` does. A file that could not be scanned is refused.
+"""
+
+import logging
+import shlex
+import socket
+import struct
+import subprocess
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from agents.exceptions import Invalid, Unavailable
+from plumbing.waits import elsewhere
+
+log = logging.getLogger(__name__)
+PIECE = 65_536
+ANSWER = 4096  # bytes of clamd's answer that are read
+PORT = 3310
+
+
+class CannotScan(Exception):
+    """The scanner gave no verdict."""
+
+
+def check(name: str, pieces: Iterable[bytes]) -> None:
+    """Raises Invalid (file_infected) for malware, and Unavailable (scanner_unavailable) without a verdict."""
+    if not settings.FILE_SCANNER:
+        return
+    try:
+        finding = elsewhere(finding_of, settings.FILE_SCANNER, pieces)
+    except (CannotScan, OSError, subprocess.SubprocessError, ValueError) as error:
+        log.error("A file was refused because the scanner gave no verdict: %s", error)
+        raise Unavailable(
+            "The file could not be scanned, so it was not stored.",
+            code="scanner_unavailable",
+            hint="Try again later. The administrator finds the reason in the log.",
+        )
+    if finding:
+        log.warning("A file was refused: the scanner found %s", finding)
+        raise Invalid(
+            f"The scanner found malware in “{name}”: {finding}.", code="file_infected", hint="The file was not stored."
+        )
+
+
+def finding_of(scanner: str, pieces: Iterable[bytes]) -> str:
+    """What the scanner found; empty if the content is clean. Raises CannotScan, OSError, SubprocessError."""
+    if scanner.startswith("clamd://"):
+        return by_daemon(scanner, pieces)
+    return by_command(scanner, pieces)
+
+
+def by_daemon(address: str, pieces: Iterable[bytes]) -> str:
+    with connected(address) as line:
+        line.sendall(b"zINSTREAM\0")
+        for piece in pieces:
+            for start in range(0, len(piece), PIECE):
+                part = piece[start : start + PIECE]
+                line.sendall(struct.pack("!L", len(part)) + part)
+        line.sendall(struct.pack("!L", 0))
+        answer = answer_of(line)
+    if answer == "stream: OK":
+        return ""
+    if answer.startswith("stream: ") and answer.endswith(" FOUND"):
+        return answer[8:-6][:200]
+    raise CannotScan(f"clamd answered {answer[:200]!r}")
+
+
+def connected(address: str) -> socket.socket:
+    parts = urlsplit(address)
+    if parts.hostname:
+        return socket.create_connection((parts.hostname, parts.port or PORT), settings.FILE_SCAN_S)
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(settings.FILE_SCAN_S)
+    try:
+        line.connect(parts.path)
+    except OSError:
+        line.close()
+        raise
+    return line
+
+
+def answer_of(line: socket.socket) -> str:
+    answer = b""
+    while len(answer) < ANSWER and not answer.endswith(b"\0") and (more := line.recv(ANSWER)):
+        answer += more
+    return answer.rstrip(b"\0\n").decode(errors="replace")
+
+
+def by_command(command: str, pieces: Iterable[bytes]) -> str:
+    program = shlex.split(command)  # the operator's, from the settings
+    done = subprocess.run(  # noqa: S603
+        program, input=b"".join(pieces), capture_output=True, timeout=settings.FILE_SCAN_S, check=False
+    )
+    if done.returncode == 0:
+        return ""
+    said = (done.stdout or done.stderr).decode(errors="replace").strip()[:200]
+    if done.returncode == 1:
+        return said or "malware"
+    raise CannotScan(f"the command ended with {done.returncode}: {said}")

@@ -1,0 +1,1 @@
+"""Rows of this app as JSON."""

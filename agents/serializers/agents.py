@@ -1,0 +1,159 @@
+"""Agents and tools as JSON."""
+
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from agents import prompts
+from agents.definitions.hooks import read_hooks, write_hooks
+from agents.http.grant_serializers import GrantSerializer, read_grants, replace_grants
+from agents.http.strict import (
+    Choice,
+    Flag,
+    Number,
+    ObjectField,
+    OptionalSchemaField,
+    StrictSerializer,
+    Text,
+    Whole,
+    Words,
+)
+from agents.models import (
+    Agent,
+    Provider,
+    Tool,
+    ToolGrant,
+)
+from agents.models.hook import LIMIT
+
+from .owned import OWNED, OwnedSerializer, named
+
+WHEN = {"message": "message_in", "before_call": "before_tool", "after_call": "after_tool", "reply": "message_out"}
+
+
+class ModelParamsSerializer(StrictSerializer):
+    temperature = Number(min_value=0, max_value=2, required=False)
+    top_p = Number(min_value=0, max_value=1, required=False)
+    presence_penalty = Number(min_value=-2, max_value=2, required=False)
+    frequency_penalty = Number(min_value=-2, max_value=2, required=False)
+    max_tokens = Whole(min_value=1, max_value=1_000_000, required=False)
+
+    def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
+        return {name: value[name] for name in self.fields if value.get(name) is not None}
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "object"}})
+class VariablesField(serializers.JSONField):
+    """Name → JSON Schema of a value that a message gives; `default` for one that may be left out."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if found := prompts.problems_of(data):
+            raise serializers.ValidationError([f"{one['field']}: {one['message']}" for one in found])
+        return data
+
+
+class HooksSerializer(serializers.ListSerializer):
+    """Those of the agent itself, without those of its team and of the site; only what is not usual is shown."""
+
+    def to_representation(self, data: Any) -> list[dict[str, Any]]:
+        said = {place: when for when, place in WHEN.items()}
+        return [{"when": said[entry.pop("place")], **entry} for entry in read_hooks(data.instance)]
+
+    def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
+        return [{"place": WHEN[entry.pop("when")], **entry} for entry in super().to_internal_value(data)]
+
+
+class HookEntrySerializer(StrictSerializer):
+    """A stored function that is asked at a place of the agent's runs (docs/howto/hooks.md)."""
+
+    when = Choice(choices=list(WHEN))
+    function = Text(max_length=64)
+    tools = Words(each=64, max_length=50, required=False)
+    pinned_version = Whole(min_value=1, max_value=2**31 - 1, allow_null=True, required=False)
+    position = Whole(min_value=0, max_value=32_767, required=False)
+    timeout_s = Number(min_value=0.05, max_value=30, required=False)
+    enabled = Flag(required=False)
+
+    class Meta:
+        list_serializer_class = HooksSerializer
+
+
+class AgentSerializer(OwnedSerializer):
+    provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
+    model_params = ModelParamsSerializer(required=False)
+    fallback_models = Words(required=False, each=100, max_length=10)
+    capabilities = Words(required=False, each=64)
+    examples = Words(required=False, each=2000)
+    delegates_to = Words(required=False, each=64)
+    input_schema = OptionalSchemaField()
+    output_schema = OptionalSchemaField()
+    variables = VariablesField(required=False)
+    timeout = Number(
+        required=False, min_value=0.1, max_value=settings.MAX_RUN_S, help_text="Time limit of a run in seconds."
+    )
+    grants = GrantSerializer(many=True, required=False)
+    hooks = HookEntrySerializer(  # type: ignore[call-arg]  # of its list
+        many=True, required=False, max_length=LIMIT,
+        help_text="They take effect at once, without publishing. A request that leaves the field out keeps them.",
+    )  # fmt: skip
+    published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Agent
+        fields = [
+            "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
+            "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
+            "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
+            "memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled", "grants", "hooks",
+            "published_version", *OWNED,
+        ]  # fmt: skip
+        extra_kwargs = {
+            "description": {"max_length": 10_000},
+            "system_prompt": {"max_length": 200_000, "trim_whitespace": False},
+            "context_tokens": {"min_value": 100, "max_value": 2_000_000},
+        }
+
+    def validate_provider(self, name: str) -> Provider:
+        return named(Provider, self.context["request"].user, name)
+
+    def validate_grants(self, grants: list[dict[str, Any]]) -> list[ToolGrant]:
+        return read_grants(self.context["request"].user, grants)
+
+    def create(self, validated: dict[str, Any]) -> Agent:
+        grants, hooks = validated.pop("grants", []), validated.pop("hooks", [])
+        agent = super().create(with_provider(validated))
+        replace_grants(agent, grants)
+        write_hooks(agent, hooks, owner=agent.owner)
+        return agent
+
+    def update(self, agent: Agent, validated: dict[str, Any]) -> Agent:
+        grants = validated.pop("grants", [] if self.replaces else None)
+        hooks = validated.pop("hooks", None)
+        agent = super().update(agent, with_provider(validated))
+        if grants is not None:
+            replace_grants(agent, grants)
+        if hooks is not None:
+            write_hooks(agent, hooks, owner=agent.owner)
+        return agent
+
+
+def with_provider(validated: dict[str, Any]) -> dict[str, Any]:
+    """`source="provider.name"` would nest the row one level too deep."""
+    return {**validated, "provider": validated["provider"]["name"]} if "provider" in validated else validated
+
+
+class ToolSerializer(serializers.ModelSerializer):
+    input_schema = ObjectField(read_only=True)
+    output_schema = OptionalSchemaField(read_only=True)
+    source = ObjectField(read_only=True)
+    owner = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
+    team = serializers.SlugRelatedField(slug_field="name", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Tool
+        fields = [
+            "name", "kind", "description", "input_schema", "output_schema", "effect", "source", "definition_hash",
+            "enabled", "untrusted", "record_fields", "deadline_s", "owner", "team",
+        ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""The fields that every owned row has as JSON: owner, team, times."""
+
+from typing import Any
+
+from django.db import models
+from rest_framework import serializers
+from rest_framework.fields import empty
+
+from agents.exceptions import Conflict, Forbidden, NotFound
+from agents.http.strict import (
+    StrictModelSerializer,
+    Text,
+)
+from agents.models import (
+    Team,
+)
+from agents.sharing import carry, check_share
+
+
+class TeamName(serializers.SlugRelatedField):
+    """A team by name, or null; one can only share with a team one belongs to."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            slug_field="name", queryset=Team.objects.none(), **{"required": False, "allow_null": True, **kwargs}
+        )
+
+    def get_queryset(self) -> models.QuerySet:
+        return Team.objects.visible_to(self.context["request"].user)
+
+    def run_validation(self, data: Any = empty) -> Any:
+        if data == "":  # DRF would read it as null
+            self.fail("does_not_exist", slug_name="name", value="")
+        return super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> Team:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class OwnedSerializer(StrictModelSerializer):
+    """What every owned row shows, and the rule that a name is free."""
+
+    name = Text(max_length=64)
+    owner = serializers.SlugRelatedField(
+        slug_field="username", read_only=True, allow_null=True, help_text="Null: the site's."
+    )
+    team = TeamName(help_text="Share with everyone in this team.")
+
+    def validate_name(self, name: str) -> str:
+        field = self.Meta.model._meta.get_field("name")
+        for check in field.validators:
+            check(name)
+        owner = self.instance.owner if self.instance else self.context["request"].user
+        taken = self.Meta.model.objects.filter(owner=owner, name=name)
+        if taken.exclude(pk=self.instance.pk if self.instance else None).exists():
+            raise Conflict(
+                f"Another {self.Meta.model._meta.verbose_name} is already called “{name}”.", code="name_taken"
+            )
+        return name
+
+    def get_unique_together_validators(self) -> list[Any]:
+        """None: `check_share` says more than that a name is taken."""
+        return []
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """Sharing takes a role in the team, and a name that means nothing else there."""
+        fields = super().run_validation(data)
+        user = self.context["request"].user
+        row = self.instance or self.Meta.model(owner=user)
+        check_share(row, user, fields.get("team", row.team), fields.get("name", row.name))
+        return fields
+
+    def save(self, **fields: Any) -> Any:
+        row = super().save(**fields)
+        carry(row)
+        return row
+
+    def create(self, validated: dict[str, Any]) -> Any:
+        return super().create({"owner": self.context["request"].user, **validated})
+
+
+OWNED = ["owner", "team", "created_at", "updated_at"]
+
+
+def named(model: Any, user: Any, name: str) -> Any:
+    """The row meant by a name in a body; an unknown name is an invalid body (422), not a missing
+    path.
+    """
+    try:
+        return model.objects.for_use(user, name)
+    except (NotFound, Forbidden) as error:
+        raise serializers.ValidationError(str(error), code="unknown")

@@ -1,0 +1,69 @@
+"""Model providers, their prices and tests as JSON. Keys are write-only."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from agents.http.strict import (
+    Number,
+    StrictSerializer,
+    Text,
+)
+from agents.models import (
+    Provider,
+)
+
+from .owned import OWNED, OwnedSerializer
+
+
+class PriceSerializer(StrictSerializer):
+    input = Number(min_value=0, default=0)
+    output = Number(min_value=0, default=0)
+
+
+class PricesField(serializers.DictField):
+    child = PriceSerializer()
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class ProviderSerializer(OwnedSerializer):
+    api_key = Text(write_only=True, required=False, allow_blank=True, max_length=2000, help_text="Never shown again.")
+    has_key = serializers.SerializerMethodField()
+    prices = PricesField(required=False, help_text="US dollars per million tokens, by model; * is any other.")
+
+    class Meta:
+        model = Provider
+        fields = [
+            "name", "kind", "base_url", "api_key", "has_key", "enabled", "tool_calling", "default_model", "prices",
+            "max_running", *OWNED,
+        ]  # fmt: skip
+
+    def get_has_key(self, provider: Provider) -> bool:
+        return bool(provider.api_key)
+
+    def update(self, provider: Provider, validated: dict[str, Any]) -> Provider:
+        """A stored key is not kept when the address changes."""
+        address = (validated.get("kind", provider.kind), validated.get("base_url", provider.base_url))
+        if address != (provider.kind, provider.base_url):
+            validated = {"api_key": "", **validated}
+        return super().update(provider, validated)
+
+
+class ServedSerializer(serializers.Serializer):
+    models = serializers.ListField(child=serializers.CharField(), help_text="At most 1,000, in the server's order.")
+    default_model = serializers.CharField(allow_blank=True)
+
+
+class TrialSerializer(StrictSerializer):
+    model = Text(required=False, allow_blank=True, max_length=100, help_text="Default: the provider's default model.")
+
+
+class TrialResultSerializer(serializers.Serializer):
+    ok = serializers.BooleanField()
+    code = serializers.CharField(allow_blank=True, help_text="Why not, for programs.")
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+    models = serializers.IntegerField(help_text="How many its server lists.")
+    wall_ms = serializers.FloatField()

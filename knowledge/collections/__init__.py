@@ -1,0 +1,1 @@
+"""Collections: documents that agents search, their revisions, and the search."""

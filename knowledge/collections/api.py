@@ -1,0 +1,188 @@
+"""Collections and their documents over HTTP."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents.exceptions import Invalid, NotFound
+from agents.http.parsers import FileParser, JSONParser
+from agents.http.resources import located
+from agents.http.versioned import NUMBER, WITHOUT_LISTS
+from agents.http.viewsets import Audited, NamedViewSet, read
+from agents.models import StoredFile
+from agents.storage import clean_name
+from knowledge.models import Collection, Document
+
+from . import catalog, storage
+from .filters import DocumentFilter
+from .search import place_of, result_of, search
+from .serializers import (
+    CollectionSerializer,
+    DocumentSerializer,
+    ErasedDocumentsSerializer,
+    NewDocumentSerializer,
+    PieceSerializer,
+    ResultsSerializer,
+    SearchSerializer,
+    UploadedDocumentSerializer,
+)
+
+RETURNS = OpenApiExample("A question", request_only=True, value={"query": "How long may goods be returned?"})
+RULES = OpenApiExample(
+    "A text", request_only=True,
+    value={"name": "returns.md", "media_type": "text/markdown", "text": "# Returns\n\nWithin 30 days."},
+)  # fmt: skip
+
+
+class CollectionViewSet(NamedViewSet):
+    """Collections of documents: own, of the person's teams, and of the site."""
+
+    model = Collection
+    scope = "collections"
+    scopes = {"search": "collections:read"}
+    queryset = Collection.objects.none()
+    serializer_class = CollectionSerializer
+    filterset_fields = ["name"]
+    search_fields = ("name", "description")
+
+    def perform_create(self, serializer: Any) -> None:
+        super().perform_create(serializer)
+        catalog.list_tools(serializer.instance)
+
+    def changed(self, row: Collection) -> None:
+        catalog.list_tools(row)
+
+    def perform_destroy(self, row: Collection) -> None:
+        """With all its documents, their files and their text. 409 while agents are granted its tools."""
+        catalog.remove(row, self.request.user, audit=self.audit)
+
+    @extend_schema(request=SearchSerializer, responses={200: ResultsSerializer}, examples=[RETURNS])
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def search(self, request: Any, name: str) -> Response:
+        """The pieces of its documents that fit the question, best first."""
+        asked = read(SearchSerializer, request)
+        collection = Collection.objects.for_use(request.user, name)
+        found = search(collection, asked["query"], limit=asked["limit"], version=asked.get("version"))
+        return Response({"results": [result_of(one) for one in found]})
+
+
+class DocumentViewSet(Audited, mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """The documents of a collection. A new one waits until a worker has read it."""
+
+    scope = "collections"
+    queryset = Document.objects.none()
+    serializer_class = DocumentSerializer
+    parser_classes = [JSONParser, FileParser]
+    filterset_class = DocumentFilter
+    search_fields = ("name", "url")
+    orderings = ("name", "created_at")
+    page_ordering: tuple[str, ...] = ("-id",)
+    bodiless = ("reindex",)
+    parameters = {"list": ("version",)}
+
+    def get_queryset(self) -> Any:
+        """Of the present version and what waits or failed, or of the version that is asked for; by its id, any."""
+        rows = Document.objects.filter(collection=self.collection()).select_related("file")
+        if self.action != "list":
+            return rows
+        number = version_in(self.request)
+        return rows.current() if number is None else rows.of_version(number)
+
+    def collection(self) -> Collection:
+        if getattr(self, "swagger_fake_view", False):
+            return Collection()
+        row: Collection = Collection.objects.named(self.request.user, self.kwargs["name"])
+        if self.request.method not in ("GET", "HEAD", "OPTIONS"):
+            row.require_edit(self.request.user)
+        return row
+
+    @extend_schema(parameters=[OpenApiParameter("version", NUMBER, description="The documents of this version.")])
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        """Newest first, each with its status."""
+        return super().list(request, *args, **kwargs)
+
+    @extend_schema(
+        request={"application/json": NewDocumentSerializer, "multipart/form-data": UploadedDocumentSerializer},
+        responses={200: DocumentSerializer, 202: DocumentSerializer},
+        examples=[RULES],
+    )
+    def create(self, request: Any, name: str) -> Response:
+        """Add a document, or replace the one of that name. 200 if it has this content already. Files as a form."""
+        collection = self.collection()
+        if request.content_type.startswith("multipart/"):
+            row, is_new = add_upload(collection, request.user, read(UploadedDocumentSerializer, request))
+        else:
+            row, is_new = add(collection, request.user, read(NewDocumentSerializer, request))
+        if is_new:
+            self.audit("added", row, collection=str(collection), kind=row.source)
+        headers = located(request, row.pk) if is_new else None
+        return Response(DocumentSerializer(row).data, status=202 if is_new else 200, headers=headers)
+
+    def destroy(self, request: Any, name: str, pk: Any) -> Response:
+        """Remove it from the next version on. Agents that keep to an earlier version still find it."""
+        row = self.get_object()
+        storage.remove(row)
+        self.audit("removed", row, collection=name)
+        return Response(status=204)
+
+    @extend_schema(responses={200: ErasedDocumentsSerializer}, operation_id="collections_documents_erase")
+    @action(detail=True, methods=["delete"], **WITHOUT_LISTS)
+    def erase(self, request: Any, name: str, pk: Any) -> Response:
+        """Delete it with all revisions of that name, from every version, the index and the disk."""
+        row = self.get_object()
+        self.audit("erased", row, collection=name)
+        return Response({"erased": storage.erase(row)})
+
+    @extend_schema(request=None, responses={202: DocumentSerializer})
+    @action(detail=True, methods=["post"], **WITHOUT_LISTS)
+    def reindex(self, request: Any, name: str, pk: Any) -> Response:
+        """Read it again, such as after a failure, or a page that may have changed."""
+        row = storage.index_again(self.get_object())
+        self.audit("reindexed", row, collection=name)
+        return Response(DocumentSerializer(row).data, status=202)
+
+    @extend_schema(responses=PieceSerializer(many=True), operation_id="collections_documents_text")
+    @action(detail=True, filterset_class=None)
+    def text(self, request: Any, name: str, pk: Any) -> Response:
+        """Its text in order, piece by piece."""
+        self.page_ordering = ("position",)
+        page: Any = self.paginate_queryset(self.get_object().chunks.defer("words"))
+        return self.get_paginated_response([{"place": place_of(one), "text": one.text} for one in page])
+
+
+def add(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
+    """Raises NotFound, Conflict, TooLarge."""
+    if url := body.get("url"):
+        return storage.add_url(collection, url, name=body.get("name") or url[:200])
+    if id := body.get("file"):
+        file = StoredFile.objects.visible_to(user).filter(pk=id).first()
+        if file is None:
+            raise NotFound("You have no file with this id.")
+        named = body.get("name") or file.name
+        return storage.add_file(collection, file, name=named, source=Document.Source.FILE, untrusted=body["untrusted"])
+    return storage.add_content(
+        collection, user.pk, body["name"], body["text"].encode(), declared=body["media_type"],
+        untrusted=body["untrusted"], source=Document.Source.TEXT,
+    )  # fmt: skip
+
+
+def add_upload(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
+    """Raises Conflict, TooLarge, Invalid, Unavailable."""
+    content = body["file"]
+    name = clean_name(body.get("name") or content.name)
+    return storage.add_content(
+        collection, user.pk, name, content, declared=content.content_type or "",
+        untrusted=body["untrusted"] == "true", source=Document.Source.UPLOAD,
+    )  # fmt: skip
+
+
+def version_in(request: Any) -> int | None:
+    text = request.query_params.get("version")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Invalid("“version” must be a whole number.", code="invalid_version")
+    return int(text)

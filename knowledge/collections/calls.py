@@ -1,0 +1,85 @@
+"""The tools `search` and `fetch` of a collection, with the names and shapes that MCP hosts expect.
+
+The right to call them is the right to the tool, which is shared as the collection is. A grant with a version keeps to
+that version of the collection.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from agents.tools import RetryTool, ToolCall, ToolFailed, ToolResult, ToolSpec
+from knowledge.models import Chunk, Collection, Document
+
+from .search import search
+
+FETCHED = 12_000  # characters
+BEFORE = 2  # pieces that are read before the place
+
+
+def run(tool: ToolSpec, call: ToolCall) -> ToolResult:
+    """One call. Raises RetryTool, ToolFailed."""
+    collection = Collection.objects.filter(pk=tool.source.get("collection")).first()
+    if collection is None:
+        raise ToolFailed("This collection was deleted.", code="not_found")
+    version = tool.pinned_version or collection.version
+    if version > collection.version:
+        raise ToolFailed(f"This collection has no version {version}.", code="unknown_version")
+    action = {"search": find, "fetch": fetch}[str(tool.source.get("verb"))]
+    return action(collection, version, call.arguments)
+
+
+def find(collection: Collection, version: int, asked: dict[str, Any]) -> ToolResult:
+    """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is."""
+    found = search(collection, asked["query"], limit=asked.get("limit", 8), version=version)
+    results = [{**reference(collection, one.chunk), "text": one.chunk.text} for one in found]
+    is_untrusted = any(one.chunk.document.untrusted for one in found)
+    return ToolResult(ok=True, value={"results": results}, untrusted=is_untrusted)
+
+
+def fetch(collection: Collection, version: int, asked: dict[str, Any]) -> ToolResult:
+    """{"id", "title", "url", "text", "metadata"}: the text from a little before the place on."""
+    document_id, position = place_in(asked["id"])
+    document = Document.objects.filter(collection=collection, pk=document_id).of_version(version).first()
+    if document is None:
+        raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")
+    chunks = list(text_from(document, max(0, position - BEFORE)))
+    if not chunks:
+        raise RetryTool("The document has no such part. Use an id of the search.", code="not_found")
+    after = chunks[-1].position + 1
+    shown = next((one for one in chunks if one.position == position), chunks[0])
+    value = {
+        **reference(collection, shown),
+        "text": "\n\n".join(one.text for one in chunks),
+        "metadata": {
+            "document": document.name, "page": shown.page, "heading": shown.heading, "version": version,
+            "source": document.url or None,
+            "next": f"{document.pk}:{after + BEFORE}" if after < document.chunk_count else None,
+        },
+    }  # fmt: skip
+    return ToolResult(ok=True, value=value, untrusted=document.untrusted)
+
+
+def text_from(document: Document, first: int) -> Any:
+    """Pieces in order, as many as fit."""
+    room = FETCHED
+    for chunk in document.chunks.filter(position__gte=first).defer("words")[:200]:
+        room -= len(chunk.text)
+        if room < 0:
+            return
+        chunk.document = document
+        yield chunk
+
+
+def reference(collection: Collection, chunk: Chunk) -> dict[str, str]:
+    """How an answer cites a piece. The address is that of the page that shows the piece in its document."""
+    document = chunk.document
+    url = f"/collections/{collection.name}/documents/{document.pk}/?at={chunk.position}"
+    return {"id": f"{document.pk}:{chunk.position}", "title": f"{document.name}, {chunk.place}", "url": url}
+
+
+def place_in(id: str) -> tuple[UUID, int]:
+    document, _, position = id.partition(":")
+    try:
+        return UUID(document), int(position) if position.isascii() and position.isdigit() and len(position) < 8 else 0
+    except ValueError:
+        raise RetryTool("This is not an id of the search.", code="not_found")

@@ -1,0 +1,63 @@
+"""The two tools of a collection as rows of the catalogue: search and fetch, as MCP hosts expect them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.http.viewsets import refusals
+from agents.models import Tool
+from agents.models.agent import tool_changed
+from agents.sharing import let_go
+from knowledge.models import Collection
+
+from . import storage
+
+VERBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "search": (
+        "Search the documents of the collection “{name}”{about}. Returns excerpts with their place; cite the `title`. "
+        "With `fetch-{name}` you get the whole text around an excerpt.",
+        {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "minLength": 1, "maxLength": 500, "description": "What to look for."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 8},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    ),
+    "fetch": (
+        "Read a document of the collection “{name}”{about}: the text at the place that `search-{name}` found.",
+        {
+            "type": "object",
+            "properties": {"id": {"type": "string", "maxLength": 80, "description": "An id of the search."}},
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+    ),
+}
+
+
+def list_tools(row: Collection) -> None:
+    """Create or refresh the collection's tools; they are owned and shared like it."""
+    known = {tool.source["verb"]: tool for tool in Tool.objects.filter(**row.listed_as())}
+    for verb, (description, schema) in VERBS.items():
+        tool = known.get(verb) or Tool()
+        about = f" ({row.description})" if row.description else ""
+        tool.name, tool.kind, tool.effect = f"{verb}-{row.name}", Tool.Kind.KNOWLEDGE, Tool.Effect.READ
+        tool.source = {"collection": row.pk, "verb": verb}
+        tool.description, tool.input_schema = description.format(name=row.name, about=about), schema
+        tool.owner_id, tool.team_id = row.owner_id, row.team_id
+        before = tool.definition_hash
+        if tool.freeze_hash() != before or tool.pk is None:
+            tool.save()
+            tool_changed(tool)
+
+
+def remove(row: Collection, user: Any, *, audit: Callable[..., None]) -> None:
+    """Delete a collection with its documents and tools. Raises Conflict (in_use) while one of them is granted."""
+    with refusals("collection", user):
+        audit("deleted", row)
+        let_go(row)
+        Tool.objects.filter(**row.listed_as()).delete()
+        storage.erase_collection(row)
+        row.delete()

@@ -1,0 +1,136 @@
+"""Search by meaning: vectors of a collection's pieces, compared one by one with that of a question.
+
+Who asks the embedding model is named by the setting COLLECTION_VECTORS, because it stands above this app. Vectors
+belong to the number that the collection had when they were made; another model or another dimension is a new number.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, Sum
+from django.utils.module_loading import import_string
+
+from agents.models import SiteHold
+from knowledge.models import Chunk, ChunkVector, Collection, Document
+from plumbing import clock
+
+COMPARED = 50_000  # pieces; in a larger collection only those that words find are compared by meaning
+BLOCK = 2000  # vectors in memory at once
+DOCUMENTS = 50  # whose vectors are made together
+BYTES = 4  # of a number
+CHOSEN = ("vectors_number", "dimensions", "embed_after", "embeddings_error")  # change with the model
+
+
+# -- searching ---------------------------------------------------------------------------------------------------------
+
+
+def nearest(collection: Collection, version: int, text: str, limit: int, among: Sequence[int]) -> list[int] | None:
+    """The pieces nearest in meaning, best first; None if there is no vector of the question.
+
+    `among` are the pieces that words found.
+    """
+    if collection.dimensions is None:
+        return None
+    vector: bytes | None = import_string(settings.COLLECTION_VECTORS)(collection, text)
+    if vector is None or len(vector) != collection.dimensions * BYTES:
+        return None
+    documents = Document.objects.filter(collection=collection).of_version(version)
+    rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
+    if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) > COMPARED:
+        rows = rows.filter(pk__in=among)
+    return best(vector, rows.values_list("pk", "vector").iterator(chunk_size=BLOCK), limit)
+
+
+def best(vector: bytes, rows: Iterable[tuple[int, Any]], limit: int) -> list[int]:
+    import numpy  # 0.1 s, and only collections with vectors need it
+
+    asked = numpy.frombuffer(vector, dtype="<f4")
+    kept: list[tuple[float, int]] = []
+    left = iter(rows)
+    while block := list(islice(left, BLOCK)):
+        matrix = numpy.frombuffer(b"".join(one for _, one in block), dtype="<f4").reshape(len(block), -1)
+        scored = zip((matrix @ asked).tolist(), (pk for pk, _ in block), strict=True)
+        kept = sorted([*kept, *scored], key=lambda one: (-one[0], one[1]))[:limit]
+    return [pk for score, pk in kept if score > 0]
+
+
+# -- making vectors ----------------------------------------------------------------------------------------------------
+
+
+def choose(collection: Collection, embeddings: str) -> None:
+    """Set the model before the row is saved; vectors of another are made again."""
+    if collection.embeddings != embeddings:
+        collection.embeddings, collection.embeddings_error = embeddings, ""
+        collection.vectors_number, collection.dimensions = collection.vectors_number + 1, None
+        collection.embed_after = clock.Now() if embeddings else None
+
+
+def claim(lease_s: float) -> Collection | None:
+    """A collection that lacks vectors, for so many seconds."""
+    due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
+    row = due.order_by("embed_after").first()
+    if row is None or not due.filter(pk=row.pk, embed_after=row.embed_after).update(embed_after=clock.Now(lease_s)):
+        return None
+    row.refresh_from_db(fields=["embed_after"])
+    return row
+
+
+def lacking(collection: Collection, limit: int) -> Iterator[list[Chunk]]:
+    """Pieces without a vector, in batches that belong together; their documents are done after each batch."""
+    wanted = ~Q(vectors_number=collection.vectors_number) | Q(vectors_number=None)
+    rows = Document.objects.filter(wanted, collection=collection, status=Document.Status.READY).order_by("id")
+    have = ChunkVector.objects.filter(chunk=OuterRef("pk"), number=collection.vectors_number)
+    while documents := list(rows.values_list("pk", flat=True)[:DOCUMENTS]):
+        chunks = Chunk.objects.filter(~Exists(have), document__in=documents).select_related("document").defer("words")
+        while batch := list(chunks.order_by("id")[:limit]):
+            yield batch
+        Document.objects.filter(pk__in=documents).update(vectors_number=collection.vectors_number)
+
+
+def passage(chunk: Chunk) -> str:
+    """A piece as the model reads it: a question often names the document."""
+    return " . ".join(filter(None, [chunk.document.name, chunk.heading, chunk.text]))
+
+
+@transaction.atomic
+def keep(collection: Collection, vectors: dict[int, bytes]) -> bool:
+    """Store vectors of chunks that are still there. False if the collection has another model or dimension since."""
+    row = Collection.objects.select_for_update().filter(pk=collection.pk).first()
+    if row is None or row.vectors_number != collection.vectors_number:
+        return False
+    dimensions = {len(vector) // BYTES for vector in vectors.values()}
+    if dimensions != {row.dimensions or max(dimensions)}:
+        row.vectors_number, row.dimensions, row.embed_after = row.vectors_number + 1, None, clock.Now()
+        row.save(update_fields=["vectors_number", "dimensions", "embed_after"])
+        return False
+    Collection.objects.filter(pk=row.pk).update(dimensions=max(dimensions), embeddings_error="")
+    there = Chunk.objects.filter(pk__in=vectors).values_list("pk", flat=True)
+    made = [ChunkVector(chunk_id=pk, number=row.vectors_number, vector=vectors[pk]) for pk in there]
+    ChunkVector.objects.bulk_create(
+        made, update_conflicts=True, unique_fields=["chunk"], update_fields=["number", "vector"]
+    )
+    return True
+
+
+def finish(collection: Collection) -> None:
+    """Nothing is lacking, unless a document was added meanwhile."""
+    Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=None)
+
+
+def go_on(collection: Collection) -> None:
+    Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=clock.Now())
+
+
+def wait(collection: Collection, error: str, seconds: float) -> None:
+    """The model cannot be asked: later again."""
+    rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
+    rows.update(embed_after=clock.Now(seconds), embeddings_error=error[:300])
+
+
+def start_again(collection: Collection) -> None:
+    """The model answers with another dimension than it did."""
+    rows = Collection.objects.filter(pk=collection.pk, vectors_number=collection.vectors_number)
+    rows.update(vectors_number=collection.vectors_number + 1, dimensions=None, embed_after=clock.Now())

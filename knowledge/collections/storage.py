@@ -1,0 +1,255 @@
+"""Changes of a collection's documents: add, replace, index, remove, erase.
+
+A document that is added waits until a worker has read it (runs/indexing). Then it becomes part of the next version of
+the collection, and the earlier document of that name ends with it.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from agents import storage as files
+from agents.exceptions import Conflict
+from agents.models import SiteHold, StoredFile
+from knowledge import full_text
+from knowledge.models import Chunk, Collection, Document
+from plumbing import clock
+
+from .pieces import Piece
+
+Source, Status = Document.Source, Document.Status
+ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
+BATCH = 1000
+
+
+# -- adding ------------------------------------------------------------------------------------------------------------
+
+
+def add_content(
+    collection: Collection, user_id: Any, name: str, content: Any, *, declared: str, untrusted: bool, source: str
+) -> tuple[Document, bool]:
+    """A document with this content, bytes or a file of Django; see `add_file`."""
+    digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.digest_of(content)
+    if known := same(collection, name, digest):
+        return known, False
+    file = files.prepared(user_id, name, content, declared=declared, untrusted=untrusted)
+    with transaction.atomic():
+        files.keep(file)
+        return add_file(collection, file, name=name, source=source, untrusted=untrusted)
+
+
+@transaction.atomic
+def add_file(
+    collection: Collection, file: StoredFile, *, name: str, source: str, untrusted: bool
+) -> tuple[Document, bool]:
+    """A document that waits to be indexed, and whether it is new: the same content under the same name is there
+    already. Raises Conflict.
+    """
+    hold(collection)
+    if known := same(collection, name, file.sha256):
+        return known, False
+    row = Document(
+        collection=collection, name=name, source=source, file=file, media_type=file.media_type, checksum=file.sha256,
+        untrusted=untrusted or file.untrusted,
+    )  # fmt: skip
+    return insert(row), True
+
+
+@transaction.atomic
+def add_url(collection: Collection, url: str, *, name: str) -> tuple[Document, bool]:
+    """A web page, which the worker fetches. Adding it again fetches it again."""
+    hold(collection)
+    return insert(Document(collection=collection, name=name, source=Source.URL, url=url, untrusted=True)), True
+
+
+def insert(row: Document) -> Document:
+    """In place of those of the same name that are not searched yet. Raises Conflict."""
+    rows = Document.objects.filter(collection_id=row.collection_id).current()
+    if rows.exclude(name=row.name).count() >= settings.DOCUMENTS_PER_COLLECTION:
+        raise Conflict(
+            f"A collection can have {settings.DOCUMENTS_PER_COLLECTION} documents.", code="too_many_documents",
+            hint="Delete some, or use another collection.",
+        )  # fmt: skip
+    row.save(force_insert=True)  # first: the rows before it may share its file
+    discard(rows.filter(name=row.name).exclude(status=Status.READY).exclude(pk=row.pk))
+    return row
+
+
+def same(collection: Collection, name: str, checksum: str) -> Document | None:
+    """The document of this name, if its content is the same and it did not fail."""
+    rows = Document.objects.filter(collection=collection, name=name).current().exclude(status=Status.FAILED)
+    newest = rows.order_by("-id").first()
+    return newest if newest and newest.checksum == checksum else None
+
+
+@transaction.atomic
+def index_again(row: Document) -> Document:
+    """Read a document again: a failed one, or a page that may have changed. Raises Conflict."""
+    hold(row.collection)
+    if row.source != Source.URL and row.file_id is None:
+        raise Conflict("The file of this document was deleted.", code="no_file", hint="Add the document again.")
+    if row.status in (Status.WAITING, Status.INDEXING):
+        return row
+    fields = ("collection", "name", "source", "url", "file", "media_type", "untrusted")
+    return insert(Document(**{name: getattr(row, name) for name in fields}, checksum=row.checksum))
+
+
+# -- indexing ----------------------------------------------------------------------------------------------------------
+
+
+def claim(limit: int, lease_s: float) -> list[Document]:
+    """Take documents that wait, or whose worker died; those that were tried too often have failed."""
+    expired = Q(status=Status.INDEXING, lease_expires_at__lte=clock.Now())
+    due = Document.objects.filter(SiteHold.absent(), Q(status=Status.WAITING) | expired)
+    due.filter(attempts__gte=ATTEMPTS).update(
+        status=Status.FAILED, lease=None, error_code="gave_up", error=f"Reading it was interrupted {ATTEMPTS} times."
+    )
+    lease = uuid4()
+    chosen = list(due.order_by("id").values_list("pk", flat=True)[:limit])
+    if not chosen:
+        return []
+    due.filter(pk__in=chosen).update(
+        status=Status.INDEXING, lease=lease, lease_expires_at=clock.Now(lease_s), attempts=F("attempts") + 1
+    )
+    return list(Document.objects.filter(lease=lease).select_related("file", "collection").order_by("id"))
+
+
+def renew(lease: UUID, lease_s: float) -> None:
+    Document.objects.filter(lease=lease, status=Status.INDEXING).update(lease_expires_at=clock.Now(lease_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a worker read of a document it claimed. `file` is a page that was fetched."""
+
+    document: Document
+    pieces: list[Piece]
+    file: StoredFile | None = None
+
+
+def finish(read: list[Read]) -> int:
+    """The next version of each collection with these documents, as far as they are still claimed. Returns how many."""
+    done = 0
+    for collection_id in sorted({one.document.collection_id for one in read}):
+        done += finish_collection(collection_id, [one for one in read if one.document.collection_id == collection_id])
+    return done
+
+
+@transaction.atomic
+def finish_collection(collection_id: int, read: list[Read]) -> int:
+    collection = Collection.objects.select_for_update().filter(pk=collection_id).first()
+    claimed = {one.document.pk: one.document.lease for one in read}
+    rows = Document.objects.select_for_update().filter(pk__in=claimed, status=Status.INDEXING)
+    mine = {row.pk: row for row in rows if row.lease == claimed[row.pk]}
+    kept = [one for one in read if one.document.pk in mine]
+    if collection is None or not kept:
+        return 0
+    number = next_version(collection)
+    live = Document.objects.filter(collection=collection, status=Status.READY, until_version=None)
+    live.filter(name__in=[one.document.name for one in kept]).update(until_version=number)
+    for one in kept:
+        become_ready(mine[one.document.pk], one, number)
+    chunks = [chunk for one in kept for chunk in chunks_of(collection_id, one)]
+    Chunk.objects.bulk_create(chunks, batch_size=BATCH)
+    return len(kept)
+
+
+def become_ready(row: Document, read: Read, number: int) -> None:
+    if read.file:
+        files.keep(read.file)
+        row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type
+    row.status, row.from_version, row.chunk_count = Status.READY, number, len(read.pieces)
+    row.lease, row.lease_expires_at, row.indexed_at = None, None, timezone.now()
+    row.save()
+
+
+def chunks_of(collection_id: int, read: Read) -> list[Chunk]:
+    """The title counts as words of each chunk: a question often names the document."""
+    name = read.document.name
+    return [
+        Chunk(
+            document=read.document, position=position, page=piece.page, heading=piece.heading, text=piece.text,
+            words=full_text.tokens_of(collection_id, f"{name} . {piece.heading} . {piece.text}"),
+        )
+        for position, piece in enumerate(read.pieces)
+    ]  # fmt: skip
+
+
+def fail(document: Document, code: str, error: str) -> None:
+    """An earlier document of this name stays as it is."""
+    rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
+    rows.update(status=Status.FAILED, lease=None, error_code=code[:64], error=error[:500])
+
+
+def put_back(document: Document) -> None:
+    """It waits again, as if it had not been tried."""
+    rows = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
+    rows.update(status=Status.WAITING, lease=None, attempts=F("attempts") - 1)
+
+
+def is_unchanged(document: Document, checksum: str) -> bool:
+    """Whether the index has this content under the document's name."""
+    rows = Document.objects.filter(collection_id=document.collection_id, name=document.name, status=Status.READY)
+    return rows.filter(until_version=None, checksum=checksum).exists()
+
+
+def drop(document: Document) -> None:
+    """Delete a claimed document: the one before it has the same content."""
+    Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING).delete()
+
+
+# -- removing ----------------------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def remove(row: Document) -> None:
+    """End a document with the next version; agents that keep to an earlier version still find it. What was never
+    searched is deleted.
+    """
+    collection = hold(row.collection)
+    current = Document.objects.filter(collection=collection, name=row.name).current()
+    if current.filter(status=Status.READY).exists():
+        current.filter(status=Status.READY).update(until_version=next_version(collection))
+    discard(current.exclude(status=Status.READY))
+
+
+def erase(row: Document) -> int:
+    """Delete every revision of the document of this name, in all versions, the index and the disk: how many."""
+    with transaction.atomic():
+        hold(row.collection)
+        transaction.on_commit(full_text.scrub)
+        return discard(Document.objects.filter(collection_id=row.collection_id, name=row.name))
+
+
+def erase_collection(row: Collection) -> None:
+    """Delete the documents of a collection with their files, before the collection itself."""
+    discard(Document.objects.filter(collection=row))
+    transaction.on_commit(full_text.scrub)
+
+
+def discard(rows: QuerySet[Document]) -> int:
+    """Delete documents, and the files that were stored for them and are used nowhere else."""
+    found = list(rows.values_list("pk", "file_id", "source"))
+    Document.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
+    own = {file for _, file, source in found if file and source != Source.FILE}
+    files.delete(StoredFile.objects.filter(pk__in=own).unreferenced())
+    return len(found)
+
+
+def hold(collection: Collection) -> Collection:
+    """Writers of one collection come one after the other."""
+    return Collection.objects.select_for_update().get(pk=collection.pk)
+
+
+def next_version(collection: Collection) -> int:
+    collection.version += 1
+    if collection.embeddings:
+        collection.embed_after = clock.Now()
+    collection.save(update_fields=["version", "embed_after"])
+    return collection.version

@@ -1,0 +1,1 @@
+"""Agent Skills: instructions with files, versioned, and read by agents when they need them."""

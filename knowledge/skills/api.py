@@ -1,0 +1,191 @@
+"""The API of skills: write or import, publish, compare, export."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.parsers import MultiPartParser
+from rest_framework.response import Response
+
+from agents.exceptions import Invalid, NotFound, TooLarge
+from agents.http.openapi import IF_MATCH
+from agents.http.parsers import JSONParser
+from agents.http.resources import located
+from agents.http.throttles import address_of
+from agents.http.versioned import NUMBER, WITHOUT_LISTS, VersionedViewSet, number_in, versions_as
+from agents.http.viewsets import read, readable_name, refusals
+from knowledge.models import Skill, SkillVersion
+from plumbing.archives import MOST_BYTES, MOST_FILES
+
+from . import files, store
+from .serializers import (
+    PublishSkillSerializer,
+    SkillSerializer,
+    SkillSummarySerializer,
+    SkillUsersSerializer,
+    SkillVersionSerializer,
+    WholeSkillVersionSerializer,
+    WrittenSkillSerializer,
+)
+
+ARCHIVE = {
+    "type": "object",
+    "description": "An archive of one skill (zip, tar, tar.gz); or the files of its folder, each in a part whose name "
+    "is the path of the file, such as SKILL.md and scripts/fill.py.",
+    "properties": {
+        "archive": {"type": "string", "format": "binary"},
+        "folder": {"type": "string", "description": "The folder of the skill, in an archive with several."},
+    },
+    "additionalProperties": {"type": "string", "format": "binary"},
+}
+BODIES = {"application/json": WrittenSkillSerializer, "multipart/form-data": ARCHIVE}
+VERSION = OpenApiParameter("version", NUMBER, description="A published version; default: the draft.")
+NEW = OpenApiExample(
+    "A skill without files",
+    request_only=True,
+    media_type="application/json",
+    value={"text": "---\nname: minutes\ndescription: Writes minutes. Use for notes of meetings.\n---\nBe brief.\n"},
+)
+# Nothing of a skill is run in the name of this site.
+SAFE = {"Content-Security-Policy": "default-src 'none'; sandbox", "X-Content-Type-Options": "nosniff"}
+
+
+class FormParser(MultiPartParser):
+    """Raises TooLarge before a large form is read."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        length = ((parser_context or {}).get("request") or stream).META.get("CONTENT_LENGTH") or ""
+        if length.isdigit() and int(length) > 2 * MOST_BYTES:
+            raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
+        return super().parse(stream, media_type, parser_context)
+
+
+@versions_as("skills", SkillVersionSerializer, WholeSkillVersionSerializer)
+@extend_schema_view(publish=extend_schema(request=PublishSkillSerializer))
+class SkillViewSet(VersionedViewSet):
+    """Skills in the form of the Agent Skills specification: SKILL.md and files, with versions."""
+
+    model = Skill
+    heavy = ("text", "files", "front")
+    publishing = PublishSkillSerializer
+    scope = "skills"
+    queryset = Skill.objects.none()
+    serializer_class = SkillSerializer
+    parser_classes = (JSONParser, FormParser)
+    filterset_fields = ["name", "untrusted"]
+    search_fields = ("name", "description")
+    parameters = {**VersionedViewSet.parameters, "export": ("version",), "file": ("version",)}
+
+    def get_queryset(self) -> Any:
+        rows = super().get_queryset().select_related("published", "bundle")
+        return rows.defer("text", "files", "published__text") if self.action == "list" else rows
+
+    @extend_schema(responses=SkillSummarySerializer(many=True))
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(SkillSummarySerializer(page, many=True).data)
+
+    @extend_schema(request=BODIES, responses={201: SkillSerializer}, examples=[NEW])
+    def create(self, request: Any) -> Response:
+        """A new skill, which SKILL.md names: written as JSON, or imported by a form and then `untrusted`."""
+        skill = self.stored(Skill(owner=request.user))
+        return Response(self.get_serializer(skill).data, status=201, headers=located(request, skill.name))
+
+    @extend_schema(request=BODIES, responses={200: SkillSerializer}, parameters=[IF_MATCH])
+    def update(self, request: Any, name: str) -> Response:
+        """Replace the working row: SKILL.md and, as far as they are sent, all other files."""
+        return Response(self.get_serializer(self.stored(self.get_object())).data)
+
+    @extend_schema(request=SkillSerializer, responses={200: SkillSerializer}, parameters=[IF_MATCH])
+    def partial_update(self, request: Any, name: str) -> Response:
+        """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
+        skill = self.get_object()
+        serializer = self.get_serializer(skill, data=request.data, partial=True)
+        serializer.is_valid(raise_exception=True)
+        with refusals("skill", request.user):
+            if "team" in serializer.validated_data:
+                team = serializer.validated_data["team"]
+                store.share(skill, team, user=request.user, source=address_of(request))
+            if "text" in serializer.validated_data:
+                text = serializer.validated_data["text"]
+                store.save(skill, text, None, user=request.user, untrusted=False, source=address_of(request))
+        return Response(self.get_serializer(skill).data)
+
+    def perform_destroy(self, skill: Skill) -> None:
+        with refusals("skill", self.request.user):
+            store.delete(skill, user=self.request.user, source=address_of(self.request))
+
+    def stored(self, skill: Skill) -> Skill:
+        """The working row with what the request contains."""
+        user, source = self.request.user, address_of(self.request)
+        if isinstance(self.request.data, dict) and not hasattr(self.request.data, "getlist"):
+            body = read(WrittenSkillSerializer, self.request)
+            sent = {one["path"]: one["content"] for one in body["files"]} if "files" in body else None
+            contents = files.checked(sent) if sent is not None else None
+            return store.save(skill, body["text"], contents, user=user, untrusted=False, source=source)
+        folder, text, contents = received(self.request.data, self.request.FILES)
+        return store.save(skill, text, contents, user=user, untrusted=True, source=source, folder=folder)
+
+    def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
+        return store.publish(skill, user=self.request.user, source=address_of(self.request), **body)
+
+    def go_back(self, skill: Skill, number: int) -> SkillVersion:
+        return store.rollback(skill, number, user=self.request.user, source=address_of(self.request))
+
+    def contents(self, version: SkillVersion) -> dict[str, Any]:
+        return version.whole()
+
+    def draft_contents(self, skill: Skill) -> dict[str, Any]:
+        return skill.whole()
+
+    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY}, parameters=[VERSION])
+    @action(detail=True, **WITHOUT_LISTS)
+    def export(self, request: Any, name: str) -> HttpResponse:
+        """The folder of the skill as a zip archive."""
+        skill = self.get_object()
+        content = files.exported(self.chosen(skill), skill.name)
+        return attached(content, f"{skill.name}.zip", "application/zip")
+
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY}, parameters=[VERSION])
+    @action(detail=True, **WITHOUT_LISTS)
+    def file(self, request: Any, name: str, path: str) -> HttpResponse:
+        """The content of one file."""
+        content = files.read_one(self.chosen(self.get_object()), path)
+        if content is None:
+            raise NotFound(f"“{readable_name(name)}” has no file “{path[:100]}”.")
+        return attached(content, path.rpartition("/")[2], "application/octet-stream")
+
+    def chosen(self, skill: Skill) -> Skill | SkillVersion:
+        if "version" not in self.request.query_params:
+            return skill
+        return self.find_version(skill, number_in(self.request, "version"))
+
+    @extend_schema(responses=SkillUsersSerializer)
+    @action(detail=True, **WITHOUT_LISTS)
+    def used_by(self, request: Any, name: str) -> Response:
+        """Agents and chains that are granted the skill."""
+        skill = self.get_object()
+        skill.require_edit(request.user)
+        return Response(SkillUsersSerializer({"results": store.used_by(skill, request.user), "next": None}).data)
+
+
+def attached(content: bytes, name: str, media_type: str) -> HttpResponse:
+    headers = {"Content-Disposition": content_disposition_header(True, name) or "", **SAFE}
+    return HttpResponse(content, content_type=media_type, headers=headers)
+
+
+def received(fields: Any, uploads: Any) -> tuple[str, str, dict[str, bytes]]:
+    """(name of the folder, SKILL.md, the other files) of a form. Raises Invalid, TooLarge."""
+    if sum(file.size for _, group in uploads.lists() for file in group) > MOST_BYTES:
+        raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
+    texts = [name for name in fields if name not in uploads]
+    if unknown := [name for name in texts if name != "folder"]:
+        raise Invalid(f"“{unknown[0][:60]}” is not a field of this form.", code="unknown_field", hint="Send files.")
+    if "archive" in uploads:
+        return files.from_archive(uploads["archive"].read(), str(fields.get("folder", ""))[:240])
+    if not uploads or len(uploads) > MOST_FILES:
+        raise Invalid(f"Send an archive, or 1 to {MOST_FILES} files.", code="nothing_found")
+    return ("", *files.from_parts({path: uploads[path].read() for path in uploads}))

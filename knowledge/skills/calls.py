@@ -1,0 +1,51 @@
+"""An agent reads a skill: its instructions, and its files one by one."""
+
+from typing import Any
+
+from agents.tools import RetryTool, ToolFailed, ToolResult, ToolSpec
+from knowledge.models import SkillVersion
+from plumbing.formats import clean
+
+from . import files
+
+PIECE = 40_000  # characters of a file in one result
+MOST_PATHS = 200
+
+
+def version_of(tool: ToolSpec) -> SkillVersion:
+    """The version that the grant gives. Raises ToolFailed."""
+    rows = SkillVersion.objects.filter(pk=tool.source.get("id")).select_related("bundle")
+    if (version := rows.first()) is None:
+        raise ToolFailed(f"The skill “{tool.name}” was deleted, or has no such version.", code="unknown_skill")
+    return version
+
+
+def read(tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+    """{"skill", "version", "path", "text"}, with "files" for SKILL.md and "next_offset" for a long file.
+
+    The result of a version that no person has reviewed is marked as text of strangers. Raises RetryTool, ToolFailed.
+    """
+    version = version_of(tool)
+    path = str(arguments.get("path") or files.MAIN).removeprefix("./")
+    content = files.read_one(version, path)
+    if content is None:
+        raise RetryTool(f"The skill “{tool.name}” has no file “{path[:100]}”. Its files: {names(version.paths)}.")
+    value: dict[str, Any] = {"skill": tool.name, "version": version.number, "path": path}
+    value |= shown(content, arguments.get("offset") or 0, f"/mnt/skills/{tool.name}/{path}")
+    if path == files.MAIN:
+        value["files"] = version.paths[:MOST_PATHS]
+    return ToolResult(ok=True, value=value, untrusted=version.untrusted)
+
+
+def shown(content: bytes, offset: int, place: str) -> dict[str, Any]:
+    try:
+        text = clean(content.decode())
+    except UnicodeDecodeError:
+        return {"size": len(content), "note": f"This is not a text. Python finds it at {place}."}
+    piece = text[offset : offset + PIECE]
+    more = {"next_offset": offset + PIECE} if len(text) > offset + PIECE else {}
+    return {"text": piece, **more}
+
+
+def names(paths: list[str]) -> str:
+    return ", ".join([files.MAIN, *paths[:50]])[:2000]

@@ -1,0 +1,153 @@
+"""Skills as definition files: SKILL.md as text, and its files as texts or base64."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+from agents.definitions import shapes
+from agents.definitions.agents import share, sharing
+from agents.definitions.files import Definition
+from agents.exceptions import Invalid
+from agents.sharing import carry
+from agents.unknown import extra
+from knowledge.models import Skill
+
+from . import files, store
+
+CONTENT = ("text", "files", "untrusted")
+
+
+class SkillKind:
+    """The fields of a definition. `files` maps paths to texts, or to {base64: …} for what is no text.
+
+    `untrusted` marks what strangers wrote. Applying a file never removes the mark from a row.
+    """
+
+    name = "skill"
+
+    def unknown(self, definition: Definition) -> dict[str, str]:
+        found = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
+        found |= extra(definition.get("live"), CONTENT, "live.")
+        return found
+
+    def faults(self, definition: Definition) -> list[dict[str, str]]:
+        known: dict[str, Any] = {"text": (str,), "files": (dict,), "untrusted": (bool,)}
+        found = shapes.faults(definition, {**known, **shapes.SHARED}) + faults_in_files(definition)
+        if isinstance(live := definition.get("live"), dict):
+            found += shapes.faults(live, known, "live.") + faults_in_files(live, "live.")
+        return found
+
+    def rows(self, owner: Any) -> Iterable[Skill]:
+        rows = Skill.objects.filter(owner=owner).order_by("name")
+        return rows.select_related("team", "bundle", "published__bundle")
+
+    def find(self, owner: Any, name: str) -> Skill | None:
+        return (
+            Skill.objects.filter(owner=owner, name=name).select_related("team", "bundle", "published__bundle").first()
+        )
+
+    def read(self, row: Skill) -> Definition:
+        draft = content_of(row)
+        live = content_of(row.published) if row.published else draft
+        return {
+            "kind": self.name,
+            "name": row.name,
+            **draft,
+            **({} if live == draft else {"live": live}),
+            **sharing(row),
+        }
+
+    def normal(self, definition: Definition, owner: Any) -> Definition:
+        """Defaults left out; a text in base64 is the text."""
+        kept = {name: definition[name] for name in ("kind", "name", "team", "draft") if definition.get(name)}
+        live = {"live": plain(definition["live"])} if definition.get("live") else {}
+        return {**kept, **plain(definition), **live}
+
+    def left_open(self, definition: Definition) -> set[str]:
+        """An apply reviews nothing: a file without the mark leaves the row's as it is."""
+        return set() if definition.get("untrusted") else {"untrusted"}
+
+    def write(self, definition: Definition, *, owner: Any, actor: Any, row: Skill | None) -> Skill:
+        """Store the skill and publish it, unless it is a draft. `live` is published first."""
+        row = row or Skill(owner=owner)
+        row.name = definition["name"]
+        share(row, definition.get("team"))
+        if definition.get("live"):
+            keep(row, definition["live"], actor)
+            publish(row, actor)
+        keep(row, definition, actor)
+        if not definition.get("draft") and not definition.get("live"):
+            publish(row, actor)
+        carry(row)
+        return row
+
+
+def content_of(row: Any) -> Definition:
+    found = files.read_all(row)
+    found.pop(files.MAIN)
+    return {
+        "text": row.text,
+        **({"files": {path: written(content) for path, content in sorted(found.items())}} if found else {}),
+        **({"untrusted": True} if row.untrusted else {}),
+    }
+
+
+def written(content: bytes) -> str | dict[str, str]:
+    """A text where YAML can carry it unchanged, else base64."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if content and is_plain(text):
+        return text
+    return {"base64": base64.b64encode(content).decode()}
+
+
+def is_plain(text: str) -> bool:
+    """Whether YAML gives back the same text: no control characters and no other ends of lines than LF."""
+    return bool(text) and all(one.isprintable() or one in "\n\t" for one in text)
+
+
+def plain(definition: Definition) -> Definition:
+    sent = definition.get("files") or {}
+    content = {path: written(bytes_of(path, one)) for path, one in sorted(sent.items())}
+    untrusted = {"untrusted": True} if definition.get("untrusted") else {}
+    return {"text": definition.get("text", ""), **({"files": content} if content else {}), **untrusted}
+
+
+def bytes_of(path: str, content: Any) -> bytes:
+    """Raises Invalid."""
+    if isinstance(content, str):
+        return content.encode()
+    try:
+        return base64.b64decode(content["base64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid(f"The file “{path[:100]}” is not valid base64.", code="invalid")
+
+
+def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, str]]:
+    sent = definition.get("files")
+    return [
+        {"field": f"{place}files.{path}", "code": "invalid", "message": "This must be a text, or {base64: a text}."}
+        for path, one in (sent.items() if isinstance(sent, dict) else ())
+        if not (isinstance(path, str) and (isinstance(one, str) or is_base64(one)))
+    ]
+
+
+def is_base64(one: Any) -> bool:
+    return isinstance(one, dict) and one.keys() == {"base64"} and isinstance(one["base64"], str)
+
+
+def keep(row: Skill, definition: Definition, actor: Any) -> None:
+    """Store the working row. Raises Invalid, Conflict, TooLarge."""
+    sent = definition.get("files") or {}
+    contents = files.checked({path: bytes_of(path, one) for path, one in sent.items()})
+    if files.MAIN in contents:
+        raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
+    untrusted = bool(definition.get("untrusted"))
+    store.save(row, definition.get("text", ""), contents, user=actor, untrusted=untrusted, source="definitions")
+
+
+def publish(row: Skill, actor: Any) -> None:
+    store.publish(row, user=actor, note="from a definition file", source="definitions")

@@ -1,0 +1,99 @@
+"""Reads SKILL.md by the rules of the Agent Skills specification (agentskills.io/specification)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agents.exceptions import Invalid, TooLarge
+from knowledge.models.skill import NAME, TEXT
+from plumbing import apart
+
+FRONT = 16_000  # characters of the front matter
+FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+LONGEST = {"name": 64, "description": 1024, "license": 500, "compatibility": 500, "allowed-tools": 2000}
+FENCED = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`front` has the fields of the front matter; `body` is the Markdown below it."""
+
+    front: dict[str, Any]
+    body: str
+
+    @property
+    def name(self) -> str:
+        return self.front["name"]
+
+    @property
+    def description(self) -> str:
+        return self.front["description"]
+
+
+def read(text: str, folder: str = "") -> Document:
+    """SKILL.md in parts. `folder` is the name of its folder, which must be that of the skill; "" if it has none.
+
+    Raises Invalid with one detail for each problem, TooLarge.
+    """
+    if len(text) > TEXT:
+        raise TooLarge(f"SKILL.md has more than {TEXT} characters.", hint="Move details to files that it refers to.")
+    front, body = parted(text)
+    problems = [*problems_of(front), *folder_problems(front, folder)]
+    if problems:
+        details = [{"field": field, "code": "invalid", "message": message} for field, message in problems]
+        first = details[0]
+        raise Invalid(f"SKILL.md is not a skill: {first['message']}", code="invalid_skill", details=details)
+    if "metadata" in front:
+        front["metadata"] = {str(key): worded(value) for key, value in (front["metadata"] or {}).items()}
+    return Document(front, body)
+
+
+def parted(text: str) -> tuple[dict[str, Any], str]:
+    found = FENCED.match(text)
+    if "\0" in text or found is None or len(found[1]) > FRONT:
+        hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
+        raise Invalid("SKILL.md has no front matter.", code="invalid_skill", hint=hint)
+    try:
+        front = apart.read("yaml", found[1])
+    except (apart.Refused, apart.TooMuch) as error:
+        hint = "Put texts with a colon in quotes."
+        raise Invalid(f"The front matter of SKILL.md is not YAML: {error}", code="invalid_skill", hint=hint)
+    if not isinstance(front, dict):
+        raise Invalid("The front matter of SKILL.md must be fields with values.", code="invalid_skill")
+    return front, found[2]
+
+
+def problems_of(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for field in front:
+        if field not in FIELDS:
+            yield str(field)[:60], f"“{str(field)[:60]}” is not a field of skills; there are {', '.join(FIELDS)}."
+    for field in ("name", "description"):
+        if not isinstance(front.get(field), str) or not front[field].strip():
+            yield field, f"It needs the field {field}, a text."
+    for field, most in LONGEST.items():
+        value = front.get(field)
+        if value is not None and not isinstance(value, str):
+            yield field, f"The field {field} must be a text."
+        elif value is not None and not 0 < len(value) <= most:
+            yield field, f"The field {field} must have 1 to {most} characters."
+    if isinstance(front.get("name"), str) and front["name"] and not NAME.fullmatch(front["name"]):
+        yield "name", "The name has lower-case letters, digits, and single hyphens between them."
+    metadata = front.get("metadata")
+    if metadata is not None and not is_flat(metadata):
+        yield "metadata", "The field metadata must have texts as values."
+
+
+def folder_problems(front: dict[str, Any], folder: str) -> Iterator[tuple[str, str]]:
+    if folder and isinstance(front.get("name"), str) and front["name"] != folder:
+        yield "name", f"The name “{front['name'][:64]}” must be that of its folder, “{folder[:64]}”."
+
+
+def is_flat(metadata: Any) -> bool:
+    return isinstance(metadata, dict) and not any(isinstance(one, dict | list) for one in metadata.values())
+
+
+def worded(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: ""}[value]
+    return str(value)

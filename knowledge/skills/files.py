@@ -1,0 +1,99 @@
+"""The files of a skill besides SKILL.md: received, checked, and kept as one archive in the storage of its owner."""
+
+import hashlib
+from functools import partial
+from typing import Any
+
+from agents import storage
+from agents.exceptions import Invalid, TooLarge
+from agents.models import StoredFile
+from plumbing import apart, archives
+
+MAIN = "SKILL.md"
+MEDIA = {"md": "text/markdown", "py": "text/x-python", "js": "text/javascript", "json": "application/json",
+         "csv": "text/csv", "html": "text/html", "css": "text/css", "svg": "image/svg+xml", "xml": "text/xml",
+         "yaml": "application/yaml", "yml": "application/yaml", "toml": "application/toml"}  # fmt: skip
+
+
+def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, bytes]]:
+    """(name of the folder, SKILL.md, the other files) of a zip or tar archive. Raises Invalid, TooLarge."""
+    try:
+        name, files = archives.unpack(content, MAIN, folder)
+    except apart.TooMuch as error:
+        raise TooLarge(f"The archive cannot be read: {error}.", hint="Send one skill at a time, without large files.")
+    except apart.Refused as error:
+        raise Invalid(str(error), code=error.code or "broken_archive", hint=error.hint)
+    return (folder.strip("/").rpartition("/")[2] or name, *divided(files))
+
+
+def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
+    """(SKILL.md, the other files) of files that were sent one by one, by their paths. Raises Invalid."""
+    return divided(checked(parts))
+
+
+def checked(parts: dict[str, bytes]) -> dict[str, bytes]:
+    """The same files, if their paths and sizes are allowed. Raises Invalid."""
+    try:
+        return dict(archives.kept((archives.check_path(path), partial(first, data)) for path, data in parts.items()))
+    except apart.Refused as error:
+        raise Invalid(str(error), code=error.code or "invalid", hint=error.hint)
+
+
+def first(data: bytes, most: int) -> bytes:
+    return data[:most]
+
+
+def divided(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
+    if MAIN not in files:
+        raise Invalid(f"There is no file {MAIN}.", code="nothing_found", hint="Send the files of one skill.")
+    try:
+        text = files[MAIN].decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{MAIN} is not UTF-8.", code="invalid_skill")
+    return text, {path: content for path, content in files.items() if path != MAIN}
+
+
+def listed(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    return [
+        {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest(),
+         "media_type": storage.type_of(content, MEDIA.get(path.rpartition(".")[2].lower(), ""))}
+        for path, content in sorted(files.items())
+    ]  # fmt: skip
+
+
+def kept(owner: Any, name: str, files: dict[str, bytes], *, untrusted: bool) -> StoredFile | None:
+    """The stored archive of these files; None without files. Raises Invalid, Conflict (quota), TooLarge."""
+    if not files:
+        return None
+    if owner is None:
+        raise Invalid(
+            "A skill of the site has no files besides SKILL.md.", code="needs_owner", hint="Import it as a person."
+        )
+    return storage.save(
+        owner.pk, f"{name}.zip", archives.pack(files), untrusted=untrusted, source=StoredFile.Source.SKILL
+    )
+
+
+def read_all(row: Any) -> dict[str, bytes]:
+    """The files of a skill or a version, with SKILL.md. Raises Invalid if the storage has lost them."""
+    if row.bundle is None:
+        return {MAIN: row.text.encode()}
+    content = storage.read(row.bundle)
+    if content is None:
+        raise Invalid("The files of this skill are not in the storage.", code="file_gone")
+    return {MAIN: row.text.encode(), **archives.unpacked(content)}
+
+
+def read_one(row: Any, path: str) -> bytes | None:
+    """One file; None if the skill has no file with that path."""
+    if path == MAIN:
+        return row.text.encode()
+    if path not in row.paths or row.bundle is None:
+        return None
+    content = storage.read(row.bundle)
+    return None if content is None else archives.one_of(content, path)
+
+
+def exported(row: Any, name: str) -> bytes:
+    """A zip archive with the folder of the skill."""
+    return archives.pack({f"{name}/{path}": content for path, content in read_all(row).items()})

@@ -1,0 +1,225 @@
+"""The life cycle of a skill: stored, published, rolled back, deleted; and its entry in the catalogue of tools."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents import storage
+from agents.exceptions import Conflict, Invalid
+from agents.models import Agent, AuditEvent, Chain, StoredFile, Team, Tool, ToolGrant
+from agents.models.agent import next_number, tool_changed
+from agents.schema import sha256_of
+from agents.sharing import carry, check_share, let_go
+from agents.tools import ToolSpec
+from knowledge.models import Skill, SkillVersion
+from knowledge.models.skill import check_skill_name
+
+from . import document, files
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "maxLength": 240, "description": "One of its files; default: SKILL.md."},
+        "offset": {"type": "integer", "minimum": 0, "description": "Where to go on in a long file."},
+    },
+    "additionalProperties": False,
+}
+UNREVIEWED = "It was imported and has not been reviewed by a person; read it to learn what it is for."
+
+
+@transaction.atomic
+def save(
+    skill: Skill,
+    text: str,
+    contents: dict[str, bytes] | None,
+    *,
+    user: Any,
+    untrusted: bool,
+    source: str = "",
+    folder: str = "",
+) -> Skill:
+    """Store the working row with this SKILL.md. `contents` are its other files; None: they stay as they are.
+
+    An edit does not remove the mark `untrusted`. Raises Invalid, Conflict, TooLarge.
+    """  # fmt: skip
+    read = document.read(text, folder)
+    is_new = skill.pk is None
+    if not is_new:
+        skill.require_edit(user)
+    require_same_name(skill, read.name)
+    require_free_name(skill)
+    skill.text, skill.description = text, read.description
+    skill.untrusted = untrusted or (skill.untrusted and not is_new)
+    if contents is not None and (listed := files.listed(contents)) != skill.files:
+        skill.bundle = files.kept(skill.owner, skill.name, contents, untrusted=untrusted)
+        skill.files = listed
+    try:
+        with transaction.atomic():
+            skill.save()
+    except IntegrityError:
+        raise Conflict(f"A skill named “{skill.name}” already exists.", code="name_taken")
+    record("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
+    return skill
+
+
+def require_same_name(skill: Skill, name: str) -> None:
+    """The name of a new skill is that of its SKILL.md. Raises Invalid."""
+    if not skill.name:
+        try:
+            check_skill_name(name)
+        except ValidationError as error:
+            raise Invalid(f"“{name}”: {error.messages[0]}", code="invalid_skill")
+        skill.name = name
+    if skill.name != name:
+        raise Invalid(
+            f"SKILL.md names the skill “{name}”, and this is “{skill.name}”.", code="other_name",
+            hint="Import it as a new skill, or correct the name in SKILL.md.",
+        )  # fmt: skip
+
+
+def require_free_name(skill: Skill) -> None:
+    """Raises Conflict if a tool of another kind has the name, as publishing would then fail."""
+    own = tool_of(skill.pk)
+    others = Tool.objects.filter(name=skill.name).exclude(pk=own.pk if own else None)
+    of_team = others.filter(team=skill.team) if skill.team_id else others.none()
+    if taken := (others.filter(owner=skill.owner) | of_team).first():
+        raise Conflict(
+            f"A {taken.kind} tool named “{skill.name}” already exists.", code="name_taken",
+            hint="Choose another name for the skill.",
+        )  # fmt: skip
+
+
+@transaction.atomic
+def publish(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, source: str = "") -> SkillVersion:
+    """An immutable version of the working row, made live. Equal content is the same version again.
+
+    `reviewed`: a person has read an imported skill; only this removes the mark `untrusted`. Raises Invalid, Conflict.
+    """
+    skill.require_edit(user)
+    locked = Skill.objects.select_for_update().get(pk=skill.pk)
+    front = document.read(locked.text).front
+    if reviewed and locked.untrusted:
+        locked.untrusted = False
+        record("reviewed", locked, user, source)
+    digest = sha256_of(locked.whole())
+    version = locked.versions.filter(sha256=digest).first() or SkillVersion.objects.create(
+        skill=locked, number=next_number(locked.versions), sha256=digest, text=locked.text, files=locked.files,
+        untrusted=locked.untrusted, front=front, bundle_id=locked.bundle_id, note=note,
+        author=user if getattr(user, "pk", None) else None,
+    )  # fmt: skip
+    point_to(locked, version)
+    skill.refresh_from_db()
+    record("published", skill, user, source, version=version.number, sha256=version.sha256)
+    return version
+
+
+@transaction.atomic
+def rollback(skill: Skill, number: int, *, user: Any, source: str = "") -> SkillVersion:
+    """An earlier version is live again; the working row does not change. Raises Invalid."""
+    skill.require_edit(user)
+    version = skill.versions.filter(number=number).first()
+    if version is None:
+        raise Invalid(f"“{skill}” has no version {number}.", code="unknown_version", hint="See versions/.")
+    point_to(skill, version)
+    record("rolled_back", skill, user, source, version=number, sha256=version.sha256)
+    return version
+
+
+def point_to(skill: Skill, version: SkillVersion) -> None:
+    list_tool(skill, version)
+    skill.published = version
+    Skill.objects.filter(pk=skill.pk).update(published=version, untrusted=skill.untrusted, updated_at=timezone.now())
+
+
+@transaction.atomic
+def share(skill: Skill, team: Team | None, *, user: Any, source: str = "") -> None:
+    """Share it with a team, or with nobody (None). Raises Forbidden, Conflict."""
+    skill.require_edit(user)
+    check_share(skill, user, team, skill.name)
+    skill.team = team
+    skill.save(update_fields=["team", "updated_at"])
+    carry(skill)
+    record("changed", skill, user, source, fields=["team"])
+
+
+@transaction.atomic
+def delete(skill: Skill, *, user: Any, source: str = "") -> None:
+    """Delete a skill with its versions and files. Raises Conflict while agents or chains use it."""
+    skill.require_edit(user)
+    let_go(skill)
+    if users := used_by(skill, user):
+        names = sorted({one["name"] for one in users if one["name"]})
+        hint = f"Used by: {', '.join(names[:5]) or 'rows that you cannot see'}."
+        raise Conflict("This skill is in use.", code="in_use", hint=hint)
+    bundles = {skill.bundle_id, *skill.versions.values_list("bundle_id", flat=True)} - {None}
+    if tool := tool_of(skill.pk):
+        tool.delete()
+    record("deleted", skill, user, source)
+    skill.delete()
+    storage.delete(StoredFile.objects.filter(pk__in=bundles).unreferenced())
+
+
+def record(verb: str, skill: Skill, user: Any, source: str, **details: Any) -> None:
+    actor = user if getattr(user, "pk", None) else None
+    AuditEvent.record(f"skill.{verb}", skill, actor=actor, source=source, **details)
+
+
+# -- the catalogue -----------------------------------------------------------------------------------------------------
+
+
+def tool_of(skill_id: int | None) -> Tool | None:
+    return Tool.objects.filter(kind=Tool.Kind.SKILL, source__skill=skill_id).first() if skill_id else None
+
+
+def list_tool(skill: Skill, version: SkillVersion) -> Tool:
+    """The tool with the skill's name, through which it is granted."""
+    require_free_name(skill)
+    tool = tool_of(skill.pk) or Tool(kind=Tool.Kind.SKILL)
+    tool.name, tool.owner, tool.team = skill.name, skill.owner, skill.team
+    tool.effect, tool.input_schema = Tool.Effect.READ, SCHEMA
+    tool.description, tool.untrusted = shown(version), version.untrusted
+    tool.source = {"skill": skill.pk, "version": version.number, "id": version.pk, "sha256": version.sha256}
+    tool.freeze_hash()
+    tool.save()
+    tool_changed(tool)
+    return tool
+
+
+def shown(version: SkillVersion) -> str:
+    """The description in prompts: text of strangers is not put there."""
+    return UNREVIEWED if version.untrusted else version.front["description"]
+
+
+def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
+    """The tool as it describes this version of its skill."""
+    version = SkillVersion.objects.filter(skill=tool.source.get("skill"), number=number).first()
+    if version is None:
+        return replace(tool, pinned_version=number, source={**tool.source, "id": None})
+    source = {**tool.source, "version": number, "id": version.pk, "sha256": version.sha256}
+    return replace(
+        tool, pinned_version=number, source=source, description=shown(version), untrusted=version.untrusted
+    )  # fmt: skip
+
+
+def used_by(skill: Skill, user: Any) -> list[dict[str, Any]]:
+    """The agents and chains with a grant: [{kind, name, mode, version}]; empty names for those this user cannot see."""
+    found = ToolGrant.objects.filter(tool__kind=Tool.Kind.SKILL, tool__source__skill=skill.pk)
+    grants = list(found.select_related("agent", "chain"))
+    agents, chains = (
+        seen(Agent, {one.agent_id for one in grants}, user),
+        seen(Chain, {one.chain_id for one in grants}, user),
+    )
+    return [
+        {"kind": "agent" if grant.agent_id else "chain", "mode": grant.mode, "version": grant.pinned_version,
+         "name": agents.get(grant.agent_id) or chains.get(grant.chain_id) or ""}
+        for grant in grants
+    ]  # fmt: skip
+
+
+def seen(model: Any, keys: set[Any], user: Any) -> dict[int, str]:
+    """The names of those of these rows that this user can see. One statement, or none."""
+    known = keys - {None}
+    return dict(model.objects.visible_to(user).filter(pk__in=known).values_list("pk", "name")) if known else {}

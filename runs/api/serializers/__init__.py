@@ -1,0 +1,1 @@
+"""Rows of runs, chains and schedules as JSON."""

@@ -1,0 +1,358 @@
+"""Schedules, occurrences, triggers, firings, webhooks and deliveries as JSON."""
+
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.urls import reverse
+from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from agents.graph import Problem
+from agents.http.strict import (
+    Choice,
+    Moment,
+    Number,
+    RowId,
+    StrictModelSerializer,
+    StrictSerializer,
+    Text,
+    Whole,
+    Words,
+)
+from agents.http.viewsets import kept
+from agents.mapping import MappingError, parsed, read_source
+from agents.models import Agent, Chain
+from agents.serializers.owned import OWNED, OwnedSerializer, named
+from devices.models import Device
+from plumbing.addresses import url_refusal
+from runs.events import outbox
+from runs.events import record as events
+from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
+from runs.rules.timing import TimingError, read_line, zone_named
+from runs.schedules import tick as schedules
+
+from .messages import OptionsSerializer
+
+TIMINGS = ("crontab", "interval", "at")
+
+
+class IntervalField(StrictSerializer):
+    every = Whole(min_value=1, max_value=1_000_000)
+    period = Choice(choices=["seconds", "minutes", "hours", "days"])
+
+
+@extend_schema_field(OptionsSerializer)
+class OptionsField(serializers.JSONField):
+    """Options of what it starts; a chain takes only `priority`."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        given = kept(OptionsSerializer).run_validation(data)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class TargetMixin(serializers.Serializer):
+    """`agent` or `chain` by name, exactly one of them."""
+
+    agent = Text(max_length=64, required=False, allow_null=True, source="agent.name", default=None)
+    chain = Text(max_length=64, required=False, allow_null=True, source="chain.name", default=None)
+
+    def targets(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The rows meant by the names. Raises ValidationError unless there is exactly one target."""
+        found = {}
+        for field, model in (("agent", Agent), ("chain", Chain)):
+            nested = data.pop(field, None)
+            if nested is not None:
+                found[field] = named(model, self.context["request"].user, nested["name"]) if nested["name"] else None
+        instance = getattr(self, "instance", None)
+        if any(found.values()) and len(found) == 1:
+            found = {"agent": None, "chain": None, **found}
+        merged = found or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
+        if sum(row is not None for row in merged.values()) != 1:
+            raise serializers.ValidationError({"agent": "Name exactly one agent or chain."}, code="one_target")
+        given = data.get("options", getattr(instance, "options", None)) or {}
+        if merged["chain"] and given.keys() - {"priority"}:
+            raise serializers.ValidationError({"options": "A chain takes no option but priority."}, code="invalid")
+        return found
+
+
+class ScheduleSerializer(TargetMixin, OwnedSerializer):
+    options = OptionsField(required=False)
+    crontab = Text(max_length=300, required=False, allow_null=True, help_text="minute hour day month weekday")
+    interval = IntervalField(required=False, allow_null=True)
+    at = Moment(required=False, allow_null=True, help_text="A single time.")
+    timezone = Text(max_length=64, required=False, help_text="IANA name.")
+    next_due_local = serializers.SerializerMethodField()
+    last_run_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="When its last run was created.")
+    timing_in_words = serializers.CharField(read_only=True)
+    why_not = serializers.SerializerMethodField(help_text="Why nothing starts, or when it will.")
+    missed_window_s = Number(required=False, min_value=0, max_value=366 * 86_400)
+    jitter_s = Number(required=False, min_value=0, max_value=3600)
+
+    class Meta:
+        model = Schedule
+        fields = [
+            "name", "description", "agent", "chain", "text", "input", "options", "crontab", "interval", "at",
+            "timezone", "starts_at", "ends_at", "jitter_s", "missed_policy", "missed_window_s", "overlap_policy",
+            "wait_for_device", "device", "pause_after_failures", "notify_email", "enabled", "failures",
+            "paused_reason", "next_due_at", "next_due_local", "last_due_at", "last_run_at", "timing_in_words",
+            "why_not", *OWNED,
+        ]  # fmt: skip
+        read_only_fields = ["failures", "paused_reason", "next_due_at", "last_due_at"]
+        extra_kwargs = {
+            "description": {"max_length": 10_000},
+            "text": {"max_length": 100_000},
+            "pause_after_failures": {"min_value": 0, "max_value": 1000},
+        }
+
+    def get_next_due_local(self, schedule: Schedule) -> str | None:
+        return local(schedule.next_due_at, schedule.timezone) if schedule.next_due_at else None
+
+    def get_why_not(self, schedule: Schedule) -> str:
+        return schedules.why_not(schedule)
+
+    def to_representation(self, schedule: Schedule) -> dict[str, Any]:
+        if not hasattr(schedule, "last_run_at"):  # a row that was just made
+            schedule.last_run_at = Schedule.objects.with_last_run().get(pk=schedule.pk).last_run_at
+        crontab, interval, clocked = schedule.crontab, schedule.interval, schedule.clocked
+        shown = super().to_representation(_Shown(schedule))
+        shown["crontab"] = line_of(crontab) if crontab else None
+        shown["interval"] = {"every": interval.every, "period": interval.period} if interval else None
+        shown["at"] = events.rfc3339(clocked.clocked_time) if clocked else None
+        return shown
+
+    def validate_timezone(self, name: str) -> str:
+        try:
+            zone_named(name)
+        except TimingError as error:
+            raise serializers.ValidationError(str(error), code="unknown_zone")
+        return name
+
+    def validate_device(self, device_id: UUID | None) -> UUID | None:
+        """A device of the schedule's owner, who is the principal of its runs."""
+        owner = self.instance.owner if self.instance else self.context["request"].user
+        if device_id and not Device.objects.has(owner, device_id):
+            raise serializers.ValidationError("there is no such device", code="unknown_device")
+        return device_id
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        data |= self.targets(data)
+        given = {name: data.pop(name) for name in TIMINGS if name in data}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if len(chosen) > 1 or (not chosen and not self.partial):
+            raise serializers.ValidationError(
+                {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
+            )
+        zone = data.get("timezone") or (self.instance.timezone if self.instance else "UTC")
+        if not chosen and "timezone" in data and self.instance and self.instance.crontab:
+            chosen = {"crontab": line_of(self.instance.crontab)}
+        return data | (timing_rows(chosen, zone) if chosen else {})
+
+    def create(self, validated: dict[str, Any]) -> Schedule:
+        validated.setdefault("owner", self.context["request"].user)
+        schedule = Schedule(**validated)
+        return self.planned(schedule)
+
+    def update(self, schedule: Schedule, validated: dict[str, Any]) -> Schedule:
+        for name, value in validated.items():
+            setattr(schedule, name, value)
+        if validated.get("enabled"):
+            schedule.paused_reason, schedule.failures = "", 0
+        return self.planned(schedule)
+
+    def planned(self, schedule: Schedule) -> Schedule:
+        schedules.plan_next(schedule)
+        schedule.save()
+        return schedule
+
+
+class _Shown:
+    """A schedule; the timing columns are added by `to_representation`."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.crontab = self.interval = self.at = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schedule, name)
+
+
+def line_of(row: CrontabSchedule) -> str:
+    return f"{row.minute} {row.hour} {row.day_of_month} {row.month_of_year} {row.day_of_week}"
+
+
+def local(moment: Any, zone: str) -> str:
+    try:
+        return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
+    except OverflowError:  # the last day of the calendar, in a zone where it has already ended
+        return moment.isoformat(timespec="seconds")
+
+
+def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
+    """The row of django-celery-beat for this timing, shared with other schedules; the other two
+    columns are cleared.
+    """
+    rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
+    if "crontab" in chosen:
+        try:
+            read_line(chosen["crontab"], zone)
+        except TimingError as error:
+            raise serializers.ValidationError({"crontab": str(error)}, code="invalid_crontab")
+        minute, hour, day, month, weekday = chosen["crontab"].split()
+        fields = {"minute": minute, "hour": hour, "day_of_month": day, "month_of_year": month, "day_of_week": weekday}
+        rows["crontab"] = shared(CrontabSchedule, **fields, timezone=zone)
+    elif "interval" in chosen:
+        rows["interval"] = shared(IntervalSchedule, **chosen["interval"])
+    else:
+        rows["clocked"] = shared(ClockedSchedule, clocked_time=chosen["at"])
+    return rows
+
+
+def shared(model: Any, **fields: Any) -> Any:
+    return model.objects.filter(**fields).first() or model.objects.create(**fields)
+
+
+class OccurrenceSerializer(serializers.ModelSerializer):
+    run = serializers.UUIDField(source="run_id", allow_null=True)
+    due_local = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ScheduleOccurrence
+        fields = [
+            "id", "due_at", "due_local", "start_at", "outcome", "reason", "run", "is_manual", "count", "attempts",
+            "settled_at",
+        ]  # fmt: skip
+
+    def get_due_local(self, occurrence: ScheduleOccurrence) -> str:
+        return local(occurrence.due_at, occurrence.schedule.timezone)
+
+
+class DueSerializer(serializers.Serializer):
+    due_at = serializers.DateTimeField()
+    due_local = serializers.CharField(help_text="In the schedule's time zone.")
+
+
+class DueTimesSerializer(serializers.Serializer):
+    timezone = serializers.CharField()
+    due = DueSerializer(many=True)
+
+
+class TriggerSerializer(TargetMixin, OwnedSerializer):
+    options = OptionsField(required=False)
+    input = serializers.JSONField(required=False, allow_null=True, help_text="Parameter → JMESPath over {event}.")
+    on_agent = Text(max_length=64, required=False, allow_null=True, source="on_agent.name", default=None)
+    on_chain = Text(max_length=64, required=False, allow_null=True, source="on_chain.name", default=None)
+    on_status = Words(required=False, each=16)
+    replay_window_s = Whole(required=False, min_value=1, max_value=86_400)
+    cooldown_s = Number(required=False, min_value=0, max_value=366 * 86_400)
+    url = serializers.SerializerMethodField(help_text="Address for the webhook's calls.")
+    echoed = ("secret",)
+
+    class Meta:
+        model = Trigger
+        fields = [
+            "name", "description", "kind", "agent", "chain", "text", "input", "options", "on_agent", "on_chain",
+            "on_status", "device", "replay_window_s", "cooldown_s", "enabled", "last_fired_at", "url", *OWNED,
+        ]  # fmt: skip
+        read_only_fields = ["last_fired_at"]
+        extra_kwargs = {"description": {"max_length": 10_000}, "text": {"max_length": 100_000}}
+
+    def get_url(self, trigger: Trigger) -> str | None:
+        if trigger.kind != Trigger.Kind.WEBHOOK:
+            return None
+        return f"{settings.PUBLIC_URL}{reverse('hook', args=[trigger.hook])}"
+
+    def validate_input(self, value: Any) -> Any:
+        """A mapping whose expressions are valid."""
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise serializers.ValidationError("Send an object: parameter → JMESPath.", code="invalid")
+        for name, source in value.items():
+            if problem := mapping_problem(name, source):
+                raise serializers.ValidationError(problem.message, code=problem.code)
+        return value
+
+    def validate_on_status(self, words: list[str]) -> list[str]:
+        if unknown := sorted(set(words) - set(Run.DONE)):
+            raise serializers.ValidationError(
+                f"{', '.join(unknown)}: not a status that a run can end with.", code="unknown"
+            )
+        return words
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        data |= self.targets(data)
+        for field, model in (("on_agent", Agent), ("on_chain", Chain)):
+            if field in data:
+                name = (data[field] or {}).get("name")
+                data[field] = named(model, self.context["request"].user, name) if name else None
+        return data
+
+
+def mapping_problem(name: str, source: Any) -> Problem | None:
+    if isinstance(source, dict) and "value" in source:
+        return None
+    try:
+        parsed(read_source(source)[0])
+    except MappingError as error:
+        return Problem("", error.code, f"“{name}”: {error}", error.hint)
+    return None
+
+
+class NewTriggerSerializer(TriggerSerializer):
+    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown only once.")
+
+    class Meta(TriggerSerializer.Meta):
+        fields = [*TriggerSerializer.Meta.fields, "secret"]
+
+
+class FiringSerializer(serializers.ModelSerializer):
+    run = serializers.UUIDField(source="run_id", allow_null=True)
+
+    class Meta:
+        model = TriggerFiring
+        fields = ["id", "key", "outcome", "reason", "run", "created_at"]
+
+
+@extend_schema_field({"type": "array", "items": {"type": "string", "enum": sorted(outbox.TOLD | outbox.NOTICES)}})
+class EventNames(Words):
+    pass
+
+
+class WebhookSerializer(StrictModelSerializer):
+    id = RowId(read_only=True)
+    url = Text(max_length=1000, help_text="A public http or https address.")
+    events = EventNames(required=False, each=32, help_text="Empty: run.finished.")
+    echoed = ("secret",)
+
+    class Meta:
+        model = Webhook
+        fields = ["id", "url", "events", "enabled", "created_at", "updated_at"]
+
+    def validate_url(self, url: str) -> str:
+        if refusal := url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED):
+            raise serializers.ValidationError(refusal, code="address_refused")
+        return url
+
+    def validate_events(self, names: list[str]) -> list[str]:
+        if unknown := sorted(set(names) - outbox.TOLD - outbox.NOTICES):
+            raise serializers.ValidationError(f"Unknown: {', '.join(unknown)}.", code="unknown_event")
+        return list(dict.fromkeys(names))
+
+
+class NewWebhookSerializer(WebhookSerializer):
+    secret = serializers.CharField(read_only=True, help_text="Copy it now: it is shown only once.")
+
+    class Meta(WebhookSerializer.Meta):
+        fields = [*WebhookSerializer.Meta.fields, "secret"]
+
+
+class DeliverySerializer(serializers.ModelSerializer):
+    class Meta:
+        model = WebhookDelivery
+        fields = [
+            "id", "type", "state", "attempts", "next_attempt_at", "last_status", "last_error", "created_at",
+            "delivered_at",
+        ]  # fmt: skip

@@ -1,0 +1,68 @@
+"""A stored function of a script of a skill: a draft that its author reviews and publishes."""
+
+import re
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import Invalid, NotFound
+from agents.http.authentication import require_scope
+from agents.http.strict import StrictSerializer, Text
+from agents.http.throttles import address_of
+from agents.http.viewsets import read
+from functions import store
+from functions.models import StoredFunction
+from functions.serializers import FunctionSerializer
+from knowledge.models import Skill
+from knowledge.skills import files
+
+
+class ScriptSerializer(StrictSerializer):
+    path = Text(max_length=240, help_text="A Python file of the skill, such as scripts/total.py.")
+    name = Text(max_length=64, required=False, help_text="Name of the function; default: that of the file.")
+
+
+class ScriptView(APIView):
+    """Make the draft of a stored function of a script."""
+
+    scope = "skills"
+
+    @extend_schema(
+        request=ScriptSerializer, responses={201: FunctionSerializer}, operation_id="skills_functions_create"
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """The draft, unpublished. 422 with each line that functions may not contain; 409 if the name is taken."""
+        require_scope(request, "functions:write")
+        body = read(ScriptSerializer, request)
+        skill = Skill.objects.select_related("bundle").named(request.user, name)
+        skill.require_use(request.user)
+        function = draft_of(skill, body["path"], body.get("name", ""), user=request.user, source=address_of(request))
+        shown = FunctionSerializer(function, context={"request": request}).data
+        return Response(shown, status=201, headers={"Location": f"/api/v1/functions/{function.name}"})
+
+
+def draft_of(skill: Skill, path: str, name: str, *, user: Any, source: str) -> StoredFunction:
+    """Store a script as the draft of a function of this person. Raises NotFound, Invalid, Conflict."""
+    content = files.read_one(skill, path) if path.endswith(".py") else None
+    if content is None:
+        raise NotFound(f"“{skill}” has no Python file “{path[:100]}”.")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"“{path[:100]}” is not UTF-8.", code="unreadable")
+    return drafted(name or name_of(path), text, f"from the skill {skill}, {path}", user=user, source=source)
+
+
+def drafted(name: str, text: str, note: str, *, user: Any, source: str) -> StoredFunction:
+    """Store a text as the draft of a function of this person. Raises ValidationError, Invalid, Conflict."""
+    function = StoredFunction(owner=user, name=name, source=text)
+    function.clean_fields(exclude=["owner", "team", "published"])
+    return store.save(function, user=user, source=source, note=note[:500])
+
+
+def name_of(path: str) -> str:
+    stem = path.rpartition("/")[2].removesuffix(".py").lower()
+    return re.sub(r"[^a-z0-9_-]+", "_", stem).strip("_-")[:64] or "script"

@@ -1,0 +1,131 @@
+"""The skills that are granted to an agent: the model is shown names and descriptions, and reads the rest with
+`read_skill`.
+
+Each skill is a granted tool of kind `skill`, and that grant decides whether it may be read. What a skill says about
+`allowed-tools` changes no right.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agents import storage
+from agents.models import StoredFile
+from agents.tools import ToolResult, ToolSpec
+from knowledge.models import SkillVersion
+from runs.models import ToolCallRecord
+from runs.models.session import parsed_id
+from runs.rules import policy
+
+KIND = "skill"
+ROOM = 12_000  # characters of all descriptions in a prompt; the names are always there
+NAME = {"type": "string", "description": "The name of the skill."}
+READ = ToolSpec(
+    id=0,
+    name="read_skill",
+    kind="builtin",
+    description="Read a skill: instructions for a kind of task. Read it before you begin such a task. The result names "
+    "its other files; read them with `path` when the instructions refer to them.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "name": NAME,
+            "path": {"type": "string", "maxLength": 240, "description": "One of its files; default: SKILL.md."},
+            "offset": {"type": "integer", "minimum": 0, "description": "Where to go on in a long file."},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    output_schema=None,
+    effect="read",
+    source={"builtin": "read_skill"},
+    definition_hash="read-skill-1",
+)
+
+
+def with_reader(tools: dict[str, ToolSpec]) -> dict[str, ToolSpec]:
+    """The tools, with `read_skill` if there is a skill among them."""
+    return {**tools, READ.name: READ} if any(tool.kind == KIND for tool in tools.values()) else tools
+
+
+def is_reader(tool: ToolSpec | None) -> bool:
+    return tool is not None and tool.kind == READ.kind and tool.name == READ.name
+
+
+def is_shown_together(tool: ToolSpec) -> bool:
+    """Skills are not shown to a model as tools of their own."""
+    return tool.kind == KIND or is_reader(tool)
+
+
+def offered(desk: Any) -> tuple[ToolSpec, ...]:
+    """`read_skill` with the skills that this run may read; nothing if there is none."""
+    found = usable(desk) if is_reader(desk.tools.get(READ.name)) else []
+    if not found:
+        return ()
+    names = {**NAME, "enum": [tool.name for tool in found]}
+    schema = {**READ.input_schema, "properties": {**READ.input_schema["properties"], "name": names}}
+    return (replace(READ, description=f"{READ.description}\n\nSkills:\n{described(found)}", input_schema=schema),)
+
+
+def described(found: Iterable[ToolSpec]) -> str:
+    """A line for each; the first descriptions in full, as far as there is room."""
+    lines, room = [], ROOM
+    for tool in found:
+        description = " ".join(tool.description.split())[:room]
+        room -= len(description)
+        lines.append(f"- {tool.name}: {description}" if description else f"- {tool.name}")
+    return "\n".join(lines)
+
+
+def usable(desk: Any) -> list[ToolSpec]:
+    """The skills whose grant does not refuse."""
+    skills = [tool for tool in desk.tools.values() if tool.kind == KIND]
+    return [tool for tool in skills if desk.judge(tool, tool.name).mode != policy.DENY]
+
+
+def asked_for(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: Any) -> ToolSpec | None:
+    """The skill that a call of `read_skill` reads: its grant decides about the call. Any other call's own tool."""
+    if not is_reader(tool):
+        return tool
+    name = arguments.get("name") if isinstance(arguments, dict) else None
+    skill = tools.get(name) if isinstance(name, str) else None
+    return skill if skill is not None and skill.kind == KIND else tool
+
+
+def read(desk: Any, record: ToolCallRecord) -> ToolResult:
+    """The result of `read_skill`. The grant is checked again: it may have changed while the call waited."""
+    skill = asked_for(desk.tools, READ, record.arguments)
+    if skill is None or skill.kind != KIND:
+        names = ", ".join(tool.name for tool in usable(desk))
+        return ToolResult.failed("unknown_skill", f"there is no such skill here; there are: {names}")
+    decision = desk.judge(skill, skill.name)
+    if decision.mode == policy.DENY:
+        return ToolResult.failed("denied", decision.reason)
+    return desk.made(skill, record)
+
+
+# -- in the interpreter ------------------------------------------------------------------------------------------------
+
+
+def within_reach(desk: Any) -> list[dict[str, Any]]:
+    """The skills that Python may read, as `ToolContext.skills` describes them."""
+    skills = {tool.source.get("id"): tool.name for tool in usable(desk) if is_allowed(desk, tool)}
+    rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
+    return [
+        {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
+         "file": str(row.bundle_id) if row.bundle_id else None, "size": row.bundle.size if row.bundle else 0}
+        for row in rows
+    ]  # fmt: skip
+
+
+def is_allowed(desk: Any, tool: ToolSpec) -> bool:
+    """A skill that asks is only read through `read_skill`, which can wait for the answer."""
+    return desk.judge(tool, tool.name).mode == policy.ALLOW
+
+
+def archive(desk: Any, file_id: str) -> bytes | None:
+    """The archive of one of these skills; None if it is not among them."""
+    ids = {tool.source.get("id") for tool in usable(desk) if is_allowed(desk, tool)}
+    rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
+    file = rows.first()
+    return storage.read(file) if file else None

@@ -1,0 +1,230 @@
+"""The parser that runs in the sandbox's profile `files`: its text is the code of a call, nothing here imports Muster.
+
+Every file may be hostile. The process has no network and no file but the document, and limits of time and memory; what
+is checked here only gives a better error.
+"""
+
+from __future__ import annotations
+
+import email.parser
+import email.policy
+import html.parser
+import json
+import os
+import re
+import xml.etree.ElementTree
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+INPUTS, OUTPUT = "/mnt/inputs", "/mnt/outputs/parts.json"
+PAGES, ROWS, SLIDES = 5000, 200_000, 2000
+UNPACKED = 200 << 20  # bytes of all members of an archive
+CHARS = 8_000_000
+Part = dict[str, Any]  # text, and heading or page
+
+
+class Refused(Exception):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def main(path: str) -> None:
+    try:
+        answer: Part = {"parts": list(bounded(parts_of(path)))}
+    except Refused as error:
+        answer = {"error": error.code, "message": str(error)}
+    except ImportError as error:
+        answer = {"error": "library_missing", "message": f"The library {error.name} is needed to read this file."}
+    except MemoryError:
+        answer = {"error": "too_large", "message": "Reading the file needs too much memory."}
+    except Exception as error:
+        answer = {"error": "broken_file", "message": f"The file cannot be read ({type(error).__name__})."}
+    with open(OUTPUT, "w") as file:
+        json.dump(answer, file)
+
+
+def bounded(parts: Iterable[Part]) -> Iterator[Part]:
+    left = CHARS
+    for part in parts:
+        part["text"] = part["text"].encode("utf-8", "replace").decode()
+        left -= len(part["text"])
+        if left < 0:
+            raise Refused("too_much_text", f"The document has more than {CHARS:,} characters.")
+        yield part
+
+
+def parts_of(path: str) -> Iterable[Part]:
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if head.lstrip().startswith(b"%PDF") or b"%PDF-" in head[:1024]:
+        return pdf(path)
+    if head.startswith(b"PK\x03\x04"):
+        return office(path)
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        raise Refused("unsupported_type", "Files of Office before 2007, and encrypted ones, cannot be read.")
+    if path.endswith(".eml") or re.match(rb"(?i)(received|from|return-path|message-id|mime-version|date):", head):
+        return mail(path)
+    with open(path, "rb") as file:
+        return page(decoded(file.read()))
+
+
+def decoded(content: bytes) -> str:
+    if b"\0" in content[:4096]:
+        raise Refused("unsupported_type", "This kind of file has no text that can be read.")
+    declared = re.search(rb"(?i)charset=[\"']?([a-z0-9_-]{2,30})", content[:2048])
+    for name in ("utf-8", declared[1].decode() if declared else "cp1252"):
+        try:
+            return content.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return content.decode("latin-1")
+
+
+def pdf(path: str) -> Iterator[Part]:
+    import pypdf
+
+    reader = pypdf.PdfReader(path)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
+    if len(reader.pages) > PAGES:
+        raise Refused("too_many_pages", f"The file has {len(reader.pages):,} pages; at most {PAGES:,} are read.")
+    for number, page in enumerate(reader.pages, 1):
+        yield {"text": page.extract_text() or "", "page": number}
+
+
+def office(path: str) -> Iterator[Part]:
+    with zipfile.ZipFile(path) as archive:
+        members = {one.filename: one for one in archive.infolist()}
+        if sum(one.file_size for one in members.values()) > UNPACKED or len(members) > 20_000:
+            raise Refused("too_large", f"Unpacked, the file has more than {UNPACKED >> 20} MB.")
+        if any(one.flag_bits & 1 for one in members.values()):
+            raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
+        for name in members:
+            if name.endswith((".xml", ".rels")) and is_declaring(archive, name):
+                raise Refused("xml_entities", "The file declares XML entities, which no office program writes.")
+    if "word/document.xml" in members:
+        return docx(path)
+    if "xl/workbook.xml" in members:
+        return xlsx(path)
+    if "ppt/presentation.xml" in members:
+        return pptx(path, members)
+    raise Refused("unsupported_type", "Archives are not read: add the files in it one by one.")
+
+
+def is_declaring(archive: zipfile.ZipFile, name: str) -> bool:
+    with archive.open(name) as file:
+        return b"<!DOCTYPE" in file.read(1024).replace(b"\0", b"")
+
+
+def docx(path: str) -> Iterator[Part]:
+    import docx
+
+    heading, lines = "", []
+    for block in docx.Document(path).iter_inner_content():
+        if hasattr(block, "rows"):
+            lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
+        elif block.style is not None and str(block.style.name).startswith(("Heading", "Title")):
+            yield {"text": "\n".join(lines), "heading": heading}
+            heading, lines = block.text.strip(), []
+        else:
+            lines.append(block.text)
+    yield {"text": "\n".join(lines), "heading": heading}
+
+
+def xlsx(path: str) -> Iterator[Part]:
+    import openpyxl
+
+    count = 0
+    for sheet in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
+        lines = []
+        for row in sheet.iter_rows(values_only=True):
+            count += 1
+            if count > ROWS:
+                raise Refused("too_many_rows", f"The file has more than {ROWS:,} rows.")
+            cells = [str(cell) for cell in row if cell is not None]
+            lines += [" | ".join(cells)] if cells else []
+        yield {"text": "\n".join(lines), "heading": sheet.title}
+
+
+def pptx(path: str, members: Iterable[str]) -> Iterator[Part]:
+    slides = {int(found[1]): name for name in members if (found := re.fullmatch(r"ppt/slides/slide(\d+)\.xml", name))}
+    if len(slides) > SLIDES:
+        raise Refused("too_many_pages", f"The file has more than {SLIDES:,} slides.")
+    with zipfile.ZipFile(path) as archive:
+        for number, name in sorted(slides.items()):
+            tree = xml.etree.ElementTree.fromstring(archive.read(name))
+            paragraphs = ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("}p")]
+            yield {"text": "\n".join(filter(None, paragraphs)), "page": number}
+
+
+class Page(html.parser.HTMLParser):
+    """The visible text, in parts below its headings."""
+
+    HIDDEN = frozenset(["script", "style", "template", "noscript", "svg", "iframe", "title", "head"])
+    HEADINGS = frozenset(["h1", "h2", "h3"])
+    BLOCKS = frozenset(
+        ["p", "div", "br", "li", "tr", "table", "section", "article", "header", "footer", "h4", "h5", "h6", "pre",
+         "blockquote", "dt", "dd"]
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Part] = []
+        self.heading: list[str] = []
+        self.text: list[str] = []
+        self.hidden, self.is_heading = 0, False
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        if tag in self.HIDDEN:
+            self.hidden += 1
+        elif tag in self.HEADINGS:
+            self.close_part()
+            self.heading, self.is_heading = [], True
+        elif tag in self.BLOCKS:
+            self.text.append("\n")
+        elif tag == "body":
+            self.hidden = 0
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.HIDDEN:
+            self.hidden = max(0, self.hidden - 1)
+        elif tag in self.HEADINGS:
+            self.is_heading = False
+        elif tag in self.BLOCKS:
+            self.text.append("\n")
+        elif tag in ("td", "th"):
+            self.text.append(" | ")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            (self.heading if self.is_heading else self.text).append(data)
+
+    def close_part(self) -> None:
+        text = re.sub(r"[ \t]+", " ", "".join(self.text))
+        self.parts.append({"text": re.sub(r"\s*\n\s*", "\n", text), "heading": " ".join("".join(self.heading).split())})
+        self.text = []
+
+
+def page(text: str) -> list[Part]:
+    reader = Page()
+    reader.feed(text)
+    reader.close()
+    reader.close_part()
+    return reader.parts
+
+
+def mail(path: str) -> Iterator[Part]:
+    with open(path, "rb") as file:
+        message = email.parser.BytesParser(policy=email.policy.default).parse(file)
+    lines = [f"{name}: {message[name]}" for name in ("From", "To", "Date", "Subject") if message[name]]
+    body = message.get_body(("plain", "html"))
+    text = body.get_content() if body is not None else ""
+    if body is not None and body.get_content_type() == "text/html":
+        text = "\n".join(part["text"] for part in page(text))
+    yield {"text": "\n".join([*lines, "", text]), "heading": str(message["Subject"] or "")}
+
+
+if __name__ == "__main__":
+    main(f"{INPUTS}/{os.listdir(INPUTS)[0]}")

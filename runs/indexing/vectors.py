@@ -1,0 +1,104 @@
+"""Asks a collection's embedding model: for the vectors of its pieces, a few seconds at a time, and for a question's.
+
+The collection's owner pays, within budgets. While the model is away, words go on and the worker tries again later.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from agents.exceptions import Invalid, MusterError
+from agents.models import Provider
+from knowledge.collections import meaning
+from knowledge.models import Chunk, Collection
+from registry.exceptions import AttemptFailed, ModelFailed
+from registry.routing import embeddings
+from runs.calls import vectors
+from runs.intake.options import has_price
+
+log = logging.getLogger(__name__)
+BATCH = 128  # pieces of one request
+LEASE_S = 180.0  # longer than the slowest request
+TURN_S = 5.0
+AGAIN_S = 60.0  # after a refusal or a failure
+REST_S = 15.0  # in which questions do not wait for a model that failed
+_rested: dict[int, float] = {}  # collection → until when, on the monotonic clock
+
+
+def tick() -> int:
+    """Make vectors for a few seconds. Returns how many."""
+    end, done = time.monotonic() + TURN_S, 0
+    while time.monotonic() < end and (collection := meaning.claim(LEASE_S)):
+        done += make(collection, end)
+    return done
+
+
+def make(collection: Collection, end: float) -> int:
+    done = 0
+    try:
+        for chunks in meaning.lacking(collection, BATCH):
+            if not meaning.keep(collection, of_chunks(collection, chunks)):
+                return done
+            done += len(chunks)
+            if time.monotonic() >= end:
+                meaning.go_on(collection)
+                return done
+    except MusterError as error:
+        log.warning("The collection %s has no new vectors: %s", collection.pk, error)
+        meaning.wait(collection, str(error), AGAIN_S)
+        return done
+    meaning.finish(collection)
+    return done
+
+
+def of_chunks(collection: Collection, chunks: Sequence[Chunk]) -> dict[int, bytes]:
+    made = embed(collection, [embeddings.passed(meaning.passage(chunk)) for chunk in chunks])
+    return {chunk.pk: vector for chunk, vector in zip(chunks, made, strict=True)}
+
+
+def of_question(collection: Collection, text: str) -> bytes | None:
+    """None if the model cannot be asked now."""
+    if time.monotonic() < _rested.get(collection.pk, 0.0):
+        return None
+    try:
+        [vector] = embed(collection, [embeddings.passed(text)])
+    except MusterError as error:
+        log.warning("The collection %s is searched by words only: %s", collection.pk, error)
+        _rested[collection.pk] = time.monotonic() + REST_S
+        return None
+    _rested.pop(collection.pk, None)
+    if len(vector) != (collection.dimensions or 0) * meaning.BYTES:
+        meaning.start_again(collection)
+    return vector
+
+
+def embed(collection: Collection, texts: list[str]) -> list[bytes]:
+    """Raises MusterError."""
+    provider, model = model_of(collection)
+    if collection.owner:
+        made = vectors.embed(collection.owner, None, provider, model, texts)[0]
+    else:
+        made = of_site(provider, model, texts)
+    return [vector.tobytes() for vector in made]
+
+
+def of_site(provider: Provider, model: str, texts: list[str]) -> vectors.Vectors:
+    try:
+        return embeddings.embed(provider, model, texts)
+    except (ModelFailed, AttemptFailed) as error:
+        raise vectors.refusal(error)
+
+
+def model_of(collection: Collection) -> tuple[Provider, str]:
+    """The provider must be one that the collection's owner may use. Raises Invalid."""
+    name, _, model = collection.embeddings.partition(":")
+    named = Provider.objects.filter(name=name, enabled=True)
+    if collection.owner:
+        provider = named.usable_by(collection.owner).nearest_first(collection.owner).first()
+    else:
+        provider = named.filter(owner=None).first()
+    if provider is None:
+        raise Invalid(f"The collection's owner can use no provider “{name}”.", code="unknown_provider")
+    if not has_price(provider, model):
+        raise Invalid(f"“{model}” has no price, so budgets could not count it.", code="unknown_model")
+    return provider, model

@@ -1,0 +1,30 @@
+"""The audit page: who did what to what, from where."""
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents.models import AuditEvent
+
+from ..base import PAGE, page, signed_in
+
+
+@signed_in
+def audit(request: HttpRequest) -> HttpResponse:
+    """Newest first; filtered by action, kind and words. A superuser sees all entries."""
+    rows = AuditEvent.objects.visible_to(request.user).order_by("-pk")
+    chosen = {name: request.GET.get(name, "")[:100].replace("\0", "") for name in ("action", "kind", "search")}
+    if chosen["action"]:
+        rows = rows.filter(action=chosen["action"])
+    if chosen["kind"]:
+        rows = rows.filter(subject_kind=chosen["kind"])
+    if chosen["search"]:
+        rows = rows.filter(subject_name__icontains=chosen["search"])
+    before = request.GET.get("before", "")
+    if before.isascii() and before.isdigit() and len(before) < 18:
+        rows = rows.filter(pk__lt=int(before))
+    lines = list(rows[: PAGE + 1])
+    older = str(lines[PAGE - 1].pk) if len(lines) > PAGE else ""
+    actions = AuditEvent.objects.visible_to(request.user).order_by("action").values_list("action", flat=True).distinct()
+    return page(
+        request, "audit.html", _("Audit"), lines=lines[:PAGE], older=older, chosen=chosen, actions=list(actions[:200])
+    )

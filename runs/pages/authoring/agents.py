@@ -1,0 +1,89 @@
+"""The pages of agents: a list, a new one, and the studio of one. They are saved over the API."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+
+from agents import roles
+from agents.models import Agent, Chain, Membership, Provider, Tool, ToolGrant
+from agents.models.team import SLUG
+from runs.figures import agents as figures
+
+from ..base import by_name, page, signed_in
+from . import agent_fields
+
+HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
+WHOSE = {"": "All", "own": "Mine", "team": "Shared with a team", "site": "The site's"}
+OFFERED = 200
+
+
+@signed_in
+def agent_list(request: HttpRequest) -> HttpResponse:
+    """Ordered by name. `?search=` covers names and descriptions, `?whose=own|team|site`, `?archived=1`."""
+    whose, archived = request.GET.get("whose", ""), bool(request.GET.get("archived"))
+    joined = Agent.objects.visible_to(request.user).select_related("published", "owner", "team", "provider")
+    rows = belonging_to(joined.filter(enabled=not archived).defer(*HEAVY), whose, request.user)
+    found, around = by_name(request, rows)
+    months = figures.months(found, request.user)
+    for agent in found:
+        agent.month = months.get(agent.pk, figures.Month())
+    kept = {"whose": whose if whose in WHOSE else "", "archived": "1" if archived else "", "search": around["search"]}
+    query = urlencode({name: value for name, value in kept.items() if value})
+    return page(
+        request, "agents.html", _("Agents"), agents=found, whose=kept["whose"], kinds=WHOSE.items(), archived=archived,
+        query=query, may_write=writes(request), **around,
+    )  # fmt: skip
+
+
+def belonging_to(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:
+    if whose == "own":
+        return rows.filter(owner=user)
+    if whose == "team":
+        return rows.filter(team__isnull=False)
+    return rows.filter(owner=None, team=None) if whose == "site" else rows
+
+
+def writes(request: HttpRequest) -> bool:
+    return roles.allows(request.user, "agents:write")
+
+
+@signed_in
+def new_agent(request: HttpRequest) -> HttpResponse:
+    """`?from=` names an agent that is copied."""
+    copied = request.GET.get("from", "")[:64]
+    title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
+    return page(
+        request, "agent_new.html", title, copied=copied, providers=providers_of(request.user), may_write=writes(request)
+    )
+
+
+def providers_of(user: Any) -> list[str]:
+    """Real models first: the offline provider is for trying things out."""
+    rows = Provider.objects.usable_by(user).filter(enabled=True).order_by("name").values_list("name", "kind")
+    found = sorted(rows[:OFFERED], key=lambda row: row[1] == Provider.Kind.OFFLINE)
+    return list(dict.fromkeys(name for name, _ in found))
+
+
+@signed_in
+def agent_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The studio of one agent; read-only for people who may not change it."""
+    if not SLUG.regex.match(name):
+        raise Http404("There is no agent with that name.")
+    agent = Agent.objects.select_related("published", "owner", "team", "provider").named(request.user, name)
+    may_edit = agent.may_edit(request.user) and writes(request)
+    may_use = agent.may_use(request.user) and roles.allows(request.user, "messages:write")
+    return page(
+        request, "agent.html", agent.name, agent=agent, may_edit=may_edit, may_use=may_use,
+        fields=agent_fields.groups(agent), providers=providers_of(request.user), teams=teams_of(request.user, agent),
+        examples=agent.examples[:3], tool_kinds=Tool.Kind.choices, modes=ToolGrant.Mode.choices,
+    )  # fmt: skip
+
+
+def teams_of(user: Any, row: Agent | Chain) -> list[str]:
+    """Teams that this person may share with, and the one that the agent or chain is shared with."""
+    mine = Membership.objects.filter(user_id=user.pk, role__in=Membership.SHARERS).order_by("team__name")
+    names = list(mine.values_list("team__name", flat=True)[:OFFERED])
+    return names if row.team is None or row.team.name in names else [row.team.name, *names]

@@ -1,0 +1,130 @@
+"""The pages of embeds: agents for visitors, the line to paste, and the limits."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import Invalid
+from agents.models import Agent, AuditEvent
+from runs.api.embeds import COSTS, DAILY_COST, costs_of, page_url, saved
+from runs.models import Embed
+
+from ..base import page, signed_in
+
+WRITES = "agents:write"
+LISTED = 200
+SNIPPET = '<script src="{server}/embed.js" data-key="{key}" async></script>'
+
+
+class Lines(forms.CharField):
+    """A list of texts, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+
+def dollars(label: Any) -> forms.DecimalField:
+    return forms.DecimalField(
+        label=label, required=False, min_value=0, max_digits=12, decimal_places=4, help_text=later("Empty: no limit.")
+    )
+
+
+class EmbedForm(forms.ModelForm):
+    enabled = forms.BooleanField(required=False, label=later("Visitors may use it"))
+    origins = Lines(
+        required=False, help_text=later("One a line, such as https://shop.example.org. Empty: only the page.")
+    )
+    suggestions = Lines(required=False, label=later("Suggested questions"), help_text=later("One a line, at most six."))
+    tools = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, label=later("Tools that visitors may use"),
+        help_text=later("What is chosen here is open to strangers. Calls that change something ask you first."),
+    )  # fmt: skip
+    daily_cost = dollars(later("US dollars a day"))
+    monthly_cost = dollars(later("US dollars a month"))
+
+    class Meta:
+        model = Embed
+        fields = [
+            "enabled", "title", "greeting", "suggestions", "colour", "origins", "tools", "daily_cost", "monthly_cost",
+            "per_visitor", "per_minute", "max_characters",
+        ]  # fmt: skip
+        widgets = {"colour": forms.TextInput(attrs={"type": "color"}), "greeting": forms.Textarea(attrs={"rows": 2})}
+        help_texts = dict.fromkeys(("per_visitor", "per_minute", "max_characters"), "")
+        labels = {
+            "per_visitor": later("Messages a minute of one visitor"), "per_minute": later("Messages a minute of all"),
+            "max_characters": later("Characters of one message"),
+        }  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        embed = kwargs["instance"]
+        super().__init__(*args, initial=costs_of(embed), **kwargs)
+        names = sorted({*embed.tools_to_open(), *embed.tools})
+        self.fields["tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+
+
+@signed_in(writes=WRITES)
+def embed_list(request: HttpRequest) -> HttpResponse:
+    """Every embed of this person. POST creates one, which is off."""
+    mine = Agent.objects.editable_by(request.user).published().order_by("name")
+    if request.method == "POST":
+        agent = mine.filter(name=request.POST.get("agent", "")[:64].replace("\0", "")).first()
+        if agent is None:
+            raise Invalid(_("Choose a published agent that you may change."))
+        embed = saved(Embed(owner=request.user, agent=agent), {}, {"daily_cost": DAILY_COST})
+        AuditEvent.record("embed.created", embed, actor=request.user, agent=agent.name)
+        return redirect("page:embed", embed.pk)
+    embeds = Embed.objects.visible_to(request.user).select_related("agent")[:LISTED]
+    return page(request, "embeds.html", _("Web sites"), embeds=embeds, agents=mine[:LISTED])
+
+
+@signed_in(writes=WRITES)
+def embed_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One embed: what to paste, and its form."""
+    embed = own(request, pk)
+    form = EmbedForm(request.POST if request.method == "POST" else None, instance=embed)
+    if request.method == "POST" and form.is_valid():
+        fields = dict(form.cleaned_data)
+        costs = {name: fields.pop(name) for name in COSTS}
+        saved(embed, fields, costs)
+        AuditEvent.record("embed.changed", embed, actor=request.user, fields=form.changed_data, enabled=embed.enabled)
+        messages.success(request, _("Saved."))
+        return redirect("page:embed", embed.pk)
+    about = {"snippet": SNIPPET.format(server=settings.PUBLIC_URL.rstrip("/"), key=embed.key), "url": page_url(embed)}
+    answer = page(request, "embed.html", str(own(request, pk)), embed=embed, form=form, **about)
+    answer.status_code = 422 if form.errors else 200
+    return answer
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def act(request: HttpRequest, pk: UUID, verb: str) -> HttpResponse:
+    """Give it another key, or delete it."""
+    embed = own(request, pk)
+    AuditEvent.record({"rotate": "embed.rotated", "delete": "embed.deleted"}[verb], embed, actor=request.user)
+    if verb == "delete":
+        embed.delete()
+        return redirect("page:embeds")
+    embed.rotate()
+    messages.success(request, _("It has another key. Paste the new line into your pages."))
+    return redirect("page:embed", embed.pk)
+
+
+def own(request: HttpRequest, pk: UUID) -> Embed:
+    rows = Embed.objects.visible_to(request.user).select_related("agent", "owner").prefetch_related("budgets")
+    embed = rows.filter(pk=pk).first()
+    if embed is None:
+        raise Http404("There is no such embed of yours.")
+    return embed

@@ -1,0 +1,45 @@
+"""The function workbench: a list, and one function with its editor, try-out, versions, tests,
+executions, replay.
+"""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents.models import Tool
+from agents.models.team import SLUG
+from functions.models import StoredFunction
+
+from ..base import by_name, page, signed_in
+from ..start import EXAMPLE
+
+SLIM = ("source", "input_schema", "output_schema", "published__source", "published__spec")
+# What else a draft is checked and tried with; the page has no field for them.
+OTHERS = ("safe_mode", "is_pure", "cache_ttl", "max_concurrency", "reuse", "min_isolation")
+
+
+@signed_in
+def function_list(request: HttpRequest) -> HttpResponse:
+    """Ordered by name; the search covers names and descriptions."""
+    rows = StoredFunction.objects.visible_to(request.user).select_related("published", "owner").defer(*SLIM)
+    found, around = by_name(request, rows)
+    return page(request, "functions.html", _("Functions"), functions=found, **around)
+
+
+@signed_in
+def new_function(request: HttpRequest) -> HttpResponse:
+    return page(
+        request, "workbench.html", _("New function"), function=None, source=EXAMPLE, may_edit=True,
+        settings=StoredFunction(), effects=Tool.Effect.choices,
+    )  # fmt: skip
+
+
+@signed_in
+def function_page(request: HttpRequest, name: str) -> HttpResponse:
+    if not SLUG.regex.match(name):
+        raise Http404("There is no function with that name.")
+    function = StoredFunction.objects.select_related("published", "owner").named(request.user, name)
+    return page(
+        request, "workbench.html", function.name, function=function, source=function.source,
+        may_edit=function.may_edit(request.user), tests=function.tests.count(), settings=function,
+        effects=Tool.Effect.choices, others={name: getattr(function, name) for name in OTHERS},
+    )  # fmt: skip

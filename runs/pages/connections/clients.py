@@ -1,0 +1,117 @@
+"""The page of clients: the address that each program needs, and this person's API keys."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as known
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from agents.models import ApiKey, AuditEvent
+from agents.models.key import DECIDE
+
+from ..base import page, signed_in
+
+TALKS = ("messages:read", "messages:write")
+KEYS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A kind of program. `address` is below this site, `text` what to paste, with {address} and {key}."""
+
+    word: str
+    title: str
+    examples: str
+    path: str
+    text: str
+    help: str
+    scopes: tuple[str, ...] = TALKS
+
+    @property
+    def address(self) -> str:
+        return settings.PUBLIC_URL.rstrip("/") + self.path
+
+    def pasted(self, key: str) -> str:
+        return self.text.replace("{address}", self.address).replace("{key}", key)
+
+
+CLIENTS = (
+    Client(
+        "openai", known("OpenAI's API"), known("Open WebUI, LibreChat, the OpenAI SDKs"), "/v1",
+        "OPENAI_BASE_URL={address}\nOPENAI_API_KEY={key}",
+        known("Your agents are the models. In Open WebUI add both under Admin settings, Connections, OpenAI API."),
+    ),
+    Client(
+        "mcp", "MCP", "Claude, VS Code, Cursor", "/mcp",
+        'claude mcp add --transport http muster {address} --header "Authorization: Bearer {key}"',
+        known("Your agents, chains and functions are its tools."),
+        (*TALKS, "runs:read", "runs:write", "functions:execute"),
+    ),
+    Client(
+        "langgraph", "LangGraph", known("Agent Chat UI, the LangGraph SDKs"), "/langgraph",
+        "Deployment URL: {address}\nAPI key: {key}",
+        known("Your agents are the assistants. Enter the name of one as its id."),
+        (*TALKS, "agents:read", "sessions:read", "sessions:write", "runs:read", "runs:write"),
+    ),
+    Client(
+        "ag-ui", "AG-UI", "CopilotKit, assistant-ui", "/agui/NAME",
+        'new HttpAgent({ url: "{address}", headers: { Authorization: "Bearer {key}" } })',
+        known("Replace NAME with the name of an agent."),
+    ),
+    Client(
+        "a2a", "A2A", known("other agents"), "/a2a/NAME",
+        "Agent card: {address}/.well-known/agent-card.json\nAuthorization: Bearer {key}",
+        known("Replace NAME with the name of an agent."),
+    ),
+    Client(
+        "muster", known("muster on the command line"), known("your terminal, and Python programs"), "",
+        "MUSTER_URL={address}\nMUSTER_API_KEY={key}",
+        known("The program and the Python client read both from the environment."),
+        ("*",),
+    ),
+)  # fmt: skip
+
+
+@signed_in
+def client_list(request: HttpRequest) -> HttpResponse:
+    return shown(request)
+
+
+@never_cache
+@require_POST
+@signed_in(writes="keys:write")
+def new_key(request: HttpRequest, word: str) -> HttpResponse:
+    """Create a key for this kind of client and show it, this once."""
+    client = next((one for one in CLIENTS if one.word == word), None)
+    if client is None:
+        raise Http404("There is no such kind of client.")
+    scopes = [*client.scopes, *([DECIDE] if request.POST.get("decides") else [])]
+    key, secret = ApiKey.make(request.user, scopes, name=client.title)
+    AuditEvent.record("apikey.created", key, actor=request.user, scopes=scopes)
+    return shown(request, made=client, secret=secret)
+
+
+@require_POST
+@signed_in(writes="keys:write")
+def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
+    key = ApiKey.objects.visible_to(request.user).filter(pk=pk).first()
+    if key is None:
+        raise Http404("There is no such key of yours.")
+    key.revoke()
+    AuditEvent.record("apikey.revoked", key, actor=request.user)
+    messages.success(request, _("The key “%(key)s” is revoked.") % {"key": key})
+    return redirect("page:clients")
+
+
+def shown(request: HttpRequest, made: Client | None = None, secret: str = "") -> HttpResponse:
+    entries = [
+        {"client": one, "text": one.pasted(secret if one == made else "YOUR_KEY"), "is_made": one == made}
+        for one in CLIENTS
+    ]
+    keys = ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS]
+    return page(request, "clients.html", _("Clients"), entries=entries, keys=keys)

@@ -1,0 +1,54 @@
+"""The pages of connections: connect cloud accounts and servers, check their health, approve offered
+tools.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from agents.models import Tool
+from connectors.exceptions import reconnect_link
+from connectors.logins.providers import SERVICES
+from connectors.models import Connection, RemoteTool
+from plumbing.addresses import url_refusal
+
+from ..base import page, signed_in
+from .providers import Fix, private_fix
+
+TOOLS = 300
+
+
+@signed_in
+def connection_list(request: HttpRequest) -> HttpResponse:
+    connections = Connection.objects.visible_to(request.user).select_related("owner", "team").order_by("name")[:300]
+    services = [{**service.described(), "accesses": accesses(service)} for service in SERVICES.values()]
+    return page(request, "connections.html", _("Connections"), connections=connections, services=services)
+
+
+def accesses(service: Any) -> list[dict[str, Any]]:
+    """The kinds of access that a user can choose before the login, with their explanations."""
+    words = list(dict.fromkeys(one.access for one in service.scopes))
+    return [{"word": word, "why": " ".join(one.why for one in service.scopes if one.access == word)} for word in words]
+
+
+@signed_in
+def connection_page(request: HttpRequest, pk: int) -> HttpResponse:
+    connection = Connection.objects.visible_to(request.user).select_related("owner").filter(pk=pk).first()
+    if connection is None:
+        raise Http404("There is no such connection that you can see.")
+    tools = RemoteTool.objects.filter(connection=connection).select_related("tool").order_by("remote_name")[:TOOLS]
+    return page(
+        request, "connection.html", connection.name, connection=connection, tools=tools, effects=Tool.Effect.choices,
+        may_edit=connection.may_edit(request.user), login_link=reconnect_link(connection),
+        fix=fix_of(connection),
+    )  # fmt: skip
+
+
+def fix_of(connection: Connection) -> Fix | None:
+    """The setting that allows a private address. A missing login is mended by the button for it."""
+    refused = connection.base_url and url_refusal(
+        connection.base_url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False
+    )
+    return private_fix(connection.base_url) if refused and connection.health == Connection.Health.BROKEN else None

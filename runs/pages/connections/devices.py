@@ -1,0 +1,98 @@
+"""The pages of devices: pair one with a code, see its calls and offered tools, revoke it."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from agents.exceptions import MusterError
+from agents.models import AuditEvent
+from devices import offers, package, presence
+from devices.models import Device, DeviceCall, OfferedTool, Pairing
+from plumbing import clock
+
+from ..base import page, signed_in, tell
+
+CALLS = 50
+
+
+@signed_in
+def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) -> HttpResponse:
+    now = clock.near()
+    devices = list(Device.objects.visible_to(request.user).order_by("revoked_at", "name"))
+    for device in devices:
+        device.state = "revoked" if device.revoked_at else "online" if device.is_online(now) else "offline"
+    server = settings.PUBLIC_URL.rstrip("/")
+    return page(
+        request, "devices.html", _("Devices"), devices=devices, code=code, expires_at=expires_at,
+        install=f"pipx install {server}{reverse('page:device-client', args=[package.filename()])}",
+        command=f"muster-device pair --server {server} --code {code}",
+    )  # fmt: skip
+
+
+@require_safe
+def client(request: HttpRequest, filename: str) -> HttpResponse:
+    """The device client as a wheel. Open to everybody: pip signs in nowhere, and the source is public."""
+    if filename != package.filename():
+        raise Http404("There is no such file. The page Devices names the current one.")
+    answer = HttpResponse(package.wheel(), content_type="application/zip")
+    answer["Cache-Control"] = "public, max-age=3600"
+    return answer
+
+
+@require_POST
+@signed_in
+def pair(request: HttpRequest) -> HttpResponse:
+    """A new code, shown only in this answer."""
+    row, code = Pairing.make(request.user)
+    AuditEvent.record("pairing.created", row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    return device_list(request, code, row.expires_at)
+
+
+@signed_in
+def device_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    device = find(request, pk)
+    return page(
+        request, "device.html", device.name, device=device, is_online=device.is_online(),
+        shares_folders="list_directory" in device.tools,
+        calls=DeviceCall.objects.filter(device=device).order_by("-id")[:CALLS],
+        offers=device.offers.select_related("tool").order_by("name", "-id")[:200],
+    )  # fmt: skip
+
+
+@require_POST
+@signed_in
+def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
+    device = find(request, pk)
+    device.revoke(reason="by its owner", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    presence.tell_revoked(device)
+    messages.success(request, _("“%(device)s” can no longer connect. Its history is kept.") % {"device": device})
+    return redirect("page:devices")
+
+
+@require_POST
+@signed_in
+def decide(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
+    """Approve or reject exactly this definition of an offered tool."""
+    found = OfferedTool.objects.select_related("device", "tool").filter(device=find(request, pk), pk=offer).first()
+    if found is None:
+        raise Http404("This device has not offered such a tool.")
+    verb = offers.approve if request.POST.get("decision") == "approve" else offers.reject
+    try:
+        verb(found, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    except MusterError as error:
+        tell(request, error)
+    return redirect("page:device", pk=pk)
+
+
+def find(request: HttpRequest, pk: UUID) -> Device:
+    device = Device.objects.visible_to(request.user).filter(pk=pk).first()
+    if device is None:
+        raise Http404("You have no such device.")
+    return device

@@ -1,0 +1,239 @@
+"""The pages of model providers: add, edit, test and delete one, with its models and prices."""
+
+from dataclasses import dataclass
+from functools import cache, partial
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
+from django.views.decorators.http import require_POST
+from rest_framework.exceptions import ValidationError as Refused
+
+from agents import roles, served
+from agents.http.viewsets import refusals
+from agents.models import AuditEvent, Provider
+from agents.models.agent import provider_changed
+from agents.models.provider import check_model_url
+from agents.serializers.providers import PricesField
+from agents.sharing import let_go
+
+from ..base import page, signed_in
+from ..labels import in_language
+from ..start import NamedForm
+
+WRITES = "providers:write"
+LISTED = 200
+PRESETS = Path(__file__).with_name("prices.yaml")
+KEY_PAGES = {
+    Provider.Kind.OPENAI: "https://platform.openai.com/api-keys",
+    Provider.Kind.ANTHROPIC: "https://console.anthropic.com/settings/keys",
+    Provider.Kind.GOOGLE: "https://aistudio.google.com/apikey",
+}
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What mends a failure: one sentence, and the text to copy."""
+
+    words: str
+    text: str
+
+
+class ProviderForm(NamedForm):
+    model = Provider
+    kind = forms.ChoiceField(label=later("Kind"), choices=partial(in_language, Provider.Kind.choices))
+    base_url = forms.URLField(
+        required=False, assume_scheme="https", label=later("Base URL"),
+        help_text=later("Empty: the provider's own address. A changed address clears the key."),
+    )  # fmt: skip
+    api_key = forms.CharField(
+        required=False, max_length=2000, label=later("API key"),
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text=later("Stored encrypted and never shown again. Empty: the stored key stays."),
+    )  # fmt: skip
+    default_model = forms.CharField(
+        required=False, max_length=100, label=later("Default model"),
+        widget=forms.TextInput(attrs={"list": "served", "autocomplete": "off"}),
+        help_text=later("For agents that name no model. After the first test, the models of the server are suggested."),
+    )  # fmt: skip
+    tool_calling = forms.ChoiceField(
+        label=later("Tool calls"), choices=partial(in_language, Provider.ToolCalling.choices), initial="native"
+    )
+    enabled = forms.BooleanField(label=later("Enabled"), required=False, initial=True)
+
+    fix: Fix | None = None
+
+    def clean_base_url(self) -> str:
+        url = self.cleaned_data["base_url"]
+        try:
+            check_model_url(url) if url else None
+        except ValidationError as error:
+            self.fix = private_fix(url) if error.code == "private_address" else None
+            raise
+        return url
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("kind") == Provider.Kind.COMPATIBLE and not cleaned.get("base_url") and not self.errors:
+            self.add_error("base_url", _("An OpenAI-compatible server needs its address."))
+        try:
+            typed = prices_in(self.data)
+            prices = {model: {end: amount(cost) for end, cost in row.items()} for model, row in typed.items()}
+            cleaned["prices"] = PricesField().run_validation(prices)
+        except (Refused, ValueError):
+            self.add_error(None, _("A price is a number of US dollars per million tokens, from 0."))
+        return cleaned
+
+    def save(self) -> Provider:
+        about = dict(self.cleaned_data)
+        provider = self.row or Provider(owner=self.user)
+        moved = (about["kind"], about["base_url"]) != (provider.kind, provider.base_url)
+        if not about["api_key"] and not (moved and self.row):
+            about["api_key"] = provider.api_key  # a key is not sent to another address
+        for name, value in about.items():
+            setattr(provider, name, value)
+        with refusals("provider", self.user):
+            provider.save()
+            verb = "provider.changed" if self.row else "provider.created"
+            AuditEvent.record(verb, provider, actor=self.user, fields=sorted(self.changed_data))
+            provider_changed(provider)
+        return provider
+
+
+def prices_in(data: Any) -> dict[str, dict[str, Any]]:
+    """The rows of the table of prices. Rows without a model are left out."""
+    columns = (data.getlist(f"price_{name}")[:400] for name in ("model", "input", "output"))
+    rows = zip(*columns, strict=False)
+    return {
+        model.strip()[:100]: {"input": cost or 0, "output": more or 0} for model, cost, more in rows if model.strip()
+    }
+
+
+def amount(text: Any) -> float:
+    """Raises ValueError for what is no number, also for an infinite one."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+@cache
+def presets() -> dict[str, Any]:
+    """{"as_of", "kinds": {kind: {"source", "models": {model: {"input", "output"}}}}}"""
+    return yaml.safe_load(PRESETS.read_text(encoding="utf-8"))
+
+
+@signed_in(writes=WRITES)
+def provider_list(request: HttpRequest) -> HttpResponse:
+    """The providers that this person can see. POST adds one and tests it."""
+    form = ProviderForm(request.POST, user=request.user) if request.method == "POST" else None
+    if form is not None and form.is_valid():
+        provider = form.save()
+        remember_trial(request, provider)
+        return redirect("page:provider", name=provider.name)
+    rows = Provider.objects.visible_to(request.user).select_related("owner", "team").order_by("name")[:LISTED]
+    blank = ProviderForm(user=request.user, initial={"name": "openai", "kind": Provider.Kind.OPENAI})
+    answer = page(
+        request, "providers.html", _("Providers"), providers=rows, form=form or blank, is_new=True, prices={},
+        may_add=roles.allows(request.user, WRITES), failed=form is not None,
+    )  # fmt: skip
+    answer.status_code = 200 if form is None else 422
+    return answer
+
+
+@signed_in(writes=WRITES)
+def provider_page(request: HttpRequest, name: str) -> HttpResponse:
+    """One provider. POST changes it and tests it."""
+    provider = find(request, name)
+    form = None
+    if request.method == "POST":
+        provider.require_edit(request.user)
+        form = ProviderForm(request.POST, user=request.user, row=provider)
+        if form.is_valid():
+            saved = form.save()
+            remember_trial(request, saved)
+            return redirect("page:provider", name=saved.name)
+        provider = find(request, name)  # without what was refused
+    answer = page(
+        request, "provider.html", provider.name, provider=provider, form=form or filled(provider, request.user),
+        prices=prices_in(request.POST) if form else provider.prices, preset=presets()["kinds"].get(provider.kind),
+        as_of=presets()["as_of"], may_edit=provider.may_edit(request.user) and roles.allows(request.user, WRITES),
+        trial=request.session.pop(f"trial-{provider.pk}", None),
+        agents=provider.agents.visible_to(request.user).order_by("name").values_list("name", flat=True)[:LISTED],
+    )  # fmt: skip
+    answer.status_code = 200 if form is None else 422
+    return answer
+
+
+def find(request: HttpRequest, name: str) -> Provider:
+    return (
+        Provider.objects.visible_to(request.user)
+        .select_related("owner")
+        .named(request.user, name[:64].replace("\0", ""))
+    )
+
+
+def filled(provider: Provider, user: Any) -> ProviderForm:
+    names = ("name", "kind", "base_url", "default_model", "tool_calling", "enabled")
+    return ProviderForm(user=user, row=provider, initial={name: getattr(provider, name) for name in names})
+
+
+def remember_trial(request: HttpRequest, provider: Provider) -> None:
+    """Try the provider now; the next page shows the result once."""
+    if not provider.enabled:
+        messages.success(request, _("Saved. A provider that is switched off is not tested."))
+        return
+    trial = served.verdict(provider)
+    AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
+    fix = fix_of(provider, trial["code"])
+    request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}
+
+
+def fix_of(provider: Provider, code: str) -> Fix | None:
+    if code == "private_address":
+        return private_fix(provider.base_url)
+    if code == "provider_key_refused" and provider.kind in KEY_PAGES:
+        return Fix(_("Make a new key at this address, and enter it below."), KEY_PAGES[Provider.Kind(provider.kind)])
+    if code == "unknown_model" and provider.kind == Provider.Kind.OLLAMA:
+        return Fix(_("Load the model on the machine of the server."), f"ollama pull {provider.default_model}")
+    if code == "provider_unreachable" and provider.kind == Provider.Kind.OLLAMA:
+        return Fix(_("Start the server on its machine."), "ollama serve")
+    if code == "provider_refused" and provider.kind == Provider.Kind.COMPATIBLE and "/v1" not in provider.base_url:
+        return Fix(_("Try this base URL."), f"{provider.base_url.rstrip('/')}/v1")
+    return None
+
+
+def private_fix(url: str) -> Fix:
+    words = _("An administrator adds this to the settings of the server (the file .env) and restarts it.")
+    return Fix(words, f"MUSTER_PRIVATE_HOSTS={urlsplit(url).hostname or ''}")
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def test(request: HttpRequest, name: str) -> HttpResponse:
+    provider = find(request, name)
+    provider.require_edit(request.user)
+    remember_trial(request, provider)
+    return redirect("page:provider", name=provider.name)
+
+
+@require_POST
+@signed_in(writes=WRITES)
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    provider = find(request, name)
+    provider.require_edit(request.user)
+    with refusals("provider", request.user):
+        AuditEvent.record("provider.deleted", provider, actor=request.user)
+        let_go(provider)
+        provider.delete()
+    messages.success(request, _("“%(name)s” was deleted.") % {"name": name[:64]})
+    return redirect("page:providers")

@@ -1,0 +1,84 @@
+"""The page of a person's files: upload, where each is used, download, delete, and how much room is left."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents import storage
+from agents.exceptions import MusterError
+from agents.models import AuditEvent, StoredFile
+from runs.models import Artifact, Attachment
+
+from ..base import keyset, page, signed_in, tell
+
+CHOICES = ("search", "source")
+SOURCE = "REMOTE_ADDR"
+
+
+@signed_in
+def file_list(request: HttpRequest) -> HttpResponse:
+    """Newest first. POST stores a file."""
+    if request.method == "POST":
+        return upload(request)
+    chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
+    rows = StoredFile.objects.visible_to(request.user)
+    for word in chosen["search"].split()[:6]:
+        rows = rows.filter(name__icontains=word)
+    if chosen["source"]:
+        rows = rows.filter(source=chosen["source"])
+    found, older = keyset(request, rows)
+    mark_uses(found)
+    return page(
+        request, "files.html", _("Files"), files=found, older=older, chosen=chosen, is_filtered=any(chosen.values()),
+        sources=StoredFile.Source.choices, used=storage.usage(request.user.pk), most=settings.FILE_BYTES_PER_PERSON,
+        most_files=settings.FILES_PER_PERSON, most_of_one=settings.FILE_BYTES, keep=settings.KEEP_DAYS,
+        is_scanned=bool(settings.FILE_SCANNER),
+    )  # fmt: skip
+
+
+def mark_uses(files: list[Any]) -> None:
+    """The sessions that contain a file, and the run that made it. Two queries."""
+    sessions: dict[Any, set[Any]] = {}
+    for file, session in Attachment.objects.filter(file__in=files).values_list("file_id", "message__session_id"):
+        sessions.setdefault(file, set()).add(session)
+    runs = dict(Artifact.objects.filter(file__in=files).values_list("file_id", "run_id"))
+    for file in files:
+        file.sessions = sorted(sessions.get(file.pk, ()))
+        file.run_id = runs.get(file.pk)
+
+
+def upload(request: HttpRequest) -> HttpResponse:
+    sent = request.FILES.get("file")
+    if sent is None:
+        messages.error(request, _("Choose a file."))
+        return redirect("page:files")
+    try:
+        row = storage.save(
+            request.user.pk, sent.name or "", sent, declared=sent.content_type or "",
+            untrusted=request.POST.get("own") != "yes",
+        )  # fmt: skip
+    except MusterError as error:
+        tell(request, error)
+    else:
+        AuditEvent.record("storedfile.created", row, actor=request.user, source=request.META.get(SOURCE, ""))
+        messages.success(request, _("“%(name)s” is stored.") % {"name": row.name})
+    return redirect("page:files")
+
+
+@require_POST
+@signed_in
+def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+    rows = StoredFile.objects.visible_to(request.user).filter(pk=pk)
+    row = rows.first()
+    if row is None:
+        raise Http404("You have no such file.")
+    AuditEvent.record("storedfile.deleted", row, actor=request.user, source=request.META.get(SOURCE, ""))
+    storage.delete(rows)
+    messages.success(request, _("“%(name)s” is deleted.") % {"name": row.name})
+    return redirect("page:files")

@@ -1,0 +1,183 @@
+"""The pages of memory: what agents know about the person, why and since when; approve, edit, roll back, delete."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents.diff import side_by_side
+from agents.exceptions import MusterError
+from knowledge.memory import review
+from knowledge.memory.filters import MemoryFilter
+from knowledge.models import Memory, MemoryVersion
+from runs.loop.memory import CHOSEN
+from runs.models import Run
+
+from ..base import keyset, page, signed_in, tell
+from ..several import decide_several
+
+CHOICES = ("search", "status", "scope", "untrusted")
+VERSIONS = 50
+SOURCE = "REMOTE_ADDR"
+
+
+@signed_in
+def memory_list(request: HttpRequest) -> HttpResponse:
+    """Newest first. POST remembers something, or decides about several suggestions."""
+    if request.method == "POST":
+        if "text" in request.POST:
+            return remember(request)
+        return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
+    chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in CHOICES}
+    rows = Memory.objects.visible_to(request.user).select_related("agent", "team", "replaces", "owner")
+    filtered = MemoryFilter({name: value for name, value in chosen.items() if value}, rows)
+    found, older = keyset(request, filtered.qs if filtered.form.is_valid() else rows.none())
+    mark_runs(request, found)
+    return page(
+        request, "memories.html", _("Memory"), memories=found, older=older, chosen=chosen,
+        is_filtered=any(chosen.values()), has_waiting=mark_decidable(request, found),
+        scopes=Memory.Scope.choices, kinds=Memory.Kind.choices,
+    )  # fmt: skip
+
+
+def mark_runs(request: HttpRequest, rows: Any) -> None:
+    """Whether the run that wrote it can be opened: history is pruned, and others' runs stay theirs."""
+    runs = {row.run_id for row in rows if row.run_id}
+    linked = set(Run.objects.visible_to(request.user).filter(pk__in=runs).values_list("pk", flat=True)) if runs else ()
+    for row in rows:
+        row.has_run = row.run_id in linked
+
+
+def mark_decidable(request: HttpRequest, rows: Any) -> bool:
+    """Whether any of them waits for this person."""
+    for row in rows:
+        row.may_decide = row.is_suggested and row.owner_id == request.user.pk
+    return any(row.may_decide for row in rows)
+
+
+def remember(request: HttpRequest) -> HttpResponse:
+    given = {name: request.POST.get(name, "") for name in ("text", "kind", "subject")}
+    kind = given["kind"] if given["kind"] in Memory.Kind.values else Memory.Kind.FACT
+    place = review.place_for(request.user, Memory.Scope.PERSON)
+    try:
+        _row, is_new = review.create(request.user, place, {**given, "kind": kind}, source=source_of(request))
+    except MusterError as error:
+        tell(request, error)
+    else:
+        messages.success(request, _("Remembered.") if is_new else _("This was remembered already."))
+    return redirect("page:memories")
+
+
+@signed_in
+def memory_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One memory with its history. POST saves its text."""
+    row = find(request, pk)
+    if request.method != "POST":
+        return shown(request, row)
+    content = {name: request.POST.get(name, "") for name in ("text", "subject")}
+    if request.POST.get("kind") in Memory.Kind.values:
+        content["kind"] = request.POST["kind"]
+    try:
+        row = review.edit(row, content, **by(request, request.POST.get("version", "")))
+        if request.POST.get("then") == "approve":
+            row = review.approve(row, **by(request, str(row.version)))
+    except MusterError as error:
+        tell(request, error)
+        answer = shown(request, find(request, pk), content)
+        answer.status_code = error.status
+        return answer
+    messages.success(request, _("Saved."))
+    return redirect("page:memory", pk=row.pk)
+
+
+def shown(request: HttpRequest, row: Memory, given: dict[str, str] | None = None) -> HttpResponse:
+    versions = list(row.versions.all()[:VERSIONS])
+    mark_runs(request, versions)
+    for newer, older in zip(versions, versions[1:], strict=False):
+        newer.lines = [line for line in side_by_side(older.text, newer.text) if line.kind != "same"]
+    return page(
+        request, "memory.html", _("Memory"), memory=row, versions=versions, given=given or row.content(),
+        may_edit=row.may_edit(request.user), kinds=Memory.Kind.choices,
+        suggestions=row.suggestions.all()[:VERSIONS] if row.owner_id == request.user.pk else (),
+    )  # fmt: skip
+
+
+def of_run(request: HttpRequest, run: Run) -> dict[str, Any] | None:
+    """What the run's prompt contained of the memory, and why; texts only as far as this person may still see them."""
+    if CHOSEN not in run.policy:
+        return None
+    event = run.events.filter(type="memory.recalled").first()
+    chosen = event.data["memories"] if event else []
+    seen = Memory.objects.visible_to(request.user).filter(pk__in=[one["id"] for one in chosen])
+    versions = MemoryVersion.objects.filter(memory__in=seen).values_list("memory_id", "number", "text")
+    texts = {(str(id), number): text for id, number, text in versions}
+    known = [{**one, "text": texts.get((one["id"], one["version"]), "")} for one in chosen]
+    return {"known": known, "left_out": event.data["left_out"] if event else 0}
+
+
+@require_POST
+@signed_in
+def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+    row = find(request, pk)
+    try:
+        kept = decide_one(request, row, request.POST.get("version", ""))
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:memory", pk=pk)
+    messages.success(request, _("Approved.") if kept else _("Rejected."))
+    return redirect("page:memory", pk=kept.pk) if kept else redirect("page:memories")
+
+
+def decide_one(request: HttpRequest, row: Memory, version: str) -> Memory | None:
+    """Approve or reject exactly the version that the person has seen; what there is afterwards."""
+    if request.POST.get("decision") == "approve":
+        return review.approve(row, **by(request, version))
+    review.reject(row, **by(request, version))
+    return None
+
+
+@require_POST
+@signed_in
+def roll_back(request: HttpRequest, pk: UUID) -> HttpResponse:
+    number = number_in(request.POST.get("to", ""))
+    try:
+        review.roll_back(find(request, pk), number, **by(request, request.POST.get("version", "")))
+    except MusterError as error:
+        tell(request, error)
+    else:
+        messages.success(request, _("Version %(number)s is back.") % {"number": number})
+    return redirect("page:memory", pk=pk)
+
+
+@require_POST
+@signed_in
+def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+    review.remove(find(request, pk), user=request.user, source=source_of(request))
+    messages.success(request, _("The memory and its versions are deleted."))
+    return redirect("page:memories")
+
+
+def find(request: HttpRequest, pk: Any) -> Memory:
+    rows: QuerySet = Memory.objects.visible_to(request.user).select_related("agent", "team", "owner", "replaces")
+    try:
+        return rows.get(pk=UUID(str(pk)))
+    except (Memory.DoesNotExist, ValueError):
+        raise Http404("You have no such memory.")
+
+
+def by(request: HttpRequest, version: str) -> dict[str, Any]:
+    return {"user": request.user, "expected": number_in(version), "source": source_of(request)}
+
+
+def source_of(request: HttpRequest) -> str:
+    return request.META.get(SOURCE, "")
+
+
+def number_in(text: str) -> int:
+    """The version that the person has seen; 0, which no memory has, if the form does not say."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

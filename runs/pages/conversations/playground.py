@@ -1,0 +1,84 @@
+"""The playground: talk to an agent and watch its run."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import NotFound
+from agents.http import parsers
+from agents.models import Agent
+from runs.api.shares import SharedLinkSerializer
+from runs.models import Session, SharedLink
+
+from ..base import page, signed_in, uuid_in
+from . import conversation
+
+OFFERED = 200  # names in the agent field's list; others can be typed
+SHOWN = 200
+
+
+@signed_in
+def playground(request: HttpRequest) -> HttpResponse:
+    """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
+    agents = Agent.objects.usable_by(request.user).published().select_related("published").order_by("name")
+    offered = list(agents.only("name", "description", "published__number")[:OFFERED])
+    session, find_words = find(request), request.GET.get("find", "")[:100]
+    asked = request.GET.get("agent", "")[:64]
+    name = asked or (session.agent.name if session and session.agent else "")
+    if not name and not session and len(offered) == 1:
+        name = offered[0].name
+    listed = conversation.history(request.user, session, find_words)
+    turns = conversation.turns_of(session, SHOWN) if session else []
+    return page(
+        request, "playground.html", _("Playground"), agents=offered, agent=name, session=session, turns=turns,
+        stored=conversation.stored_events(request.user, turns), find=find_words,
+        history=[one for one in listed if one.pinned or not one.folder], folders=conversation.folders(listed),
+        may_share=settings.SHARED_LINKS, shared=shared_now(session), upload_bytes=settings.FILE_BYTES,
+        compare=bool(request.GET.get("compare")), examples=examples_of(request.user, name),
+    )  # fmt: skip
+
+
+def shared_now(session: Session | None) -> dict[str, Any] | None:
+    """The read-only link of this conversation, as the API shows it."""
+    link = SharedLink.objects.filter(session=session).first() if session and settings.SHARED_LINKS else None
+    return dict(SharedLinkSerializer(link).data) if link else None
+
+
+def examples_of(user: Any, name: str) -> list[str]:
+    """Example messages of the agent with that name; empty if there is none."""
+    try:
+        return Agent.objects.published().named(user, name).examples[:3]
+    except NotFound:
+        return []
+
+
+def find(request: HttpRequest) -> Session | None:
+    asked = uuid_in(request.GET.get("session", ""))
+    if asked is None:
+        return None
+    session = Session.objects.visible_to(request.user).select_related("agent").filter(pk=asked).first()
+    if session is None:
+        raise Http404("There is no such session that you can see.")
+    return session
+
+
+@require_POST
+@signed_in
+def fork(request: HttpRequest) -> HttpResponse:
+    """A new session with the messages before one: {"session", "seq"} → {"session"}, or instead of its number the
+    "run" that it started.
+    """
+    try:
+        body = parsers.read(request.body)
+        session_id = uuid_in(str(body["session"]))
+        which = {"seq": min(int(body["seq"]), 2**31 - 1)} if "seq" in body else {"run": uuid_in(str(body["run"]))}
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return JsonResponse({"error": {"message": "Send a JSON object with “session” and “seq” or “run”."}}, status=400)
+    session = Session.objects.visible_to(request.user).filter(pk=session_id).first()
+    first = session.messages.filter(**which).order_by("seq").first() if session else None
+    if session is None or first is None:
+        return JsonResponse({"error": {"message": "There is no such message in one of your sessions."}}, status=404)
+    return JsonResponse({"session": str(session.fork(before=first.seq).pk)}, status=201)

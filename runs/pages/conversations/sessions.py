@@ -1,0 +1,56 @@
+"""The pages of sessions: a list with search, and one conversation."""
+
+from uuid import UUID
+
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from runs.models import Message, Session
+
+from ..base import keyset, page, signed_in
+from . import artifacts
+
+SHOWN = 400  # messages on one page
+
+
+@signed_in
+def session_list(request: HttpRequest) -> HttpResponse:
+    """Newest first. The search covers titles and agents."""
+    rows = Session.objects.visible_to(request.user).select_related("agent")
+    words = request.GET.get("search", "").replace("\0", " ").split()[:6]
+    for word in words:
+        rows = rows.filter(Q(title__icontains=word) | Q(agent__name__icontains=word))
+    found, older = keyset(request, rows)
+    counts = dict(Message.objects.filter(session__in=found).order_by().values_list("session").annotate(Count("pk")))
+    for session in found:
+        session.message_count = counts.get(session.pk, 0)
+    return page(request, "sessions.html", _("Sessions"), sessions=found, older=older, search=" ".join(words))
+
+
+@signed_in
+def session_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    session = find_session(request, pk)
+    said = list(session.messages.select_related("run").order_by("-seq")[:SHOWN])[::-1]
+    artifacts.place(said)
+    return page(
+        request, "session.html", session.title or _("Session"), session=session, said=said, is_cut=len(said) == SHOWN
+    )
+
+
+def find_session(request: HttpRequest, pk: UUID) -> Session:
+    session = Session.objects.visible_to(request.user).select_related("agent").filter(pk=pk).first()
+    if session is None:
+        raise Http404("There is no such session that you can see.")
+    return session
+
+
+@require_POST
+@signed_in
+def close(request: HttpRequest, pk: UUID) -> HttpResponse:
+    session = find_session(request, pk)
+    session.status = Session.Status.CLOSED
+    session.save(update_fields=["status", "updated_at"])
+    return redirect("page:session", pk=pk)

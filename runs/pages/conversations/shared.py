@@ -1,0 +1,36 @@
+"""A shared conversation, for everybody who has its link. It shows text and starts nothing."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from runs.models import Message, SharedLink
+
+from ..base import pretty
+
+SHOWN = 400
+SAID = (Message.Role.USER, Message.Role.ASSISTANT)
+
+
+@require_safe
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    link = SharedLink.objects.opened_by(token)
+    if link is None:
+        raise Http404(_("There is no such conversation, or it is no longer shared."))
+    rows = link.session.messages.filter(role__in=SAID, seq__lte=link.last_seq).order_by("-seq")
+    said = list(rows[:SHOWN])[::-1]
+    for message in said:
+        message.calls = [shown(call) for call in message.tool_calls] if link.shows_tools else []
+    answer = render(
+        request, "muster/shared.html", {"title": link.session.title, "said": said, "is_cut": len(said) == SHOWN}
+    )
+    answer["X-Robots-Tag"] = "noindex, nofollow"
+    answer["Referrer-Policy"] = "no-referrer"
+    return answer
+
+
+def shown(call: dict[str, Any]) -> dict[str, str]:
+    return {"name": call.get("name", ""), "arguments": pretty(call.get("arguments", {}))}

@@ -1,0 +1,211 @@
+"""The pages of records: search, read, edit, comment, approve, reject. Only the owner sees them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents.exceptions import MusterError
+from devices.models import Device, Record
+from devices.records import review
+from devices.records.filters import RecordFilter
+from devices.records.shapes import COMMENT, SHAPES, Shape
+from runs.models import Run
+
+from ..base import keyset, page, signed_in, tell
+from ..labels import words
+from ..several import decide_several
+from .record_fields import as_text, fields_of, label, typed
+
+REVIEWS = {"waiting": "To decide", **{value: value.capitalize() for value in Record.Review.values}}
+TEXTS = ("search", "kind", "assignee", "review")
+COMMENTS, CHANGES = 200, 100
+SOURCE = "REMOTE_ADDR"
+
+
+@signed_in
+def record_list(request: HttpRequest) -> HttpResponse:
+    """Newest first; searched by words, filtered by kind, decision and assignee. POST decides about several."""
+    if request.method == "POST":
+        return decide_several(request, lambda id, version: decide_one(request, find(request, id), version))
+    chosen = {name: request.GET.get(name, "")[:200].replace("\0", "") for name in TEXTS}
+    rows = narrowed(Record.objects.visible_to(request.user), chosen)
+    found, older = keyset(request, rows)
+    for record in found:
+        record.stage = record.data.get("state") or record.data.get("status") or "–"
+        record.who = ", ".join(record.data.get("assignees") or []) or "–"
+    return page(
+        request, "records.html", _("Records"), records=found, older=older, chosen=chosen, kinds=[*SHAPES, COMMENT],
+        reviews=REVIEWS.items(), is_filtered=any(chosen.values()), has_waiting=any(row.is_waiting for row in found),
+        keeps_on_device=keeps_on_device(request.user),
+    )  # fmt: skip
+
+
+def narrowed(rows: Any, chosen: dict[str, str]) -> Any:
+    by = {name: value for name, value in chosen.items() if value}
+    if by.get("review") == "waiting":
+        by = {**by, "review": "", "waiting": "true"}
+    elif not by.get("kind") and not by.get("search"):
+        rows = rows.exclude(kind=COMMENT)  # they stand on the page of their record
+    filtered = RecordFilter(by, rows)
+    return filtered.qs if filtered.form.is_valid() else rows.none()
+
+
+def keeps_on_device(user: Any) -> Device | None:
+    """A device of this person where new records are kept."""
+    devices = Device.objects.visible_to(user).live()
+    return next((device for device in devices if "create_task" in device.tools), None)
+
+
+@signed_in
+def new_record(request: HttpRequest, kind: str) -> HttpResponse:
+    if (shape := SHAPES.get(kind)) is None:
+        raise Http404("There is no such kind of record.")
+    fields = fields_of(shape, {}, request.user)
+    if request.method != "POST":
+        return page(
+            request,
+            "record_new.html",
+            _("New: %(kind)s") % {"kind": words(kind)},
+            fields=fields,
+            kinds=list(SHAPES),
+            kind=kind,
+        )
+    values = typed(request.POST, fields)
+    try:
+        record = review.create(request.user, kind, values, source=request.META.get(SOURCE, ""))
+    except MusterError as error:
+        tell(request, error)
+        fields = fields_of(shape, values, request.user)
+        answer = page(
+            request,
+            "record_new.html",
+            _("New: %(kind)s") % {"kind": words(kind)},
+            fields=fields,
+            kinds=list(SHAPES),
+            kind=kind,
+        )
+        answer.status_code = error.status
+        return answer
+    return redirect("page:record", pk=record.pk)
+
+
+@signed_in
+def record_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Everything about one record. POST saves its fields."""
+    record = find(request, pk)
+    if record.about_id:
+        return redirect(f"{reverse('page:record', args=[record.about_id])}#comment-{record.pk}")
+    shape = SHAPES[record.kind]
+    if request.method != "POST":
+        return shown(request, record, shape, record.data)
+    values = typed(request.POST, fields_of(shape, {}, request.user))
+    changed = {name: value for name, value in values.items() if value != record.data.get(name)}
+    try:
+        saved(request, record, changed)
+    except MusterError as error:
+        tell(request, error)
+        answer = shown(request, find(request, pk), shape, values)
+        answer.status_code = error.status
+        return answer
+    return redirect("page:record", pk=pk)
+
+
+def saved(request: HttpRequest, record: Record, changed: dict[str, Any]) -> None:
+    expected, source = version_in(request.POST.get("version", "")), request.META.get(SOURCE, "")
+    if changed:
+        record = review.edit(record, changed, by=request.user, expected=expected, source=source)
+        expected = record.version
+    if request.POST.get("then") == "approve":
+        review.approve(record, by=request.user, expected=expected, source=source)
+        messages.success(request, _("Saved and approved.") if changed else _("Approved."))
+    else:
+        messages.success(request, _("Saved.") if changed else _("Nothing was changed."))
+
+
+def shown(request: HttpRequest, record: Record, shape: Shape, values: dict[str, Any]) -> HttpResponse:
+    changes = list(record.changes.all()[:CHANGES])
+    runs = {change.run_id for change in changes if change.run_id}
+    linked = set(Run.objects.visible_to(request.user).filter(pk__in=runs).values_list("pk", flat=True))
+    for change in changes:
+        change.has_run = change.run_id in linked
+        change.lines = lines(change.fields)
+    suggested = {name: [record.data.get(name), value] for name, value in (record.suggested or {}).items()}
+    return page(
+        request, "record.html", str(record), record=record, fields=fields_of(shape, values, request.user),
+        changes=changes, created=changes[-1] if changes else None,
+        suggested=lines(suggested),
+        comments=record.comments.order_by("id")[:COMMENTS], source=record.data.get("source", ""),
+    )  # fmt: skip
+
+
+def lines(fields: dict[str, Any]) -> list[dict[str, str]]:
+    """Changed fields as they are shown; the mark has a note of its own."""
+    return [
+        {"name": label(name), "before": as_text(before), "after": as_text(after)}
+        for name, (before, after) in fields.items()
+        if name != "untrusted"
+    ]
+
+
+@require_POST
+@signed_in
+def decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+    record = find(request, pk)
+    try:
+        record = decide_one(request, record, request.POST.get("version", ""))
+    except MusterError as error:
+        tell(request, error)
+    else:
+        messages.success(request, _("Approved.") if request.POST.get("decision") == "approve" else _("Rejected."))
+    return redirect("page:record", pk=record.about_id or record.pk)
+
+
+def decide_one(request: HttpRequest, record: Record, version: str) -> Record:
+    """Approve or reject exactly the version that the person has seen."""
+    expected, source = version_in(version), request.META.get(SOURCE, "")
+    if request.POST.get("decision") == "approve":
+        return review.approve(record, by=request.user, expected=expected, source=source)
+    reason = request.POST.get("reason", "").strip()
+    return review.reject(record, reason, by=request.user, expected=expected, source=source)
+
+
+@require_POST
+@signed_in
+def comment(request: HttpRequest, pk: UUID) -> HttpResponse:
+    try:
+        text = request.POST.get("text", "").replace("\r\n", "\n")
+        review.comment(find(request, pk), text, by=request.user, source=request.META.get(SOURCE, ""))
+    except MusterError as error:
+        tell(request, error)
+    return redirect("page:record", pk=pk)
+
+
+@require_POST
+@signed_in
+def delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+    record = find(request, pk)
+    try:
+        review.remove(record, by=request.user, source=request.META.get(SOURCE, ""))
+    except MusterError as error:
+        tell(request, error)
+        return redirect("page:record", pk=pk)
+    messages.success(request, _("“%(record)s” is deleted.") % {"record": record})
+    return redirect("page:record", pk=record.about_id) if record.about_id else redirect("page:records")
+
+
+def find(request: HttpRequest, pk: Any) -> Record:
+    try:
+        return Record.objects.visible_to(request.user).get(pk=UUID(str(pk)))
+    except (Record.DoesNotExist, ValueError):
+        raise Http404("You have no such record.")
+
+
+def version_in(text: str) -> int:
+    """The version that the person has seen; 0, which no record has, if the form does not say."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,0 +1,91 @@
+"""States, kinds and choices in the person's language. Models and the API keep them in English; the words are listed
+here so that `make messages` finds them, and a test compares the list with the models.
+"""
+
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext_noop as known
+
+from runs.models import Schedule
+from runs.rules.crontab_words import in_words
+
+STATES = (
+    known("queued"), known("ready"), known("running"), known("waiting"), known("succeeded"), known("partial"),
+    known("failed"), known("cancelled"), known("expired"), known("skipped"), known("ok"), known("denied"),
+    known("unknown"), known("open"), known("approved"), known("rejected"), known("void"), known("suggested"),
+    known("sent"), known("acked"), known("done"), known("due"), known("waiting device"), known("waiting overlap"),
+    known("started"), known("missed"), known("refused"), known("coming"), known("online"), known("offline"),
+    known("away"), known("revoked"), known("active"), known("archived"), known("error"), known("timeout"),
+    known("paused"), known("deny"), known("approve"), known("new"), known("live"), known("draft"), known("answered"),
+    known("pending"), known("indexing"), known("declined"), known("enabled"), known("disabled"),
+    known("never connected"),
+)  # fmt: skip
+KINDS = (
+    known("message"), known("schedule"), known("event"), known("agent"), known("chain"), known("device"),
+    known("manual"), known("external"), known("task"), known("note"), known("timeline"), known("project"),
+    known("comment"), known("model"), known("tool"), known("step"), known("child"), known("approval"),
+    known("another run"), known("input"), known("fact"), known("preference"),
+    known("pure"), known("read"), known("read out"), known("idempotent"), known("write"), known("sends out"),
+    known("destructive"), known("days"), known("hours"), known("minutes"), known("seconds"), known("microseconds"),
+    known("Stored function"), known("Cloud connector"), known("On the user's device"), known("Another agent (minion)"),
+    known("A chain"), known("MCP server"), known("HTTP operation"), known("Remote agent (A2A)"),
+    known("Memory or collection"), known("Built in"), known("Skill"),
+)  # fmt: skip
+CHOICES = (
+    known("Reads only"), known("Reads, and its arguments leave the site (a URL, a search query)"),
+    known("Safe to repeat"), known("Changes something"), known("Sends something"), known("Cannot be undone"),
+    known("Skip missed starts"), known("Start once for all missed starts"),
+    known("Start each one missed within the window"), known("Skip it"), known("Wait for the earlier run to end"),
+    known("Cancel the earlier run"), known("Start it in parallel"), known("None: every message stands alone"),
+    known("The last messages"), known("A running summary and the last messages"),
+    known("Off: nothing is put into its prompts"), known("What it remembers waits for the person’s approval"),
+    known("What it remembers holds at once"), known("Graph: steps follow their needs"),
+    known("One after the other"), known("All at once"), known("The first whose condition holds"),
+    known("One for each agent's step"),
+    known("One for the whole run, in which each step changes agent, tools and instructions"),
+    known("Viewer"), known("Operator"), known("Author"), known("Administrator"), known("OpenAI-compatible server"),
+    known("Offline (no language model)"), known("Outlook mail"), known("HTTP service (OpenAPI)"),
+    known("never used"), known("works"), known("login expires soon: reconnect"), known("not working: reconnect"),
+    known("All"), known("Mine"), known("Shared with a team"), known("The site's"), known("To decide"),
+    known("Suggested"), known("Approved"), known("Rejected"), known("Native tool calls"),
+    known("JSON-Schema-constrained (small local models)"),
+    known("the person, with every agent"), known("the person, with one agent"),
+    known("an agent, for everyone who uses it"), known("a team"), known("Fact"), known("Event"),
+    known("preference (in every prompt while there is room)"), known("waiting for its owner"),
+    known("sent with the request"), known("a file of its owner"),
+    known("uploaded by its owner"), known("made by a run"), known("files of a skill"),
+)  # fmt: skip
+DONE = (  # in the history of records and memories
+    known("created"), known("changed"), known("suggested a change"), known("forgotten"), known("rolled back"),
+)  # fmt: skip
+FIELDS = (  # labels that forms make of the names of their fields
+    known("Name"), known("Kind"), known("Agent"), known("Source"), known("Provider"), known("Value"), known("Hosts"),
+    known("Header"), known("Template"), known("Origins"), known("Title"), known("Greeting"), known("Colour"),
+    known("Enabled"), known("Default model"), known("Base url"), known("Api key"), known("Team"),
+)  # fmt: skip
+NAMES = ("OpenAI", "Anthropic", "Google Gemini", "Ollama", "Gmail", "Microsoft Teams")  # the same in every language
+
+
+def words(text: Any) -> str:
+    """A state, kind or label as people read it; a word that is not listed, such as a name, stays as it is."""
+    if isinstance(text, Promise) or not text:
+        return str(text)
+    return gettext(str(text).replace("_", " "))
+
+
+def timing(schedule: Schedule) -> str:
+    """`Schedule.timing_in_words`, which the API gives in English, in the person's language."""
+    if schedule.line:
+        return in_words(schedule.line, get_language())
+    if schedule.interval:
+        every = {"number": schedule.interval.every, "period": words(schedule.interval.period)}
+        return gettext("Every %(number)s %(period)s") % every
+    once = schedule.clocked
+    return gettext("Once, at %(at)s UTC") % {"at": f"{once.clocked_time:%Y-%m-%d %H:%M}"} if once else ""
+
+
+def in_language(choices: list[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """The choices of a model with their labels in the person's language."""
+    return [(value, words(label)) for value, label in choices]

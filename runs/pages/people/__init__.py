@@ -1,0 +1,1 @@
+"""The pages of one's own account and of teams."""

@@ -1,0 +1,111 @@
+"""Suspects: runs during which several workers died. A worker works on one of them at a time, so that
+the next death has one cause and takes no other suspect along.
+
+While a suspect waits for its model or another program, another one may have its turn. A worker that
+dies counts against the run whose turn it was.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from plumbing import waits
+from plumbing.threads import release_connection
+from runs.exceptions import DATABASE_GONE, LeaseLost, RunWaits
+from runs.lifecycle.leases import Lease
+from runs.loop.conversation import check_alive
+from runs.models import Run
+
+LOOK_S = 0.05  # how often a suspect looks whether it is its turn
+
+
+class Turn:
+    """What one suspect has, or waits for."""
+
+    def __init__(self, run: Run, lease: Lease) -> None:
+        self.run, self.lease = run, lease
+        self.is_resting = False  # it waits, and another one may take its turn
+
+    def blame(self, deaths: int) -> None:
+        """Workers that died during its turns, if this one dies now. Raises LeaseLost."""
+        self.lease.write(crashes=self.run.crashes + deaths)
+
+    def is_suspect(self) -> bool:
+        """Not any more, once it has completed a turn of its model."""
+        return self.run.crashes >= Run.SUSPECT
+
+
+class Suspects:
+    """Those of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.turn: Turn | None = None
+
+    @contextmanager
+    def alone(self, run: Run, lease: Lease) -> Iterator[None]:
+        """Work on this suspect when it is its turn. Raises RunEnded if it ends before that, LeaseLost."""
+        turn = Turn(run, lease)
+        release_connection()
+        while not self.take(turn):
+            waits.pause(LOOK_S)
+            check_alive(run, lease)
+        try:
+            turn.blame(1)  # a claim counts no more deaths of a suspect
+            with waits.around(lambda: self.rest(turn)):
+                yield
+        except RunWaits:
+            lease.write(crashes=0)  # it survived
+            raise
+        finally:
+            self.leave(turn)
+
+    def take(self, turn: Turn) -> bool:
+        """Whether it is its turn now: nobody else had one, or the one who had it waits."""
+        with self.lock:
+            earlier = self.turn
+            if earlier is not None and earlier is not turn and not earlier.is_resting:
+                return False
+            self.turn, turn.is_resting = turn, False
+        if earlier is not None and earlier is not turn:
+            with suppress(LeaseLost):
+                earlier.blame(0)
+        return True
+
+    def leave(self, turn: Turn) -> None:
+        with self.lock:
+            if self.turn is turn:
+                self.turn = None
+
+    @contextmanager
+    def rest(self, turn: Turn) -> Iterator[None]:
+        """Others may have their turn until the block ends."""
+        turn.is_resting = True
+        try:
+            yield
+        except Exception:
+            self.go_on(turn)
+            raise
+        self.go_on(turn)
+
+    def go_on(self, turn: Turn) -> None:
+        """It has its turn again, or has to stop, or is no suspect any more. This is in the middle of a
+        request, so nothing is raised: the request notices by itself that the run was stopped.
+        """
+        if not turn.is_suspect():
+            self.leave(turn)
+            return
+        with self.lock:
+            if self.turn is turn:
+                turn.is_resting = False
+                return
+        while not self.take(turn):
+            if turn.lease.is_cancelled():
+                return
+            waits.pause(LOOK_S)
+        with suppress(LeaseLost, *DATABASE_GONE):
+            turn.blame(1)
+        release_connection()
+
+
+SUSPECTS = Suspects()

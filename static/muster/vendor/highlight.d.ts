@@ -1,0 +1,1 @@
+export { default as hljs } from "highlight.js/lib/core";

@@ -1,0 +1,1 @@
+export * as temml from "temml";

@@ -1,0 +1,89 @@
+"""Every page of the admin in a real browser: nothing that axe finds more than minor, nothing too wide, a silent console, few bytes."""
+
+import re
+
+import pytest
+
+from .browser import DESKTOP, PHONE, picture
+
+pytestmark = [pytest.mark.browser, pytest.mark.live]
+FOUND = """async () => (await axe.run()).violations.filter((one) => one.impact !== "minor").map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`)"""
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+ROW = "#result_list tbody a[href*='/change/']"
+LIMIT = 300 * 1024  # as sent by a server that does not compress
+WITH_EDITOR, EDITOR_LIMIT = "/admin/functions/storedfunction/", 600 * 1024  # a third of it when compressed
+
+
+def lists(page):
+    """The address of each list that the admin's first page names."""
+    page.goto("/admin/")
+    links = page.eval_on_selector_all("main .card a", "all => all.map((one) => new URL(one.href).pathname)")
+    assert len(links) > 30
+    return links
+
+
+def check(page, bodies, path):
+    bodies.clear()
+    answer = page.goto(path)
+    assert answer.status == 200, path
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(150)  # parts that Django's scripts draw get their names
+    assert page.evaluate(FOUND) == [], path
+    assert page.evaluate(TOO_WIDE) <= 0, path
+    weight = sum(bodies)
+    limit = EDITOR_LIMIT if path.startswith(WITH_EDITOR) else LIMIT
+    assert weight <= limit, f"{path}: {weight} bytes"
+
+
+@pytest.fixture
+def looked_at(open_page):
+    def opened(device):
+        page, bodies = open_page("/", device), []
+        page.on("requestfinished", lambda request: bodies.append(request.sizes()["responseBodySize"]))
+        return page, bodies
+
+    return opened
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop-light", "phone-dark"])
+def test_every_list_and_form_of_the_admin(device, looked_at):
+    """Lists and forms to add on the desktop; lists, rows, their history and deletion on the phone."""
+    page, bodies = looked_at(device)
+    for path in lists(page):
+        check(page, bodies, path)
+        row = page.locator(ROW).first.get_attribute("href") if page.locator(ROW).count() else None
+        if device is DESKTOP:
+            if page.locator("main a", has_text=re.compile("^Add ")).count():
+                check(page, bodies, f"{path}add/")
+        elif row:
+            row = row.split("?")[0]
+            check(page, bodies, row)
+            for verb in ("history", "delete"):
+                other = row.replace("/change/", f"/{verb}/")
+                if page.locator(f"main a[href^='{other}']").count():
+                    check(page, bodies, other)
+                    page.goto(row)
+
+
+def test_the_admin_is_reached_and_left_by_the_same_menu(open_page):
+    page = open_page("/runs/", PHONE)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Admin", exact=True).click()
+    page.get_by_role("link", name="Budgets").click()
+    page.get_by_role("navigation", name="People and limits").get_by_role("link", name="Keys").click()
+    page.get_by_role("heading", name="Api keys").wait_for()
+    picture(page, "admin-keys")
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.wait_for_url("**/runs/")
+
+
+def test_the_theme_of_the_pages_holds_in_the_admin_and_can_follow_the_system(open_page):
+    page = open_page("/runs/")
+    shown = "document.documentElement.dataset.theme ?? 'auto'"
+    for theme in ("dark", "light", "auto"):
+        page.get_by_role("button", name="Theme").click()
+        assert page.evaluate(shown) == theme
+        page.goto("/admin/")
+        assert page.evaluate(shown) == theme
+        page.get_by_role("button", name=f"Theme: {theme}").wait_for()

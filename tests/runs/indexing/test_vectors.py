@@ -1,0 +1,165 @@
+"""Vectors of collections: who makes them, what happens without the model, and that search by meaning finds more."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents.models import Provider
+from benchmarks.retrieval import Corpus
+from knowledge.collections import meaning
+from knowledge.collections.search import search
+from knowledge.models import ChunkVector, Collection, Document
+from runs.indexing import vectors
+from runs.models import Run
+from tests.knowledge.documents import add, collection_with, index
+
+pytestmark = pytest.mark.django_db
+TEXTS = {"returns.md": "Goods may be returned within 30 days.", "hours.md": "The shop opens at nine."}
+
+
+@pytest.fixture(autouse=True)
+def no_rest():
+    vectors._rested.clear()
+    yield
+    vectors._rested.clear()
+
+
+@pytest.fixture
+def mind(alice, stub):
+    return Provider.objects.create(owner=alice, name="mind", kind="openai-compatible", base_url=stub.url)
+
+
+@pytest.fixture
+def shop(alice, alice_api, mind):
+    collection_with(alice, TEXTS, name="shop")
+    return with_model(alice_api, "mind:embed")
+
+
+def with_model(api, embeddings, status=200):
+    answer = api.patch("/api/v1/collections/shop", {"embeddings": embeddings}, content_type="application/json")
+    assert answer.status_code == status, answer.json()
+    return Collection.objects.get(name="shop")
+
+
+def names(row, question, **more):
+    row.refresh_from_db()
+    return [one.chunk.document.name for one in search(row, question, limit=10, **more)]
+
+
+def due(row):
+    Collection.objects.filter(pk=row.pk).update(embed_after=timezone.now() - timedelta(seconds=1))
+
+
+def script(monkeypatch, vector):
+    monkeypatch.setattr(
+        vectors.vectors.embeddings, "counted", lambda provider, model, texts, **more: ([*map(vector, texts)], 1)
+    )
+
+
+def test_vectors_are_made_by_the_worker_and_paid_by_the_owner(alice, shop, stub):
+    assert vectors.tick() == 2 and vectors.tick() == 0
+    shop.refresh_from_db()
+    assert (shop.dimensions, shop.embed_after, shop.embeddings_error) == (256, None, "")
+    assert {len(bytes(one.vector)) for one in ChunkVector.objects.all()} == {1024}
+    run = Run.objects.get()
+    assert (run.principal, run.status, run.input) == (alice, "succeeded", {"texts": 2})
+    assert stub.embedded[0]["input"][0].startswith("returns.md . Goods")
+    add(shop, "new.md", "Parcels leave on Mondays.")
+    index()
+    assert vectors.tick() == 1  # only the new piece
+
+
+def test_a_collection_without_a_model_costs_nothing(alice, stub, django_assert_num_queries):
+    row = collection_with(alice, TEXTS)
+    with django_assert_num_queries(3):  # how frequent the words are, which pieces have them, the pieces
+        search(row, "goods", limit=3)
+    with django_assert_num_queries(1):
+        assert vectors.tick() == 0
+    assert not ChunkVector.objects.exists() and stub.embedded == []
+
+
+def test_words_go_on_while_the_model_is_away(shop, stub, mind):
+    Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:9/v1")
+    assert vectors.tick() == 0
+    shop.refresh_from_db()
+    assert shop.embeddings_error and shop.embed_after > timezone.now() + timedelta(seconds=30)
+    assert names(shop, "goods") == ["returns.md"]
+    Provider.objects.filter(pk=mind.pk).update(base_url=stub.url)
+    due(shop)
+    assert vectors.tick() == 2
+    Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:9/v1")
+    assert names(shop, "goods") == ["returns.md"] and shop.pk in vectors._rested
+
+
+def test_two_workers_do_not_make_the_same_vectors(shop):
+    assert meaning.claim(60).pk == shop.pk and meaning.claim(60) is None
+    due(shop)  # the first died
+    assert vectors.tick() == 2
+
+
+def test_another_model_or_another_dimension_makes_all_vectors_again(shop, alice_api, monkeypatch):
+    corpus = Corpus()
+    vectors.tick()
+    with_model(alice_api, "mind:other")
+    assert vectors.tick() == 2
+    script(monkeypatch, lambda text: corpus.vector(text)[:64])
+    assert names(shop, "goods") == ["returns.md"]  # the question has another dimension: words alone
+    assert vectors.tick() == 2
+    shop.refresh_from_db()
+    assert shop.dimensions == 64 and {len(bytes(one.vector)) for one in ChunkVector.objects.all()} == {256}
+
+
+def test_a_dimension_that_changes_while_vectors_are_made_loses_none(shop, monkeypatch):
+    vectors.tick()
+    add(shop, "new.md", "Parcels leave on Mondays.")
+    index()
+    script(monkeypatch, lambda text: Corpus().vector(text)[:64])
+    assert vectors.tick() == 3
+    shop.refresh_from_db()
+    assert shop.embed_after is None
+    assert set(Document.objects.values_list("vectors_number", flat=True)) == {shop.vectors_number}
+
+
+def test_a_vector_of_a_document_that_was_erased_meanwhile_is_not_kept(shop):
+    chunks = next(iter(meaning.lacking(shop, 10)))
+    made = vectors.of_chunks(shop, chunks)
+    Document.objects.filter(name="hours.md").delete()
+    assert meaning.keep(shop, made) and ChunkVector.objects.count() == 1
+
+
+def test_a_model_must_be_one_that_the_person_can_use(alice, bob, alice_api, mind):
+    collection_with(alice, TEXTS, name="shop")
+    Provider.objects.create(owner=bob, name="his", kind="openai-compatible", base_url="http://127.0.0.1:9")
+    Provider.objects.create(owner=alice, name="other", kind="anthropic")
+    for wrong in ("his:embed", "mind", "other:embed", "nothing:embed"):
+        with_model(alice_api, wrong, 422)
+    assert with_model(alice_api, "").embed_after is None
+
+
+def test_a_provider_that_the_owner_lost_is_an_error_of_the_collection(shop, bob, mind):
+    Provider.objects.filter(pk=mind.pk).update(owner=bob)
+    assert vectors.tick() == 0
+    shop.refresh_from_db()
+    assert "no provider" in shop.embeddings_error
+
+
+def test_an_earlier_version_is_searched_by_meaning_too(shop, monkeypatch):
+    vectors.tick()
+    add(shop, "new.md", "Goods, goods.")
+    index()
+    vectors.tick()
+    assert "new.md" in names(shop, "goods") and "new.md" not in names(shop, "goods", version=1)
+
+
+def test_meaning_finds_at_least_what_words_find_and_words_what_counting_finds(alice, alice_api, mind, monkeypatch):
+    corpus = Corpus()
+    script(monkeypatch, corpus.vector)
+    row = collection_with(alice, corpus.texts, name="shop")
+    naive = corpus.measure(corpus.naive)
+    words = corpus.measure(lambda question: names(row, question))
+    row = with_model(alice_api, "mind:embed")
+    assert vectors.tick() == len(corpus.texts)
+    both = corpus.measure(lambda question: names(row, question))
+    print(f"MRR, recall@5: naive {naive}, words {words}, words and meaning {both}")
+    assert naive[0] <= words[0] < both[0] and naive[1] <= words[1] < both[1]

@@ -1,0 +1,260 @@
+"""Indexing: documents of all kinds are read, hostile ones fail alone, and a worker that dies loses nothing."""
+
+import io
+import json
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import docx
+import pypdf
+import pytest
+from django.core.files.storage import storages
+from django.db import connection
+from django.utils import timezone
+
+from agents.models import StoredFile
+from functions import sandbox
+from functions.sandbox.libraries import offered_in
+from knowledge.collections import storage
+from knowledge.collections.search import search
+from knowledge.models import Chunk, Collection, Document
+from runs.indexing import parsing, work
+from tests.files import stored
+
+MAIL = b"From: Bob <bob@example.com>\nTo: alice@example.com\nSubject: Invoice 4711\n\nPlease pay by Friday.\n"
+PAGE = b"<!doctype html><html><head><title>T</title><script>evil()</script></head><body><h1>Opening hours</h1><p>From nine</p><h2>Sundays</h2><p>Closed</p></body></html>"  # noqa: E501
+N = pypdf.generic.NameObject
+# a page tree that names one page 6,000 times
+PAGES = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 6000/Kids["
+    + b"3 0 R " * 6000
+    + b"]>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
+)
+
+
+@pytest.fixture
+def box(alice):
+    return Collection.objects.create(owner=alice, name="box")
+
+
+def put(box, name, content, media_type=""):
+    file = stored(box.owner, name, content, media_type=media_type)
+    row, _ = storage.add_file(box, file, name=name, source="file", untrusted=True)
+    return row
+
+
+def slides(text, *, declaration=""):
+    body = f'{declaration}<p:sld xmlns:p="p" xmlns:a="a"><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sld>'
+    return zipped({"ppt/presentation.xml": "<p/>", "ppt/slides/slide1.xml": body})
+
+
+def zipped(members):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def state(row):
+    row.refresh_from_db()
+    return row.status, row.error_code
+
+
+def found(box, question):
+    box.refresh_from_db()
+    return [(one.chunk.document.name, one.chunk.place, one.chunk.text) for one in search(box, question, limit=5)]
+
+
+def test_documents_of_several_kinds_are_read_and_hostile_ones_fail_alone(box):
+    good = [put(box, "hours.html", PAGE), put(box, "bill.eml", MAIL), put(box, "talk.pptx", slides("Growth doubled"))]
+    bomb = zipped({f"word/{number}.xml": b"\0" * (30 << 20) for number in range(8)} | {"word/document.xml": "<a/>"})
+    laughs = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "&b;&b;&b;">]>'
+    bad = {
+        "bomb.docx": (bomb, "too_large"),
+        "entities.pptx": (slides("&c;", declaration=laughs), "xml_entities"),
+        "broken.pdf": (b"%PDF-1.7\n" + b"\xff\xfe garbage" * 50, "broken_file|library_missing"),
+        "broken.pptx": (zipped({"ppt/presentation.xml": "<a", "ppt/slides/slide1.xml": "<a"}), "broken_file"),
+        "archive.zip": (zipped({"a.txt": "a"}), "unsupported_type"),
+        "picture.png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 100, "unsupported_type"),
+        "empty.txt": (b"  \n ", "no_text"),
+    }
+    rows = {name: put(box, name, content) for name, (content, _) in bad.items()}
+    assert work.tick() == len(good)
+    for name, row in rows.items():
+        status, code = state(row)
+        assert status == "failed" and code in bad[name][1].split("|"), (name, code, row.error)
+        assert row.error and "/work" not in row.error
+    assert ("hours.html", "Sundays", "Closed") in found(box, "closed on sundays")
+    assert found(box, "invoice 4711")[0][0] == "bill.eml" and found(box, "growth")[0][:2] == ("talk.pptx", "page 1")
+    assert found(box, "evil") == []
+
+
+@pytest.fixture
+def libraries(tmp_path):
+    """The libraries of this environment, as `install_libraries` would put them beside the application."""
+    packages = Path(pypdf.__file__).parent.parent
+    for name in ("pypdf", "docx", "lxml", "typing_extensions.py"):
+        (tmp_path / name).symlink_to(packages / name)
+    (tmp_path / "libraries.json").write_text(json.dumps({"pypdf": ["pypdf"], "python-docx": ["docx"]}))
+    earlier = sandbox._libraries
+    sandbox.close()
+    sandbox.offer(offered_in(tmp_path, [], ["pypdf", "python-docx"]))
+    yield
+    sandbox.close()
+    sandbox.offer(earlier)
+
+
+def pdf(*texts, password=""):
+    writer = pypdf.PdfWriter()
+    font = pypdf.generic.DictionaryObject(
+        {N("/Type"): N("/Font"), N("/Subtype"): N("/Type1"), N("/BaseFont"): N("/Helvetica")}
+    )
+    for text in texts:
+        page = writer.add_blank_page(300, 300)
+        content = pypdf.generic.DecodedStreamObject()
+        content.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode())
+        page[N("/Contents")] = content
+        fonts = pypdf.generic.DictionaryObject({N("/F1"): font})
+        page[N("/Resources")] = pypdf.generic.DictionaryObject({N("/Font"): fonts})
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def word():
+    document = docx.Document()
+    document.add_heading("Warranty")
+    document.add_paragraph("Two years for bicycles.")
+    document.add_table(1, 2).rows[0].cells[1].text = "Helmets"
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def test_pdf_and_word_are_read_with_their_places(box, libraries):
+    put(box, "refunds.pdf", pdf("First page", "Refunds take a week"))
+    put(box, "warranty.docx", word())
+    rows = {"locked.pdf": put(box, "locked.pdf", pdf("Secret", password="x")), "long.pdf": put(box, "long.pdf", PAGES)}
+    work.tick()
+    assert state(rows["locked.pdf"]) == ("failed", "encrypted") and state(rows["long.pdf"])[0] == "failed"
+    assert found(box, "refunds week")[0] == ("refunds.pdf", "page 2", "Refunds take a week")
+    [(name, place, text)] = found(box, "bicycles")
+    assert (name, place) == ("warranty.docx", "Warranty") and "Helmets" in text
+
+
+def test_a_document_that_takes_too_long_fails_and_others_go_on(box, monkeypatch):
+    monkeypatch.setattr(parsing, "LIMITS", sandbox.Limits(timeout_s=1, memory_mb=768, call_kb=1024))
+    monkeypatch.setattr(parsing, "PROGRAM", "while True: pass")
+    slow, quick = put(box, "slow.html", PAGE), put(box, "quick.txt", b"Quick words.")
+    assert work.tick() == 1
+    assert state(slow) == ("failed", "too_slow") and state(quick) == ("ready", "")
+
+
+def test_what_the_parser_answers_is_not_believed():
+    for answer in (b"", b"[]", b"{", b'{"parts": [1]}', b'{"parts": {"a": 1}}', b'{"error": 5}'):
+        with pytest.raises(parsing.Unreadable):
+            parsing.read_answer(answer)
+    [part] = parsing.read_answer(b'{"parts": [{"text": "a", "page": "5", "heading": null}]}')
+    assert part.page is None
+
+
+def test_a_worker_that_died_is_replaced_and_its_late_result_is_not_stored_twice(box):
+    row = put(box, "a.txt", b"Goods and words.")
+    [claimed] = storage.claim(10, 60)
+    assert storage.claim(10, 60) == [], "another worker does not take it"
+    Document.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert work.tick() == 1 and state(row) == ("ready", "")
+    assert storage.finish([storage.Read(claimed, work.checked([parsing.Part("Goods again.")]))]) == 0
+    box.refresh_from_db()
+    assert (box.version, Chunk.objects.count()) == (1, 1)
+
+
+def test_a_document_that_kills_its_workers_is_given_up(box):
+    row = put(box, "a.txt", b"Goods.")
+    for _ in range(storage.ATTEMPTS):
+        assert len(storage.claim(10, -1)) == 1
+    assert storage.claim(10, 60) == [] and state(row) == ("failed", "gave_up")
+    again = storage.index_again(row)
+    assert work.tick() == 1 and state(again) == ("ready", "")
+    assert StoredFile.objects.count() == Document.objects.count() == 1
+
+
+def test_a_full_sandbox_lets_a_document_wait(box, monkeypatch):
+    def busy(*args):
+        raise parsing.NotNow("busy")
+
+    row = put(box, "a.html", PAGE)
+    monkeypatch.setattr(work, "parts_of", busy)
+    monkeypatch.setattr(work, "TURN_S", 0.05)
+    work.tick()
+    row.refresh_from_db()
+    assert (row.status, row.attempts) == ("waiting", 0)
+
+
+def test_private_addresses_are_not_fetched(box):
+    row, _ = storage.add_url(box, f"http://127.0.0.1:9/{uuid4()}", name="inside")
+    work.tick()
+    assert state(row) == ("failed", "address_refused")
+
+
+def test_a_page_is_fetched_and_an_unchanged_one_makes_no_version(box, monkeypatch):
+    monkeypatch.setattr(work, "fetch", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
+    row, _ = storage.add_url(box, "https://example.com/a", name="a")
+    assert work.tick() == 1 and found(box, "parcels")[0][0] == "a"
+    row.refresh_from_db()
+    storage.index_again(row)
+    assert work.tick() == 0
+    box.refresh_from_db()
+    assert (box.version, Document.objects.count()) == (1, 1)
+
+
+def test_rows_that_a_cascade_deletes_leave_the_index(box):
+    """Django deletes chunks without a call of ours; the triggers of the table do the rest."""
+    if connection.vendor != "sqlite":
+        pytest.skip("only SQLite has a table for the index")
+    put(box, "a.txt", b"Goods and words.")
+    work.tick()
+    Document.objects.all().delete()
+    assert count_of("words") == 0
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO chunk_words(chunk_words) VALUES ('integrity-check')")
+
+
+def count_of(word):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM chunk_words WHERE chunk_words MATCH %s", [f'"{word}"'])
+        return cursor.fetchone()[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_of_an_erased_document_is_left(box):
+    word = "zanzibar"
+    row = put(box, "trip.txt", f"We meet in {word}.".encode())
+    put(box, "other.txt", b"Other words.")
+    work.tick()
+    assert found(box, word) != []
+    row.refresh_from_db()
+    stored_at = storages["files"].path(row.file.stored)
+    row.source = Document.Source.UPLOAD
+    row.save(update_fields=["source"])
+    assert storage.erase(row) == 1
+    assert found(box, word) == [] and found(box, "other words") != []
+    assert not Path(stored_at).exists()
+    for table in connection.introspection.table_names():
+        with connection.cursor() as cursor:
+            cursor.execute(f'SELECT * FROM "{table}"')
+            assert not [line for line in cursor.fetchall() if word.encode() in as_bytes(line)], table
+    if connection.vendor == "sqlite" and Path(str(connection.settings_dict["NAME"])).is_file():
+        for file in Path(connection.settings_dict["NAME"]).parent.glob(
+            f"{Path(connection.settings_dict['NAME']).name}*"
+        ):
+            assert word.encode() not in file.read_bytes(), file
+
+
+def as_bytes(line):
+    return b" ".join(value if isinstance(value, bytes) else str(value).encode() for value in line)

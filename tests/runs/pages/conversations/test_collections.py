@@ -1,0 +1,153 @@
+"""The pages of collections: adding documents, their state, search, the text at a place, and who may do what."""
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import AuditEvent, StoredFile, Tool
+from knowledge.collections import storage
+from knowledge.models import Collection, Document
+from tests.knowledge.documents import add, collection_with, index
+
+HANDBOOK = "/collections/handbook/"
+NOBODYS = "0190a0a0-0000-7000-8000-000000000001"
+RETURNS = "# Returns\n\nGoods may be returned within 30 days.\n\n# Shipping\n\nParcels leave on Mondays."
+
+
+@pytest.fixture
+def handbook(alice):
+    return collection_with(alice, {"returns.md": RETURNS})
+
+
+def text(answer):
+    return answer.content.decode()
+
+
+def test_a_collection_is_created_filled_searched_and_deleted(alice, signed_in):
+    browser = signed_in(alice)
+    assert "There are no collections yet." in text(browser.get("/collections/"))
+    made = browser.post("/collections/", {"name": "handbook", "description": "Rules of the shop"}, follow=True)
+    assert "There are no documents yet." in text(made)
+    assert set(Tool.objects.values_list("name", flat=True)) >= {"search-handbook", "fetch-handbook"}
+    sent = [SimpleUploadedFile("returns.md", RETURNS.encode(), "text/markdown"), SimpleUploadedFile("b.txt", b"Other.")]
+    shown = text(browser.post(HANDBOOK, {"file": sent}, follow=True))
+    assert "returns.md" in shown and "b.txt" in shown and "Documents are being read." in shown
+    index()
+    found = text(browser.get(f"{HANDBOOK}?query=returned goods"))
+    document = Document.objects.get(name="returns.md")
+    assert f"{HANDBOOK}documents/{document.pk}/?at=0" in found and "returns.md, Returns" in found
+    assert document.untrusted and document.file.untrusted and "Documents are being read." not in found
+    assert "Rules of the shop" in text(browser.get("/collections/?search=rules"))
+    assert "deleted." in text(browser.post(f"{HANDBOOK}delete", follow=True))
+    assert not Collection.objects.exists() and not Document.objects.exists() and not StoredFile.objects.exists()
+    actions = AuditEvent.objects.order_by("id").values_list("action", flat=True)
+    assert list(actions) == ["collection.created", "document.added", "document.added", "collection.deleted"]
+
+
+def test_a_place_is_opened_in_its_document(alice, signed_in, handbook):
+    document = Document.objects.get()
+    shown = text(signed_in(alice).get(f"{HANDBOOK}documents/{document.pk}/?at=1"))
+    assert "<mark>Parcels leave on Mondays.</mark>" in shown and "Goods may be returned" in shown
+    assert "<mark>" not in text(signed_in(alice).get(f"{HANDBOOK}documents/{document.pk}/"))
+    assert signed_in(alice).get(f"{HANDBOOK}documents/{NOBODYS}/").status_code == 404
+
+
+def test_a_document_is_stored_text_and_never_a_page(alice, signed_in, handbook):
+    add(handbook, "evil.md", "# Start\n\n<script>alert(1)</script> {{ 7|add:7 }}")
+    index()
+    document = Document.objects.get(name="evil.md")
+    shown = text(signed_in(alice).get(f"{HANDBOOK}documents/{document.pk}/?at=0"))
+    assert "<script>alert" not in shown and "&lt;script&gt;alert" in shown and "{{ 7|add:7 }}" in shown
+
+
+def test_a_failure_is_shown_and_the_document_is_read_again_removed_or_erased(alice, signed_in, handbook):
+    browser = signed_in(alice)
+    broken = add(handbook, "broken.pdf", "%PDF")
+    [claimed] = storage.claim(10, 60)
+    storage.fail(claimed, "encrypted", "The document is encrypted.")
+    assert "The document is encrypted." in text(browser.get(HANDBOOK))
+    assert browser.post(f"{HANDBOOK}documents/{broken.pk}/reindex").status_code == 302
+    assert Document.objects.get(name="broken.pdf").status == "waiting"
+    ready = Document.objects.get(name="returns.md")
+    browser.post(f"{HANDBOOK}documents/{ready.pk}/remove")
+    assert "returns.md" not in text(browser.get(HANDBOOK)) and Document.objects.filter(pk=ready.pk).exists()
+    browser.post(f"{HANDBOOK}documents/{ready.pk}/erase")
+    assert not Document.objects.filter(pk=ready.pk).exists()
+    actions = set(AuditEvent.objects.values_list("action", flat=True))
+    assert {"document.reindexed", "document.removed", "document.erased"} <= actions
+
+
+def test_what_cannot_be_added_is_refused_with_its_reason(alice, signed_in, handbook, settings):
+    browser = signed_in(alice)
+    assert "Choose a file, or write an address." in text(browser.post(HANDBOOK, {}, follow=True))
+    assert "http" in text(browser.post(HANDBOOK, {"url": "ftp://example.org/a"}, follow=True))
+    same = SimpleUploadedFile("returns.md", RETURNS.encode(), "text/markdown")
+    assert "already" in text(browser.post(HANDBOOK, {"file": same}, follow=True))
+    settings.FILE_BYTES = 4
+    assert "maximum is 4" in text(browser.post(HANDBOOK, {"file": SimpleUploadedFile("a", b"12345")}, follow=True))
+    taken = browser.post("/collections/", {"name": "handbook"}, follow=True)
+    assert "is already called" in text(taken)
+    assert Document.objects.count() == 1 and Collection.objects.count() == 1
+
+
+def test_a_stranger_sees_nothing(signed_in, charlie, handbook):
+    browser, document = signed_in(charlie), Document.objects.get()
+    assert "handbook" not in text(browser.get("/collections/"))
+    for path in (HANDBOOK, f"{HANDBOOK}documents/{document.pk}/", f"{HANDBOOK}?query=goods"):
+        assert browser.get(path).status_code == 404
+    for verb in ("reindex", "remove", "erase"):
+        assert browser.post(f"{HANDBOOK}documents/{document.pk}/{verb}").status_code == 404
+    assert browser.post(f"{HANDBOOK}delete").status_code == 404 and Document.objects.get().until_version is None
+
+
+def test_a_team_mate_reads_and_searches_but_changes_nothing(signed_in, bob, team, handbook):
+    Collection.objects.update(team=team)
+    browser, document = signed_in(bob), Document.objects.get()
+    assert "returns.md" in text(browser.get(HANDBOOK)) and "Add documents" not in text(browser.get(HANDBOOK))
+    assert "Goods may be returned" in text(browser.get(f"{HANDBOOK}documents/{document.pk}/?at=0"))
+    for verb in ("reindex", "remove", "erase"):
+        assert browser.post(f"{HANDBOOK}documents/{document.pk}/{verb}").status_code == 403
+    sent = {"file": SimpleUploadedFile("a.txt", b"words")}
+    assert browser.post(HANDBOOK, sent).status_code == 403 and browser.post(f"{HANDBOOK}delete").status_code == 403
+    assert Document.objects.get().until_version is None and Collection.objects.exists()
+
+
+def test_queries_do_not_grow_with_the_documents(alice, signed_in, handbook):
+    browser, counts = signed_in(alice), []
+    browser.get(HANDBOOK)
+    for number in range(20):
+        add(handbook, f"{number}.md", f"# Rule {number}\n\nGoods number {number} may be returned.")
+        if number in (3, 19):
+            index()
+            with CaptureQueriesContext(connection) as queries:
+                assert f"{number}.md" in text(browser.get(f"{HANDBOOK}?query=goods returned"))
+            counts.append(len(queries))
+    assert counts[0] == counts[1] <= 30
+
+
+def test_questions_are_added_evaluated_and_removed_and_a_change_for_the_worse_is_shown(alice, signed_in, handbook):
+    browser = signed_in(alice)
+    body = {"question": "How are goods returned?", "document": "returns.md", "place": "Returns"}
+    assert "How are goods returned?" in text(browser.post(f"{HANDBOOK}questions", body, follow=True))
+    assert "blank" in text(browser.post(f"{HANDBOOK}questions", {"question": "", "document": "a"}, follow=True))
+    shown = text(browser.post(f"{HANDBOOK}evaluate", follow=True))
+    assert "1.00 <small>recall@5" in shown and "1.00 <small>MRR" in shown and "lowered" not in shown
+    storage.remove(Document.objects.get())
+    assert "have changed since" in text(browser.get(HANDBOOK))
+    shown = text(browser.post(f"{HANDBOOK}evaluate", follow=True))
+    assert "lowered recall@5 from 1.00 to 0.00" in shown and "not found" in shown
+    browser.post(f"{HANDBOOK}questions/{handbook.questions.get().pk}/remove")
+    assert not handbook.questions.exists() and handbook.evaluations.count() == 2
+
+
+def test_a_stranger_and_a_team_mate_do_not_change_the_questions(signed_in, bob, charlie, team, handbook):
+    row = handbook.questions.create(question="How?", document="returns.md")
+    Collection.objects.update(team=team)
+    for person, status in ((charlie, 404), (bob, 403)):
+        browser = signed_in(person)
+        for path in ("questions", f"questions/{row.pk}/remove", "evaluate"):
+            assert browser.post(HANDBOOK + path, {"question": "a", "document": "b"}).status_code == status
+    assert handbook.questions.count() == 1 and not handbook.evaluations.exists()
+    shown = text(signed_in(bob).get(HANDBOOK))
+    assert "How?" in shown and "Add question" not in shown

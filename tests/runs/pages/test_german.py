@@ -1,0 +1,157 @@
+"""Every page in German: nothing that has a translation stands there in English."""
+
+from html.parser import HTMLParser
+
+import polib
+import pytest
+from django.utils import translation
+
+from agents.models import Agent, Chain, Membership, Preference, Provider, StoredFile, Tool
+from connectors.models import Connection
+from devices.models import Device, OfferedTool, Record, RecordChange
+from devices.records import review as records
+from knowledge.memory import review as memories
+from knowledge.models import Document, Memory, MemoryVersion
+from runs.models import Approval, Embed, Run, Schedule, ScheduleOccurrence
+from runs.pages import labels, urls
+from tests.docs.messages import ROOT
+from tests.knowledge.documents import collection_with
+
+pytestmark = pytest.mark.django_db
+CATALOG = polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/django.po"))
+ENGLISH = {entry.msgid for entry in CATALOG if entry.msgstr and entry.msgstr != entry.msgid}
+NOT_PAGES = {"login", "logout", "texts", "status", "approval-count", "schedule-times", "chain-picture"}
+SHOWN = [
+    Tool.Effect, Tool.Kind, Schedule.Missed, Schedule.Overlap, Agent.SessionContext, Agent.Memory, Chain.Strategy,
+    Chain.Sessions, Membership.Role, Provider.Kind, Connection.Provider, Connection.Health, Record.Review,
+    Memory.Kind, Memory.Scope, StoredFile.Source,
+]  # fmt: skip
+
+
+class Texts(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found, self.code = [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.code += tag in ("script", "style", "pre", "code", "kbd", "textarea")
+        self.found += [value for name, value in attrs if name in ("aria-label", "placeholder", "title") and value]
+
+    def handle_endtag(self, tag):
+        self.code -= tag in ("script", "style", "pre", "code", "kbd", "textarea")
+
+    def handle_data(self, data):
+        if not self.code:
+            self.found.append(data)
+
+
+def english(html):
+    """Texts of the page that have a translation and are not translated."""
+    parser = Texts()
+    parser.feed(html)
+    return sorted(({text.strip() for text in parser.found} & ENGLISH) - {"Do"})  # Thursday, Donnerstag
+
+
+@pytest.fixture
+def german(signed_in, alice):
+    Preference.objects.create(user=alice, language="de")
+    return signed_in(alice)
+
+
+@pytest.mark.parametrize(
+    "path", [str(one.pattern) for one in urls.urlpatterns if "<" not in str(one.pattern) and one.name not in NOT_PAGES]
+)
+def test_a_page_without_rows_is_in_german(german, path):
+    answer = german.get(f"/{path}")
+    if answer.status_code == 200:
+        assert english(answer.content.decode()) == []
+    else:
+        assert answer.status_code in (302, 404, 405), "it takes a form, or it needs something that is named"
+
+
+def test_an_english_page_would_be_found(signed_in, bob):
+    assert "Sign out" in english(signed_in(bob).get("/").content.decode())
+
+
+@pytest.fixture
+def rows(alice, team, make_run, make_chain, make_schedule):
+    """Alice has one of everything: {page: path}."""
+    chain = make_chain({"key": "first", "tool": "find"})
+    run = make_run(status=Run.Status.FAILED, error={"code": "model_failed", "message": "It is down."})
+    record = records.create(alice, "task", {"title": "Pay"}, source="")
+    records.edit(record, {"title": "Pay the bill"}, by=alice, expected=record.version, source="")
+    place = memories.place_for(alice, Memory.Scope.PERSON)
+    memory, _ = memories.create(alice, place, {"text": "Likes tea.", "kind": "preference", "subject": "tea"}, source="")
+    device = Device.objects.create(owner=alice, name="laptop")
+    notes = Connection.objects.create(owner=alice, name="notes", provider="mcp", base_url="https://mcp.example.org")
+    own = Provider.objects.create(owner=alice, name="local", kind="offline")
+    document = collection_with(alice, {"rules.md": "# Rules\n\nPay on Mondays."}).documents.get()
+    embed = Embed.objects.create(owner=alice, agent=run.agent)
+    return {
+        "dashboard": "/", "runs": "/runs/", "run": f"/runs/{run.pk}/", "agent": f"/agents/{run.agent}/",
+        "sessions": "/sessions/", "session": f"/sessions/{run.session_id}/", "chain": f"/chains/{chain}/",
+        "schedules": "/schedules/", "schedule": f"/schedules/{make_schedule()}/", "approvals": "/approvals/",
+        "records": "/records/", "record": f"/records/{record.pk}/", "new record": "/records/new/task/",
+        "memories": "/memory/", "memory": f"/memory/{memory.pk}/", "device": f"/devices/{device.pk}/",
+        "connection": f"/connections/{notes.pk}/", "provider": f"/providers/{own.name}/", "team": f"/teams/{team}/",
+        "collections": "/collections/", "collection": "/collections/handbook/?query=pay",
+        "document": f"/collections/handbook/documents/{document.pk}/", "embed": f"/clients/embeds/{embed.pk}/",
+        "audit": "/audit/", "talk": f"/playground/?session={run.session_id}",
+    }  # fmt: skip
+
+
+def test_pages_with_rows_are_in_german(german, rows):
+    found = {}
+    for name, path in rows.items():
+        answer = german.get(path)
+        assert answer.status_code == 200, (name, answer.status_code)
+        found[name] = english(answer.content.decode())
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_a_schedule_says_in_german_when_it_starts(german, make_schedule):
+    make_schedule(line="30 7 * * 1")
+    assert "Um 07:30, nur am Montag" in german.get("/schedules/hourly/").content.decode()
+    told = german.get("/schedules/due-times?crontab=30 7 * * 1&timezone=UTC").json()
+    assert told["words"] == "Um 07:30, nur am Montag"
+    assert Schedule.objects.get().timing_in_words == "At 07:30, only on Monday", "the API stays English"
+
+
+def test_pages_of_errors_are_in_german(german):
+    html = german.get("/nowhere/").content.decode()
+    assert "Nicht gefunden" in html and english(html) == []
+
+
+@pytest.mark.parametrize("choices", SHOWN, ids=lambda one: one.__qualname__)
+def test_choices_that_pages_show_are_listed_for_translation(choices):
+    known = {*labels.STATES, *labels.KINDS, *labels.CHOICES, *labels.NAMES}
+    assert [label for label in map(str, choices.labels) if label not in known] == []
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        Run.Status,
+        Run.Trigger,
+        Approval.Status,
+        ScheduleOccurrence.Outcome,
+        Record.Review,
+        Memory.Kind,
+        Document.Status,
+        OfferedTool.Status,
+    ],
+)
+def test_states_that_pages_show_are_listed_for_translation(choices):
+    known = {*labels.STATES, *labels.KINDS}
+    assert [value for value in choices.values if value.replace("_", " ") not in known] == []
+
+
+@pytest.mark.parametrize("choices", [RecordChange.Action, MemoryVersion.Action])
+def test_what_histories_say_is_listed_for_translation(choices):
+    known = {*labels.STATES, *labels.DONE}
+    assert [label for label in choices.labels if label.lower() not in known] == []
+
+
+def test_a_word_that_is_not_listed_stays_as_it_is():
+    with translation.override("de"):
+        assert (labels.words("failed"), labels.words("loan"), labels.words("")) == ("fehlgeschlagen", "loan", "")
