@@ -6,6 +6,7 @@ import agents.models.team
 import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
+import plumbing.clock
 import uuid_utils.compat
 from django.conf import settings
 from django.db import migrations, models
@@ -37,7 +38,7 @@ class Migration(migrations.Migration):
             name='SiteHold',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('since', models.DateTimeField(default=django.utils.timezone.now)),
+                ('since', models.DateTimeField(default=plumbing.clock.near)),
                 ('snapshot_at', models.DateTimeField(help_text='When the backup was made: what happened after it is not known here.')),
                 ('reason', models.CharField(max_length=300)),
             ],

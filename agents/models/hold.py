@@ -4,8 +4,8 @@ from typing import Any
 
 from django.db import models
 from django.db.models import Exists
-from django.utils import timezone
 
+from plumbing import clock
 from plumbing.statements import Select
 
 
@@ -15,7 +15,7 @@ class SiteHold(models.Model):
     The queries that take work ask for `absent()`, so that this holds in every process at once and costs no statement.
     """
 
-    since = models.DateTimeField(default=timezone.now)
+    since = models.DateTimeField(default=clock.near)
     snapshot_at = models.DateTimeField(help_text="When the backup was made: what happened after it is not known here.")
     reason = models.CharField(max_length=300)
 

@@ -2,8 +2,6 @@
 
 import { watch } from "./unsaved.js";
 
-for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(".change-form #content-main > form"))) watch(form);
-
 /** Select2 draws a field of its own beside the labelled one. @param {Element} box */
 function nameSelect(box) {
   const field = box.closest(".select2-container")?.previousElementSibling;
@@ -38,6 +36,8 @@ function nameAll() {
 }
 
 addEventListener("load", () => {
+  // Django's scripts have drawn their lists by now
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(".change-form #content-main > form"))) watch(form);
   nameAll();
   // rows that are added, and parts that are drawn late
   let waiting = 0;

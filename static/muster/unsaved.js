@@ -17,7 +17,11 @@ addEventListener("beforeunload", (event) => {
 });
 
 /** @param {HTMLFormElement} form */
-const contents = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+const contents = (form) => JSON.stringify([
+  ...[...new FormData(form)].map(([name, value]) => [name, String(value)]),
+  // the admin's pair of lists: what is chosen is marked only when the form is sent
+  ...[.../** @type {NodeListOf<HTMLOptionElement>} */ (form.querySelectorAll(".selector-chosen option"))].map((one) => [one.parentElement?.id, one.value]),
+]);
 
 /** Asks while this form has other contents than it came with. @param {HTMLFormElement} form */
 export function watch(form) {

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
-from django.utils import timezone
 
 from agents import storage
 from agents.fields import decrypt, encrypt
 from agents.models import AuditEvent, StoredFile
+from plumbing import clock
 
 from . import postgresql, sqlite
 from .archive import Archive, BackupError, Manifest, add, close, new_file
@@ -41,7 +41,7 @@ def make(path: Path, say: Said = print) -> Manifest:
 def write(tar: tarfile.TarFile, scratch: Path) -> Manifest:
     applied = sorted(MigrationRecorder(connection).applied_migrations())
     manifest = Manifest(
-        made_at=timezone.now().isoformat(),
+        made_at=clock.now().isoformat(),
         vendor=connection.vendor,
         migrations=[list(name) for name in applied],
         key_check=encrypt(WORD),

@@ -85,13 +85,10 @@ def state(browser: Any, live: Any) -> Any:
 
 
 def is_ours(line: Any) -> bool:
-    """An error of the page. A style refused at line 0 of no script is what the test itself (axe, the driver) tried, and
-    no person would leave a form that they did not touch so quickly that the browser asks in vain.
-    """
+    """An error of the page. A style refused at line 0 of no script is what the test itself (axe, the driver) tried."""
     at = line.location
     is_style = "inline style" in line.text and (at["lineNumber"], at["columnNumber"]) == (0, 0)
-    is_driver = is_style or "beforeunload" in line.text
-    return line.type in ("error", "warning") and not is_driver
+    return line.type in ("error", "warning") and not is_style
 
 
 def is_drivers(error: Any) -> bool:
