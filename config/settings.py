@@ -534,6 +534,8 @@ CHUNKS_PER_DOCUMENT = env.int("MUSTER_CHUNKS_PER_DOCUMENT", default=10_000)
 MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)
 # changes by agents of one person's memories in 24 hours; runs with text of strangers may use half
 MEMORIES_PER_DAY = env.int("MUSTER_MEMORIES_PER_DAY", default=200)
+# seconds without a message after which an agent with memory_summary notes facts of a conversation
+MEMORY_SUMMARY_AFTER_S = env.float("MUSTER_MEMORY_SUMMARY_AFTER", default=900.0)
 # suggestions of one person that wait for a decision; runs with text of strangers may fill half
 MEMORY_SUGGESTIONS = env.int("MUSTER_MEMORY_SUGGESTIONS", default=100)
 

@@ -227,7 +227,7 @@ class AgentAdmin(VersionedAdmin):
         ("Routing", {"fields": ["capabilities", "examples", "delegates_to"]}),
         ("Input and output", {"fields": ["input_schema", "output_schema"], "classes": ["collapse"]}),
         ("Session", {"fields": ["session_context", "context_messages", "context_tokens"], "classes": ["collapse"]}),
-        ("Memory", {"fields": ["memory", "memory_tokens"], "classes": ["collapse"]}),
+        ("Memory", {"fields": ["memory", "memory_tokens", "memory_summary"], "classes": ["collapse"]}),
         ("Limits", {"fields": ["max_steps", "timeout", "max_chain_depth", "max_agent_depth"], "classes": ["collapse"]}),
         ("Queue", {"fields": ["pool", "max_running"], "classes": ["collapse"]}),
         ("A2A", {"fields": ["public_card", "a2a_reply"], "classes": ["collapse"]}),

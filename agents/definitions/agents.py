@@ -137,7 +137,9 @@ VERSIONED = (
     "max_agent_depth", "session_context", "context_messages", "context_tokens",
 )  # fmt: skip
 # of the row and of no version: `live` does not have them
-OPERATIONAL = ("memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled")
+OPERATIONAL = (
+    "memory", "memory_tokens", "memory_summary", "pool", "max_running", "public_card", "a2a_reply", "enabled"
+)  # fmt: skip
 AGENT_COLUMNS = (*VERSIONED, *OPERATIONAL)
 GRANT_DEFAULTS = {
     "mode": "allow",

@@ -47,6 +47,11 @@ class Agent(Owned):
         SUGGEST = "suggest", "What it remembers waits for the person’s approval"
         AUTO = "auto", "What it remembers holds at once"
 
+    class MemorySummary(models.TextChoices):
+        OFF = "off", "Off"
+        SUGGEST = "suggest", "Its facts wait for the person’s approval"
+        AUTO = "auto", "Its facts hold at once"
+
     name = models.CharField(max_length=64, validators=[check_name])
     description = models.TextField(blank=True, help_text="What it does, in one sentence; used by the router.")
     system_prompt = models.TextField(blank=True, help_text="Its instructions.")
@@ -91,6 +96,10 @@ class Agent(Owned):
     memory_tokens = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(50), MaxValueValidator(20_000)],
         help_text="How many tokens of memories a prompt contains at most.",
+    )  # fmt: skip
+    memory_summary = models.CharField(
+        max_length=7, choices=MemorySummary, default=MemorySummary.OFF,
+        help_text="Whether its model notes facts of a conversation that has rested, and what becomes of them.",
     )  # fmt: skip
     pool = pool_label()
     max_running = cap_of("this agent")

@@ -106,8 +106,8 @@ class AgentSerializer(OwnedSerializer):
             "name", "description", "system_prompt", "provider", "model_name", "model_params", "fallback_models",
             "input_schema", "output_schema", "variables", "capabilities", "examples", "delegates_to", "max_steps",
             "timeout", "max_chain_depth", "max_agent_depth", "session_context", "context_messages", "context_tokens",
-            "memory", "memory_tokens", "pool", "max_running", "public_card", "a2a_reply", "enabled", "grants", "hooks",
-            "published_version", *OWNED,
+            "memory", "memory_tokens", "memory_summary", "pool", "max_running", "public_card", "a2a_reply", "enabled",
+            "grants", "hooks", "published_version", *OWNED,
         ]  # fmt: skip
         extra_kwargs = {
             "description": {"max_length": 10_000},

@@ -2207,6 +2207,7 @@ class PatchedAgentRequest(TypedDict):
     context_tokens: NotRequired[int]
     memory: NotRequired[Literal["off", "suggest", "auto"]]
     memory_tokens: NotRequired[int]
+    memory_summary: NotRequired[Literal["off", "suggest", "auto"]]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]
@@ -2496,7 +2497,7 @@ class Run(TypedDict):
     root: str | None
     depth: NotRequired[int]
     trigger: NotRequired[
-        Literal["message", "draft", "schedule", "event", "agent", "chain", "device", "manual", "external"]
+        Literal["message", "draft", "schedule", "event", "agent", "chain", "device", "manual", "external", "memory"]
     ]
     created_at: NotRequired[str]
     started_at: NotRequired[str | None]
@@ -2811,6 +2812,7 @@ class Agent(TypedDict):
     context_tokens: NotRequired[int]
     memory: NotRequired[Literal["off", "suggest", "auto"]]
     memory_tokens: NotRequired[int]
+    memory_summary: NotRequired[Literal["off", "suggest", "auto"]]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]
@@ -2848,6 +2850,7 @@ class AgentRequest(TypedDict):
     context_tokens: NotRequired[int]
     memory: NotRequired[Literal["off", "suggest", "auto"]]
     memory_tokens: NotRequired[int]
+    memory_summary: NotRequired[Literal["off", "suggest", "auto"]]
     pool: NotRequired[str]
     max_running: NotRequired[int | None]
     public_card: NotRequired[bool]

@@ -33,10 +33,11 @@ class Author:
     root_id: Any = None
     call_id: Any = None
     is_untrusted: bool = False
+    is_summary: bool = False  # an agent's run notes facts of a conversation, without a call
 
     @property
     def is_agent(self) -> bool:
-        return self.call_id is not None
+        return self.call_id is not None or self.is_summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
 def by_day(runs: QuerySet[Run]) -> Any:
     took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
     ended = runs.order_by().filter(status__in=Run.DONE, agent__isnull=False).exclude(status=Run.Status.CANCELLED)
-    ended = ended.exclude(trigger=Run.Trigger.DRAFT)
+    ended = ended.exclude(trigger__in=[Run.Trigger.DRAFT, Run.Trigger.MEMORY])
     return (
         ended.values("agent_id", "agent__name", day=TruncDate("created_at", tzinfo=UTC))
         .annotate(

@@ -82,7 +82,9 @@ class Figure:
 def lately(agent_ids: Collection[int]) -> dict[int, Figure]:
     """The last week of these agents over all users, without tries of drafts; used to break ties in routing."""
     found: dict[int, Figure] = {}
-    runs = Run.objects.filter(agent_id__in=sorted(agent_ids)).exclude(trigger=Run.Trigger.DRAFT)
+    runs = Run.objects.filter(agent_id__in=sorted(agent_ids)).exclude(
+        trigger__in=[Run.Trigger.DRAFT, Run.Trigger.MEMORY]
+    )
     for row in counted(runs, "week", "agent_id"):
         found.setdefault(row["agent_id"], Figure()).add(row)
     return found

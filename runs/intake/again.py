@@ -81,6 +81,11 @@ def refuse(run: Run) -> None:
             code="is_external",
             hint="Prepare another one with POST /api/v1/runs/.",
         )
+    if run.trigger == Run.Trigger.MEMORY:
+        raise Conflict(
+            "This run noted facts of a conversation; no person sent it.", code="is_summary",
+            hint="Continue the conversation, or write the memory on the page Memory.",
+        )  # fmt: skip
 
 
 def linked(run: Run) -> dict[str, Any]:

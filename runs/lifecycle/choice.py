@@ -21,7 +21,11 @@ from runs.models import Run, StepRun
 from runs.models.run import CLAIM, taken
 
 DEFAULT_POOL = "default"
-PRIORITIES: dict[str, int] = {Run.Trigger.EVENT: Run.Priority.TRIGGER, Run.Trigger.SCHEDULE: Run.Priority.SCHEDULE}
+PRIORITIES: dict[str, int] = {
+    Run.Trigger.EVENT: Run.Priority.TRIGGER,
+    Run.Trigger.SCHEDULE: Run.Priority.SCHEDULE,
+    Run.Trigger.MEMORY: Run.Priority.BATCH,
+}
 # While rows wait, some turns of a worker pass over the higher priorities, so that the others never starve:
 # of 16 turns, one takes nothing above a batch, one nothing above a schedule, two nothing above a trigger.
 FLOORS = {3: 1, 7: 2, 11: 1, 15: 3}

@@ -33,7 +33,7 @@ from runs.rules import stuck, undone
 from runs.rules.answers import Step
 from runs.rules.replies import json_of
 
-from . import guards, memory, summary
+from . import facts, guards, memory, summary
 
 Status = Run.Status
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
@@ -114,9 +114,10 @@ class Conversation:
         """Take turns until there is a reply."""
         guards.check_message(self.run, self.lease, self.hooks)
         summary.keep_up(self.run, self.live, self.lease)
-        self.messages = shown.opening(self.run, self.spec, memory.of(self.run, self.lease))
+        self.messages = facts.opening(self.run) or shown.opening(self.run, self.spec, memory.of(self.run, self.lease))
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()
+            facts.require_first_call(self.run)
         while True:
             check_alive(self.run, self.lease)
             reply, requested = self.turn()

@@ -78,6 +78,7 @@ class Run(models.Model):
         DEVICE = "device"
         MANUAL = "manual"
         EXTERNAL = "external"
+        MEMORY = "memory", "facts of a conversation that has rested"
 
     class Priority(models.IntegerChoices):
         """Who waits for the run; a child has the priority of its root."""

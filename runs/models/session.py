@@ -50,6 +50,12 @@ class Session(models.Model):
     variables = models.JSONField(default=dict, blank=True)
     summary = models.TextField(blank=True)
     summarised_to = models.PositiveIntegerField(default=0, help_text="Messages up to this number are in the summary.")
+    remembered_to = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Messages up to this number were given to a run that notes facts."
+    )
+    remembering = models.UUIDField(
+        null=True, editable=False, help_text="The run that notes its facts; empty once they are stored."
+    )
     has_untrusted = models.BooleanField(default=False, help_text="Untrusted content was read in it.")
     last_seq = models.PositiveIntegerField(default=0)
     metadata = models.JSONField(default=dict, blank=True)
@@ -76,6 +82,9 @@ class Session(models.Model):
             models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),
             models.Index(fields=["owner", "-id"], condition=~models.Q(folder=""), name="session_in_folder"),
             models.Index(fields=["trunk"], condition=models.Q(trunk__isnull=False), name="session_trunk"),
+            models.Index(
+                fields=["remembering"], condition=models.Q(remembering__isnull=False), name="session_remembering"
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=models.Q(status__in=["active", "closed"]), name="session_status_known")
@@ -121,6 +130,7 @@ class Session(models.Model):
             summary=self.summary if self.summarised_to < before else "", metadata={"forked_from": str(self.pk)},
             forked_from=self.pk, forked_before=before, trunk=self.trunk or self.pk,
             summarised_to=self.summarised_to if self.summarised_to < before else 0,
+            remembered_to=before - 1,  # they are the messages of the first session
         )  # fmt: skip
         for message in copied:
             if message.run_id:

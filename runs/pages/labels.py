@@ -24,8 +24,8 @@ STATES = (
 )  # fmt: skip
 KINDS = (
     known("message"), known("schedule"), known("event"), known("agent"), known("chain"), known("device"),
-    known("manual"), known("external"), known("task"), known("note"), known("timeline"), known("project"),
-    known("comment"), known("model"), known("tool"), known("step"), known("child"), known("approval"),
+    known("manual"), known("external"), known("memory"), known("task"), known("note"), known("timeline"),
+    known("project"), known("comment"), known("model"), known("tool"), known("step"), known("child"), known("approval"),
     known("another run"), known("input"), known("fact"), known("preference"),
     known("pure"), known("read"), known("read out"), known("idempotent"), known("write"), known("sends out"),
     known("destructive"), known("days"), known("hours"), known("minutes"), known("seconds"), known("microseconds"),
@@ -41,7 +41,8 @@ CHOICES = (
     known("Cancel the earlier run"), known("Start it in parallel"), known("None: every message stands alone"),
     known("The last messages"), known("A running summary and the last messages"),
     known("Off: nothing is put into its prompts"), known("What it remembers waits for the person’s approval"),
-    known("What it remembers holds at once"), known("Graph: steps follow their needs"),
+    known("What it remembers holds at once"), known("Off"), known("Its facts wait for the person’s approval"),
+    known("Its facts hold at once"), known("Graph: steps follow their needs"),
     known("One after the other"), known("All at once"), known("The first whose condition holds"),
     known("One for each agent's step"),
     known("One for the whole run, in which each step changes agent, tools and instructions"),

@@ -24,6 +24,7 @@ from runs.indexing import work as indexing
 from runs.lifecycle import duties
 from runs.lifecycle.leases import worker_name
 from runs.notices import sending
+from runs.remembering import rested
 from runs.schedules import tick as schedules
 from runs.schedules import triggers, webhooks
 from runs.traces import export
@@ -63,6 +64,7 @@ OFTEN = (
     Job("traces", 5, export.tick),
     Job("collections", 1, indexing.tick),
     Job("vectors", 2, vectors.tick),
+    Job("memory-summaries", 15, rested.tick),
 )
 RARELY = (
     Job("notices", 600, notices.tick),

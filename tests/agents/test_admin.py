@@ -11,7 +11,8 @@ def agent_form(agent=None, **changes):
         "name": "librarian", "description": "Finds books.", "enabled": "on", "system_prompt": "Be brief.",
         "provider": agent.provider_id if agent else "", "model_name": "", "max_steps": 12, "timeout": 300,
         "max_chain_depth": 3, "max_agent_depth": 1, "session_context": "last_n", "context_messages": 20,
-        "context_tokens": 8000, "memory": "off", "memory_tokens": 500, "a2a_reply": "task", "grants-TOTAL_FORMS": 0, "grants-INITIAL_FORMS": 0,
+        "context_tokens": 8000, "memory": "off", "memory_tokens": 500, "memory_summary": "off",
+        "a2a_reply": "task", "grants-TOTAL_FORMS": 0, "grants-INITIAL_FORMS": 0,
     }  # fmt: skip
     return {**values, **changes}
 

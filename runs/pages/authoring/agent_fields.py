@@ -53,6 +53,12 @@ LIMITS: Table = [
     ("memory", later("Memory"), "choice", later("What it knows of earlier conversations. Takes effect at once.")),
     ("memory_tokens", later("Tokens of memories"), "number", later("Of each prompt at most, 50 to 20,000.")),
     (
+        "memory_summary",
+        later("Memory after a conversation"),
+        "choice",
+        later("Its model notes facts when a conversation has rested: one more model call. Takes effect at once."),
+    ),
+    (
         "pool",
         later("Pool of workers"),
         "text",
@@ -88,7 +94,8 @@ DATA: Table = [
     ("delegates_to", later("Delegates to"), "lines", later("Capabilities of other agents that it may give work to.")),
 ]
 TABS = {"writing": WRITING, "model": MODEL, "limits": LIMITS, "data": DATA}
-CHOICES = {"session_context": Agent.SessionContext.choices, "memory": Agent.Memory.choices}
+CHOICES = {"session_context": Agent.SessionContext.choices, "memory": Agent.Memory.choices,
+           "memory_summary": Agent.MemorySummary.choices}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
