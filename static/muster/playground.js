@@ -238,4 +238,7 @@ if (composer) {
   stop.addEventListener("click", () => { for (const column of columns) column.cancel(); });
   document.querySelector("[data-not-editing]")?.addEventListener("click", stopEditing);
   document.querySelector("[data-snippets]")?.addEventListener("click", () => showSnippets(columns[0], text.value.trim()));
+  const [visit] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+  // somebody was quicker than this script; a text that the browser restored was not sent on purpose
+  if (visit?.type === "navigate" && text.value.endsWith("\n")) composer.requestSubmit();
 }

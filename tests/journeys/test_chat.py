@@ -61,6 +61,17 @@ def send(page, text):
     page.keyboard.press("Enter")
 
 
+def test_enter_before_the_scripts_have_loaded_sends_the_message(open_page, agents, model):
+    model.script(says("At once."))
+    page = open_page("/account/")
+    page.route("**/playground.js", lambda route: (page.wait_for_timeout(1500), route.continue_()))
+    page.goto(f"/playground/?agent={agents['allow']}", wait_until="commit")
+    page.fill("#text", "hello")
+    page.keyboard.press("Enter")
+    page.locator(".say.assistant", has_text="At once.").wait_for()
+    assert page.locator(".say.user").count() == 1
+
+
 @pytest.mark.firefox
 def test_a_reload_in_the_middle_of_an_answer_goes_on_where_it_was(open_page, agents, model):
     weigh = calls((agents["tool"], {"thing": "box"}))
