@@ -30,6 +30,7 @@ PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.schedules",
     "tests.live",
     "tests.journeys.browser",
+    "tests.agents.model_server",
     "tests.connectors.linked",
     "tests.devices.written",
     "tests.runs.carriers.brokers",

@@ -119,10 +119,12 @@ def named(user: Any, model: Any, **only: Any) -> Any:
 @cache
 def by_name(kind: str) -> Select:
     """Every call looks for its tool: compiled once."""
-    person = lambda at: SimpleNamespace(pk=at.user, is_authenticated=True)  # noqa: E731
-    return Select(
-        lambda at: named(person(at), MODELS[kind], name=at.name), user=models.IntegerField(), name=models.CharField()
-    )
+
+    def rows(at: Any) -> Any:
+        person = SimpleNamespace(pk=at.user, is_authenticated=True)
+        return named(person, MODELS[kind], name=at.name)
+
+    return Select(rows, user=models.IntegerField(), name=models.CharField())
 
 
 def usable(user: Any, model: Any) -> Any:

@@ -285,7 +285,10 @@ def test_ones_own_comes_before_the_sites(alice_api, agent, offline):
 
 def test_tools_are_found_by_words_and_kind(alice_api, lookup):
     Tool.objects.create(name="clock", kind="builtin", description="What time it is")
-    names = lambda query: [tool["name"] for tool in alice_api.get(f"{V1}/tools/{query}").json()["results"]]  # noqa: E731
+
+    def names(query):
+        return [tool["name"] for tool in alice_api.get(f"{V1}/tools/{query}").json()["results"]]
+
     assert names("") == ["clock", "lookup"]
     assert names("?search=BOOK") == ["lookup"]
     assert names("?kind=builtin") == ["clock"]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -14,51 +13,27 @@ V1 = "/api/v1/providers"
 pytestmark = pytest.mark.django_db
 
 
-class Server(BaseHTTPRequestHandler):
-    answer = (200, {"data": [{"id": "small"}, {"id": "large"}]})
-    seen: list = []
-
-    def do_GET(self):
-        self.seen.append((self.path, dict(self.headers)))
-        status, body = self.answer
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Location", "http://127.0.0.1:1/")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        """Quiet."""
-
-
 @pytest.fixture
-def server(settings):
-    settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    served._kept.clear()
-    made = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Server,), {"answer": Server.answer, "seen": []}))
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made.RequestHandlerClass, f"http://127.0.0.1:{made.server_port}/v1"
-    made.shutdown()
-    made.server_close()
-
-
-@pytest.fixture
-def local(alice, server):
+def local(alice, model_server):
     return Provider.objects.create(
-        owner=alice, name="local", kind="openai-compatible", base_url=server[1], api_key="sk-1", default_model="small"
+        owner=alice,
+        name="local",
+        kind="openai-compatible",
+        base_url=model_server[1],
+        api_key="sk-1",
+        default_model="small",
     )
 
 
-def test_the_models_are_listed_and_kept_for_a_minute(alice_api, local, server):
+def test_the_models_are_listed_and_kept_for_a_minute(alice_api, local, model_server):
     for _ in range(2):
         answer = alice_api.get(f"{V1}/local/models")
         assert answer.json() == {"models": ["small", "large"], "default_model": "small"}
-    assert [path for path, _ in server[0].seen] == ["/v1/models"]
-    assert server[0].seen[0][1]["Authorization"] == "Bearer sk-1"
+    assert [path for path, _ in model_server[0].seen] == ["/v1/models"]
+    assert model_server[0].seen[0][1]["Authorization"] == "Bearer sk-1"
     provider_changed(local)
     alice_api.get(f"{V1}/local/models")
-    assert len(server[0].seen) == 2
+    assert len(model_server[0].seen) == 2
 
 
 @pytest.mark.parametrize(
@@ -69,11 +44,11 @@ def test_the_models_are_listed_and_kept_for_a_minute(alice_api, local, server):
         ("ollama", {"models": [{"name": "small"}]}, "/v1/api/tags", None),
     ],
 )
-def test_each_kind_is_asked_in_its_own_way(alice_api, local, server, kind, answer, path, header):
+def test_each_kind_is_asked_in_its_own_way(alice_api, local, model_server, kind, answer, path, header):
     Provider.objects.filter(pk=local.pk).update(kind=kind)
-    server[0].answer = (200, answer)
+    model_server[0].answer = (200, answer)
     assert alice_api.get(f"{V1}/local/models").json()["models"] == ["small"]
-    asked, headers = server[0].seen[0]
+    asked, headers = model_server[0].seen[0]
     assert asked == path and (header is None or header in {(name.title(), value) for name, value in headers.items()})
 
 
@@ -94,8 +69,8 @@ def test_a_trial_says_that_it_works(alice_api, local):
         ((200, b"x" * 3_000_000), "provider_unreachable"),
     ],
 )
-def test_a_trial_says_what_is_wrong_without_the_words_of_an_exception(alice_api, local, server, answer, code):
-    server[0].answer = answer
+def test_a_trial_says_what_is_wrong_without_the_words_of_an_exception(alice_api, local, model_server, answer, code):
+    model_server[0].answer = answer
     trial = alice_api.post(f"{V1}/local/test").json()
     assert (trial["ok"], trial["code"]) == (False, code) and trial["message"].startswith("“local”")
     assert "Error" not in trial["message"] and "sk-1" not in json.dumps(trial)
@@ -108,10 +83,10 @@ def test_a_model_that_the_server_does_not_have_is_named(alice_api, local):
     assert (trial["ok"], trial["code"]) == (False, "unknown_model") and "huge" in trial["message"]
 
 
-def test_a_private_address_is_not_asked(alice_api, local, server, settings):
+def test_a_private_address_is_not_asked(alice_api, local, model_server, settings):
     settings.PRIVATE_HOSTS_ALLOWED = []
     assert alice_api.post(f"{V1}/local/test").json()["code"] == "private_address"
-    assert server[0].seen == []
+    assert model_server[0].seen == []
 
 
 def test_nothing_listens(alice_api, local, settings):
@@ -124,7 +99,7 @@ def test_the_offline_provider_needs_no_server(alice_api, alice):
     assert alice_api.post(f"{V1}/mine/test").json()["ok"] and alice_api.get(f"{V1}/mine/models").json()["models"] == []
 
 
-def test_a_stranger_and_a_team_mate(charlie_api, bob_api, team, local, server):
+def test_a_stranger_and_a_team_mate(charlie_api, bob_api, team, local, model_server):
     for verb, path in (("get", "models"), ("post", "test")):
         assert getattr(charlie_api, verb)(f"{V1}/local/{path}").status_code == 404
     Provider.objects.filter(pk=local.pk).update(team=team)
@@ -144,7 +119,7 @@ def test_an_agent_without_a_model_is_not_published(alice_api, local):
     assert refused.json()["error"]["details"][0]["field"] == "model_name"
 
 
-def test_no_more_than_a_few_providers_are_asked_at_once(alice_api, local, server, monkeypatch):
+def test_no_more_than_a_few_providers_are_asked_at_once(alice_api, local, model_server, monkeypatch):
     monkeypatch.setattr(served, "AT_ONCE", threading.BoundedSemaphore(1))
     served.AT_ONCE.acquire()
     assert alice_api.get(f"{V1}/local/models").status_code == 429

@@ -252,7 +252,10 @@ def test_an_approval_is_edited_and_given_inline(open_page, helpers):
 
 def test_the_inbox_works_without_javascript(open_page, helpers, live):
     live.http.post("/api/v1/agents/careful-helper/messages", json={"message": LOAN, "wait": 0})
-    waiting = lambda: live.http.get("/api/v1/approvals/").json()["results"]  # noqa: E731
+
+    def waiting():
+        return live.http.get("/api/v1/approvals/").json()["results"]
+
     from tests.live import wait_for
 
     wait_for(waiting)

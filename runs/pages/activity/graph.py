@@ -1,4 +1,4 @@
-"""Draws a chain as SVG on the server, with the state of each step of a run. Pure: no query, no
+"""Draws a chain as SVG on the server, with the state of each step of a run. It uses no query and no
 model.
 
 Steps are placed in columns by their dependencies. Colours come from CSS classes for light and dark
@@ -7,8 +7,12 @@ mode. Each node is a group with a title and a label for screen readers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any
+
+from django.conf import settings
 
 from agents.graph import fallback_keys, needs_of, ordered
 from agents.spec import ChainSpec, StepSpec
@@ -19,23 +23,7 @@ SIGNS = {
     "ready": "·", "running": "▶", "waiting": "⏸", "succeeded": "✓", "partial": "◐",
     "failed": "✗", "skipped": "–", "cancelled": "⊘",
 }  # fmt: skip
-STYLE = """
-.chain{font:13px system-ui,sans-serif;color-scheme:light dark}
-.chain .node rect{fill:#fff;stroke:#6b7280;stroke-width:1.5}.chain text{fill:#111827}
-.chain .what{fill:#4b5563;font-size:11px}.chain .edge{fill:none;stroke:#6b7280;stroke-width:1.5}
-.chain .edge.instead{stroke-dasharray:5 4}.chain .tip{fill:#6b7280}
-.chain .running rect{stroke:#1d4ed8;fill:#dbeafe}.chain .waiting rect,.chain .ready rect{stroke:#b45309;fill:#fef3c7}
-.chain .succeeded rect{stroke:#15803d;fill:#dcfce7}.chain .partial rect{stroke:#a16207;fill:#fef9c3}
-.chain .failed rect{stroke:#b91c1c;fill:#fee2e2}.chain .skipped,.chain .cancelled{opacity:.6}
-.chain .skipped rect,.chain .cancelled rect{stroke-dasharray:4 3}.chain .node .bar{fill:#1d4ed8;stroke:none}
-.chain .node .track{fill:#d1d5db;stroke:none}
-@media (prefers-color-scheme:dark){.chain .node rect{fill:#1f2937;stroke:#9ca3af}.chain text{fill:#f3f4f6}
-.chain .what{fill:#d1d5db}.chain .edge{stroke:#9ca3af}.chain .tip{fill:#9ca3af}
-.chain .running rect{fill:#1e3a8a;stroke:#93c5fd}.chain .waiting rect,.chain .ready rect{fill:#78350f;stroke:#fcd34d}
-.chain .succeeded rect{fill:#14532d;stroke:#86efac}.chain .partial rect{fill:#713f12;stroke:#fde047}
-.chain .failed rect{fill:#7f1d1d;stroke:#fca5a5}.chain .node .bar{fill:#93c5fd}
-.chain .node .track{fill:#4b5563}}
-"""
+STYLES = Path(settings.BASE_DIR) / "static/runs/graph.css"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +117,8 @@ def draw(
 ) -> str:
     """The whole picture. `links` gives some nodes an address (the child's page).
 
-    A picture inside a page (`is_alone=False`) uses static/runs/graph.css: the content policy
-    forbids inline style.
+    A picture that stands alone contains static/runs/graph.css. Pages load that file themselves
+    (`is_alone=False`), because their content policy forbids inline style.
     """
     nodes, edges = layout(spec)
     states, links = states or {}, links or {}
@@ -140,8 +128,8 @@ def draw(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chain" role="group" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" aria-labelledby="chain-title chain-text">',
         f'<title id="chain-title">Chain {escape(spec.name)}</title>',
-        f'<desc id="chain-text">{escape(told(spec, states))}</desc>',
-        f"<style>{STYLE}</style>" if is_alone else "",
+        f'<desc id="chain-text">{escape(description(spec, states))}</desc>',
+        f"<style>{styles()}</style>" if is_alone else "",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path class="tip" d="M0 0 8 4 0 8z"/></marker></defs>',
     ]
@@ -150,8 +138,13 @@ def draw(
     return "".join([*parts, "</svg>"])
 
 
-def told(spec: ChainSpec, states: Mapping[str, StepState]) -> str:
-    """The picture as text."""
+@cache
+def styles() -> str:
+    return STYLES.read_text()
+
+
+def description(spec: ChainSpec, states: Mapping[str, StepState]) -> str:
+    """The picture as text, for screen readers."""
     words = [f"{step.key}: {states[step.key].status if step.key in states else 'not started'}" for step in spec.steps]
     return f"{len(spec.steps)} steps. {'; '.join(words)}."
 

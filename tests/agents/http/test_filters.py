@@ -103,7 +103,10 @@ def test_a_search_finds_rows_with_every_word(alice_api, bob, alice, offline):
     Agent.objects.create(owner=alice, name="one", provider=offline, description="Sorts Invoices by date")
     Agent.objects.create(owner=alice, name="two", provider=offline, description="Sorts mail")
     Agent.objects.create(owner=bob, name="three", provider=offline, description="Sorts invoices of Bob")
-    found = lambda words: [row["name"] for row in alice_api.get(f"{V1}/agents/", {"search": words}).json()["results"]]  # noqa: E731
+
+    def found(words):
+        return [row["name"] for row in alice_api.get(f"{V1}/agents/", {"search": words}).json()["results"]]
+
     assert found("sorts") == ["one", "two"]
     assert found("invoices ONE") == ["one"]
     assert found("invoices two") == []
@@ -115,7 +118,10 @@ def test_runs_and_sessions_are_searched_and_ordered_too(alice_api, alice, bob, t
     dear = Run.objects.create(principal=alice, agent=two[0], session=session, cost=2)
     cheap = Run.objects.create(principal=alice, agent=two[1], cost=1)
     Run.objects.create(principal=bob, agent=two[0], cost=9)
-    ids = lambda path: [row["id"] for row in alice_api.get(f"{V1}/{path}").json()["results"]]  # noqa: E731
+
+    def ids(path):
+        return [row["id"] for row in alice_api.get(f"{V1}/{path}").json()["results"]]
+
     assert ids("runs/?search=rome") == [str(dear.pk)]
     assert ids("runs/?ordering=cost") == [str(cheap.pk), str(dear.pk)]
     assert ids("runs/?ordering=-cost&limit=1") == [str(dear.pk)]

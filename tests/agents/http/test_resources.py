@@ -169,7 +169,10 @@ def test_put_replaces_a_row_and_patch_merges(alice_api, rows, kind, full, needed
         "draft_sha256",
         "hook",
     }
-    same = lambda one, other: {key for key in one if key not in volatile and one[key] != other.get(key)}  # noqa: E731
+
+    def same(one, other):
+        return {key for key in one if key not in volatile and one[key] != other.get(key)}
+
     assert same(patched, row.json()) == set()
     replaced = alice_api.put(at, {**bare, "name": "full"}, JSON)
     assert replaced.status_code == 200, replaced.content

@@ -171,7 +171,10 @@ def secret(world):
 def connection(world):
     made = world.shared(Connection, "mail", provider="gmail", access_token="t", account="owner@example.org")
     path = f"{V1}/connections/{made.pk}"
-    may_use = lambda person: answers(lambda: account_of(person.pk, "gmail", ""))  # noqa: E731
+
+    def may_use(person):
+        return answers(lambda: account_of(person.pk, "gmail", ""))
+
     return row(path, use=may_use, change=("patch", path, {"enabled": False}))
 
 

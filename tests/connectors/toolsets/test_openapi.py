@@ -294,7 +294,10 @@ def test_an_import_takes_chosen_effects_and_a_later_import_keeps_them(alice_api,
         assert alice_api.post(path, {**body, "effects": wrong}).status_code == 422, wrong
     assert not RemoteTool.objects.exists()
     assert alice_api.post(path, {**body, "effects": {"getItem": "destructive"}}).status_code == 200
-    effect = lambda: RemoteTool.objects.get(remote_name="getItem").tool.effect  # noqa: E731
+
+    def effect():
+        return RemoteTool.objects.get(remote_name="getItem").tool.effect
+
     assert effect() == "destructive"
     shown = alice_api.post(f"{path}/preview", body).json()["operations"]
     assert [(one["state"], one["effect"]) for one in shown] == [("known", "destructive")]

@@ -10,7 +10,6 @@ from agents.models import BrowserSession
 from runs.models import Budget, ModelCall, Notice, Run, RunEvent
 from runs.worker import pruning
 from tests.fakes import says
-from tests.runs.notices.asked import asked  # noqa: F401
 
 pytestmark = pytest.mark.django_db
 
@@ -85,7 +84,7 @@ def test_pruning_takes_what_is_old_and_leaves_what_lives(worker, alice, make_age
     assert new.events.count() == 4
 
 
-def test_expired_logins_and_old_notices_go_and_live_ones_stay(alice, client, asked):  # noqa: F811
+def test_expired_logins_and_old_notices_go_and_live_ones_stay(alice, client, asked):
     client.force_login(alice)
     [live] = BrowserSession.objects.values_list("pk", flat=True)
     now = timezone.now()

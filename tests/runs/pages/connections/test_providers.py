@@ -1,65 +1,50 @@
 """The pages of providers: add, test, edit, prices, delete, who may, and the fix of each failure."""
 
 import re
-import threading
-from http.server import ThreadingHTTPServer
 
 import pytest
 
-from agents import served
 from agents.models import Agent, AuditEvent, Membership, Provider
 from runs.pages.connections import providers
-from tests.agents.test_served import Server
 
 FORM = {"name": "mine", "kind": "openai-compatible", "api_key": "sk-secret-1", "default_model": "small",
         "tool_calling": "native", "enabled": "on"}  # fmt: skip
 
 
 @pytest.fixture
-def server(settings):
-    settings.PRIVATE_HOSTS_ALLOWED = ["127.0.0.1"]
-    served._kept.clear()
-    made = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Server,), {"answer": Server.answer, "seen": []}))
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made.RequestHandlerClass, f"http://127.0.0.1:{made.server_port}/v1"
-    made.shutdown()
-    made.server_close()
-
-
-@pytest.fixture
-def mine(alice, server):
+def mine(alice, model_server):
     return Provider.objects.create(
-        owner=alice, name="mine", kind="openai-compatible", base_url=server[1], api_key="sk-secret-1",
+        owner=alice, name="mine", kind="openai-compatible", base_url=model_server[1], api_key="sk-secret-1",
         prices={"small": {"input": 1, "output": 2}},
     )  # fmt: skip
 
 
-def test_one_is_added_tested_and_shown_without_its_key(alice, signed_in, server):
+def test_one_is_added_tested_and_shown_without_its_key(alice, signed_in, model_server):
     browser = signed_in(alice)
-    answer = browser.post("/providers/", {**FORM, "base_url": server[1]}, follow=True)
+    answer = browser.post("/providers/", {**FORM, "base_url": model_server[1]}, follow=True)
     html = answer.content.decode()
     assert "The test passed." in html and "lists 2 models" in html and "sk-secret" not in html
     provider = Provider.objects.get(name="mine", owner=alice)
     assert (provider.api_key, provider.default_model) == ("sk-secret-1", "small")
-    assert server[0].seen[0][1]["Authorization"] == "Bearer sk-secret-1"
+    assert model_server[0].seen[0][1]["Authorization"] == "Bearer sk-secret-1"
     actions = list(AuditEvent.objects.filter(subject_kind="provider").order_by("pk").values_list("action", flat=True))
     assert actions == ["provider.created", "provider.tested"]
     assert b"The test passed." not in browser.get("/providers/mine/").content, "a result is shown once"
 
 
-def test_a_change_keeps_the_key_and_a_new_address_clears_it(alice, signed_in, mine, server):
-    browser, form = signed_in(alice), {**FORM, "api_key": "", "base_url": server[1]}
+def test_a_change_keeps_the_key_and_a_new_address_clears_it(alice, signed_in, mine, model_server):
+    browser, form = signed_in(alice), {**FORM, "api_key": "", "base_url": model_server[1]}
     browser.post("/providers/mine/", {**form, "name": "renamed"})
     mine.refresh_from_db()
     assert (mine.name, mine.api_key, mine.revision) == ("renamed", "sk-secret-1", 2)
-    browser.post("/providers/renamed/", {**form, "base_url": server[1] + "/other"})
+    browser.post("/providers/renamed/", {**form, "base_url": model_server[1] + "/other"})
     mine.refresh_from_db()
     assert mine.api_key == ""
 
 
-def test_prices_are_edited_row_by_row(alice, signed_in, mine, server):
+def test_prices_are_edited_row_by_row(alice, signed_in, mine, model_server):
     prices = {"price_model": ["small", "*", ""], "price_input": ["0.5", "3", ""], "price_output": ["1", "4", ""]}
-    browser, form = signed_in(alice), {**FORM, "base_url": server[1]}
+    browser, form = signed_in(alice), {**FORM, "base_url": model_server[1]}
     assert browser.post("/providers/mine/", {**form, **prices}).status_code == 302
     mine.refresh_from_db()
     assert {name: (float(price["input"]), float(price["output"])) for name, price in mine.prices.items()} == {
@@ -95,9 +80,9 @@ def test_each_failure_has_a_fix_to_copy(fields, code, text):
     assert providers.fix_of(Provider(name="x", **fields), code).text == text
 
 
-def test_a_failed_test_says_why_and_keeps_the_provider(alice, signed_in, server):
-    server[0].answer = (401, {})
-    html = signed_in(alice).post("/providers/", {**FORM, "base_url": server[1]}, follow=True).content.decode()
+def test_a_failed_test_says_why_and_keeps_the_provider(alice, signed_in, model_server):
+    model_server[0].answer = (401, {})
+    html = signed_in(alice).post("/providers/", {**FORM, "base_url": model_server[1]}, follow=True).content.decode()
     assert "The test failed." in html and "refused the key (401)" in html
     assert Provider.objects.filter(name="mine").exists()
 
@@ -110,9 +95,11 @@ def test_a_private_address_is_refused_with_its_fix(alice, signed_in, settings):
     assert not Provider.objects.filter(name="mine").exists()
 
 
-def test_strangers_see_nothing_and_team_mates_may_not_change_it(alice, bob, charlie, team, signed_in, mine, server):
+def test_strangers_see_nothing_and_team_mates_may_not_change_it(
+    alice, bob, charlie, team, signed_in, mine, model_server
+):
     paths = {
-        "/providers/mine/": {**FORM, "base_url": server[1]},
+        "/providers/mine/": {**FORM, "base_url": model_server[1]},
         "/providers/mine/test": {},
         "/providers/mine/delete": {},
     }
@@ -126,7 +113,7 @@ def test_strangers_see_nothing_and_team_mates_may_not_change_it(alice, bob, char
     assert b"Only its owner" in page and b"sk-secret" not in page
     for path, body in paths.items():
         assert signed_in(bob).post(path, body).status_code == 403, path
-    assert not server[0].seen
+    assert not model_server[0].seen
 
 
 def test_one_in_use_is_not_deleted(alice, signed_in, mine):
