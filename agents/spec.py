@@ -31,8 +31,8 @@ class ModelParams(Frozen):
 
 
 class CallerContext(Frozen):
-    """What an agent that is called as a tool is told of its caller's session; the `last` messages of a
-    transcript.
+    """What an agent that is called as a tool reads of its caller's session; `last` counts the messages
+    of a transcript.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,7 +42,7 @@ class CallerContext(Frozen):
 
 
 class ContextSource(Frozen):
-    """What the run of a step is told before it starts. `id` (JMESPath, or a constant as {"value"}) names a
+    """A text that the instructions of a step's run contain. `id` (JMESPath, or a constant as {"value"}) names a
     session or a file, `step` the session of an earlier step; neither: the session around the chain.
     """
 

@@ -31,7 +31,7 @@ class ToolSpec:
     record_fields: tuple[str, ...] = ()
     deadline_s: float = 30.0
     granted_s: float | None = None  # the limit that the grant or the step sets: a child run ends by then
-    context: tuple[Any, ...] = ()  # what an agent that it calls is told of the caller's session
+    context: tuple[Any, ...] = ()  # what an agent that it calls reads of the caller's session
     pinned_version: int | None = None
     offline: str = "fail"
 

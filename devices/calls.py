@@ -180,7 +180,7 @@ OVERDUE = Select(lambda at: DeviceCall.objects.overdue(at.now).order_by("deadlin
 
 
 def expire(rows: Iterable[DeviceCall], now: datetime) -> list[Any]:
-    """Never sent: expired. Sent without an answer: unknown. A running tool is told to stop. A call
+    """Never sent: expired. Sent without an answer: unknown. A running tool gets a request to stop. A call
     that waits for its device goes on waiting while the device is away.
     """
     runs = []
@@ -228,8 +228,8 @@ NEVER_SENT = {"code": "device_offline", "message": "the device did not come onli
 
 
 def cancel_run(run_id: Any, reason: str) -> int:
-    """Cancel a run's open device calls. Calls that were never sent end now; running tools are told
-    to stop.
+    """Cancel a run's open device calls. Calls that were never sent end now; running tools get a
+    request to stop.
     """
     return cancel(DeviceCall.objects.open().filter(run_id=run_id), reason)
 
@@ -268,8 +268,8 @@ WORKED_FOR = Select(
 
 
 def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str = "") -> int:
-    """Tell every device that worked for this run that the run has ended; an offline device is told
-    when it reconnects.
+    """Tell every device that worked for this run that the run has ended; an offline device
+    learns it when it reconnects.
     """
     devices = dict(WORKED_FOR.all(run=run_id))
     if not devices:

@@ -1,4 +1,4 @@
-"""Which code this process runs, so that workers of different releases can be told apart."""
+"""Which code this process runs, so that workers of different releases can be distinguished."""
 
 import hashlib
 from functools import cache

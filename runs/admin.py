@@ -116,7 +116,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *arguments: Any, **more: Any) -> Worker | None:
         worker: Worker | None = super().get_object(request, *arguments, **more)
         if worker is not None:
-            worker.reader = request.user  # type: ignore[attr-defined]  # whom the tables below are shown to
+            worker.reader = request.user  # type: ignore[attr-defined]  # the person who sees the tables below
         return worker
 
     @admin.display(description="Alive", boolean=True)

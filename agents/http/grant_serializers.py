@@ -26,7 +26,7 @@ class GrantSerializer(StrictModelSerializer):
 
     context = serializers.ListField(  # type: ignore[assignment]
         child=serializers.DictField(), required=False, max_length=5,
-        help_text='Of an agent: what it is told of its caller\'s session: {"source": summary, compact or '
+        help_text='Of an agent: what it reads of its caller\'s session: {"source": summary, compact or '
         'transcript, "last"?}.',
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def read_grants(user: Any, grants: list[dict[str, Any]]) -> list[ToolGrant]:
         elif name in names[:index]:
             problems[index] = {"tool": [f"“{name}” is granted twice."]}
         elif grants[index].get("context") and not takes_context(tools[name]):
-            problems[index] = {"context": [f"“{name}” is not an agent: it has no session to be told anything."]}
+            problems[index] = {"context": [f"“{name}” is not an agent and has no session to read a context."]}
     if problems:
         raise serializers.ValidationError(problems)  # type: ignore[arg-type]
     found = [{**grant, "tool": tools[grant["tool"]["name"]]} for grant in grants]

@@ -466,7 +466,7 @@ class Migration(migrations.Migration):
                 ('decides', models.CharField(choices=[('starter', 'the person whose run it is'), ('owner', 'the owner of the agent or chain'), ('team', 'its team, except viewers'), ('role', 'a role in its team')], default='starter', help_text='Who answers when this tool asks.', max_length=7)),
                 ('decider_role', models.CharField(blank=True, help_text='Of “a role in the team”: which.', max_length=64)),
                 ('not_starter', models.BooleanField(default=False, help_text='The one whose run asks may not answer.')),
-                ('context', models.JSONField(blank=True, default=list, help_text='Of an agent: what it is told of its caller\'s session, such as [{"source": "summary"}].')),
+                ('context', models.JSONField(blank=True, default=list, help_text='Of an agent: what it reads of its caller\'s session, such as [{"source": "summary"}].')),
                 ('allow_after_untrusted', models.BooleanField(default=False, help_text='Never ask because of content written by others.')),
                 ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='grants', to='agents.agent')),
                 ('chain', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='grants', to='agents.chain')),

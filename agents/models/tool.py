@@ -119,7 +119,7 @@ class ToolGrant(models.Model):
     not_starter = models.BooleanField(default=False, help_text="The one whose run asks may not answer.")
     context = models.JSONField(
         default=list, blank=True,
-        help_text='Of an agent: what it is told of its caller\'s session, such as [{"source": "summary"}].',
+        help_text='Of an agent: what it reads of its caller\'s session, such as [{"source": "summary"}].',
     )  # fmt: skip
     allow_after_untrusted = models.BooleanField(
         default=False, help_text="Never ask because of content written by others."

@@ -55,7 +55,7 @@ class VariablesField(serializers.JSONField):
 
 
 class HooksSerializer(serializers.ListSerializer):
-    """Those of the agent itself, without those of its team and of the site; only what is not usual is shown."""
+    """The agent's own hooks, without those of its team and site. Fields with their default value are left out."""
 
     def to_representation(self, data: Any) -> list[dict[str, Any]]:
         said = {place: when for when, place in WHEN.items()}

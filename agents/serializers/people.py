@@ -114,7 +114,7 @@ class MemberSerializer(StrictSerializer):
 class TeamSerializer(StrictModelSerializer):
     name = Text(max_length=64)
     members = MemberSerializer(
-        many=True, required=False, source="memberships", help_text="The whole list: who is left out is removed."
+        many=True, required=False, source="memberships", help_text="The whole list: others are removed."
     )
 
     class Meta:
@@ -129,7 +129,7 @@ class TeamSerializer(StrictModelSerializer):
         return name
 
     def create(self, validated: dict[str, Any]) -> Team:
-        """Whoever makes a team administers it; other people are invited."""
+        """The person who creates a team administers it; other people are invited."""
         user = self.context["request"].user
         roles = roles_of(validated.pop("memberships", []))
         team = super().create(validated)

@@ -200,5 +200,5 @@ def tell_revoked(connection: Connection) -> bool:
     try:
         post(login, "revoke", token=token)
     except (OAuthRefused, httpx.HTTPError):
-        return False  # the user is told; our copy is deleted in any case
+        return False  # the user sees a warning; our copy is deleted in any case
     return True

@@ -190,7 +190,7 @@ class Talk:
             waits.pause(pause)
             if self.context.is_cancelled():
                 self.cancel(row)
-                raise failed("cancelled", "The run was cancelled; the agent was told so.")
+                raise failed("cancelled", "The run was cancelled, and the agent was informed.")
             task = self.look(row)
         raise self.wait(row)
 

@@ -155,7 +155,7 @@ class Executor:
             asking.result()
 
     async def run(self, running: Running, tool: Tool, until: float) -> ToolResult:
-        """Runs in a thread of its own, which is abandoned if it does not stop when told to."""
+        """Runs in a thread of its own, which is abandoned if it does not stop on request."""
         if self.abandoned >= MAX_ABANDONED:
             return refused(running.call.id, "too_busy", "too many tools on this device do not stop; restart the client")
         loop = asyncio.get_running_loop()

@@ -29,8 +29,8 @@ class Journal:
         """After a start: settle calls that were running when the client died.
 
         A call that only reads, or only changes local records, left nothing behind: it is forgotten,
-        and the server sends it again. The outcome of any other call is unknown, and the server is
-        told so. Returns the number of calls.
+        and the server sends it again. The outcome of any other call is unknown, and the server
+        records it so. Returns the number of calls.
         """
         error = json.dumps({"code": OUTCOME_UNKNOWN, "message": "the client stopped while this ran"})
         with self.store.transaction(durable=True) as db:

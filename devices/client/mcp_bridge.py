@@ -122,7 +122,7 @@ def fitting_files(tool: str, images: Iterable[Any]) -> list[JSON]:
 
 
 def is_cancelled() -> bool:
-    """Whether the current task has been told to end."""
+    """Whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -58,7 +58,7 @@ def ending(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def conversation(embed: Embed, session: Any) -> dict[str, Any]:
-    """What was said in runs for visitors, and the run in progress. What the owner says there stays with the owner."""
+    """The messages of runs for visitors, and the run in progress. Messages of the owner are not shown."""
     rows = Message.objects.filter(session=session, session__owner=embed.owner_id, run__embed=embed.pk)
     repeated = Run.objects.filter(session=session, embed=embed.pk, metadata__has_key="instead_of")
     replaced = {id for ids in repeated.values_list("metadata__instead_of", flat=True) for id in ids}

@@ -107,7 +107,7 @@ def results_in(messages: list[dict[str, JSON]]) -> dict[Any, JSON]:
 
 
 def conversation(messages: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
-    """What was said; system messages become instructions of this run."""
+    """The messages; system messages become instructions of this run."""
     results = {
         message.get("tool_call_id"): plain(message.get("content"), f"messages.{place}.content")
         for place, message in enumerate(messages)

@@ -236,7 +236,7 @@ def output_text(item: dict[str, JSON], param: str) -> str:
 
 
 def conversation(items: list[dict[str, JSON]], asked: Asked) -> Iterator[Said]:
-    """What was said. Calls and their results belong to the assistant's message after them."""
+    """The messages. Calls and their results belong to the assistant's message after them."""
     results = {
         item.get("call_id"): output_text(item, f"input.{place}")
         for place, item in enumerate(items)

@@ -32,7 +32,7 @@ class Content(models.Model):
         default=list, blank=True, editable=False, help_text="The other files: [{path, size, sha256, media_type}]."
     )
     untrusted = models.BooleanField(
-        default=False, editable=False, help_text="It was imported, and no person has said that they reviewed it."
+        default=False, editable=False, help_text="It was imported, and no person has reviewed it."
     )
 
     class Meta:

@@ -45,9 +45,7 @@ class SentFileSerializer(StrictSerializer):
 class SkillSummarySerializer(OwnedSerializer):
     description = serializers.CharField(read_only=True, help_text="From SKILL.md.")
     published_version = serializers.IntegerField(source="published.number", read_only=True, allow_null=True)
-    untrusted = serializers.BooleanField(
-        read_only=True, help_text="It was imported, and no person has said that they reviewed it."
-    )
+    untrusted = serializers.BooleanField(read_only=True, help_text="It was imported, and no person has reviewed it.")
 
     class Meta:
         model = Skill

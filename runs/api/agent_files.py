@@ -49,7 +49,7 @@ class AgentFileToolsView(APIView):
         operation_id="memory_import_functions",
     )
     def post(self, request: Request) -> Response:
-        """A draft of each Python tool; `refused` says why there is none of the others. Nothing of it is run."""
+        """Make a draft of each Python tool. `refused` lists the other tools with the reason. No code runs."""
         tools = agent_file.tools_of(read(AgentFileToolsSerializer, request)["file"])
         done = list(attempts(tools, request.user, address_of(request)))
         body = {

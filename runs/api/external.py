@@ -48,7 +48,7 @@ class PrepareSerializer(OptionsSerializer):
     )
     device = serializers.UUIDField(required=False, allow_null=True, help_text="The device of the run's device tools.")
     context = ContextSerializer(  # type: ignore[assignment, call-arg]
-        many=True, required=False, max_length=10, help_text="What it is told before."
+        many=True, required=False, max_length=10, help_text="Texts for its instructions."
     )
 
 

@@ -40,7 +40,7 @@ class SharedLinkView(APIView):
         operation_id="sessions_share_update", request=SharedLinkSerializer, responses={200: SharedLinkSerializer}
     )
     def put(self, request: Any, pk: Any) -> Response:
-        """Share what has been said until now; again, to include what was said since. The address stays the same."""
+        """Share the messages up to now. Send it again to include later messages; the address stays the same."""
         session, body = self.own_session(pk), read(SharedLinkSerializer, request)
         if not settings.SHARED_LINKS:
             raise Forbidden(

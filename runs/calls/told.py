@@ -1,5 +1,5 @@
-"""What a run has been told, and by whom, from its rows: the texts that runs.rules.provenance
-compares arguments with.
+"""The texts that a run has received, with their origin, read from its rows. runs.rules.provenance
+compares arguments with them.
 
 Only read once a run has read untrusted content; a plain message costs nothing.
 """
@@ -25,7 +25,7 @@ MOST = 2000  # answered calls that are read; beyond that, records are no longer 
 
 
 def read(run: Run, tools: Mapping[str, ToolSpec]) -> Told:
-    """What was said until now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
+    """The texts up to now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
     told = read_rows(run, tools, Told())
     if told.marked:
         told.marked.sort(key=lambda pair: pair[0] == TASK)  # where the text was read first, if that is known

@@ -106,8 +106,8 @@ def something_came(row: StepRun) -> bool:
 
 
 def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
-    """The earliest time at which a waiting item is due: for a retry, or because its call was told
-    to wait.
+    """The earliest time at which a waiting item is due: for a retry, or because its call
+    has to wait.
     """
     if not any(row.total and row.status == Status.RUNNING for row in rows):
         return []

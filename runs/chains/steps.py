@@ -57,7 +57,7 @@ def options_of(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str,
 
 
 def context_of(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
-    """What its agent's run is told before (runs/intake/context.py). Raises StepFailed."""
+    """The texts for the instructions of its agent's run (runs/intake/context.py). Raises StepFailed."""
     return [source_of(run, step, source, with_round(scope, row)) for source in step.context]
 
 
@@ -73,7 +73,7 @@ def session_of(run: Run, key: str) -> str:
     rows = StepRun.objects.filter(run=run, key=key, item=-1).values_list("child__session_id", flat=True)
     session = rows.first()
     if session is None:
-        raise StepFailed("unknown_session", f"step “{key}” has no session that this step could be told of")
+        raise StepFailed("unknown_session", f"step “{key}” has no session that this step could read")
     return str(session)
 
 

@@ -101,7 +101,7 @@ class Feed:
             self.doubt.set()
 
     def may_have_missed(self) -> None:
-        """Events, or text of the reply: what is stored of both must be read before more is told."""
+        """Events, or text of the reply: what is stored of both must be read before more is sent."""
         self.is_behind = self.wants_text = True
         self.doubt.set()
 

@@ -110,7 +110,7 @@ def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -
 
 
 def tell_devices(run: Run, reply: str | None) -> None:
-    """Devices that worked for it are told; what is still open there is stopped."""
+    """Devices that worked for it are notified; what is still open there is stopped."""
     if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
         device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
     device_calls.complete_run(run.pk, run.status, counts_of(run), reply or (run.error or {}).get("message", ""))

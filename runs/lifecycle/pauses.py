@@ -2,7 +2,7 @@
 extended meanwhile.
 
 They are extended by the longest time that the person has. The unused part is taken back when the
-run continues, so code that checks a deadline need not know who waits for whom.
+run continues, so code that checks a deadline need not know which run waits for which.
 """
 
 from collections.abc import Iterator

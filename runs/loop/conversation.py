@@ -303,7 +303,7 @@ class Conversation:
         """A run that repeats itself is warned once, then stopped."""
         warned = self.run.policy.get("warned")
         if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
-            return  # a run warned in this turn that then lost its worker must still be told
+            return  # the warning of this turn stands, also if the run then lost its worker
         verdict = stuck.check([Step.of(record) for record in self.records], was_warned=bool(warned))
         if verdict is None:
             return

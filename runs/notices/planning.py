@@ -61,7 +61,7 @@ def plan_for(model: Any, pk: Any, name: str, now: datetime) -> int:
 
 
 def channels_of(person: Any) -> Iterable[tuple[str, str]]:
-    """(channel, address) of each way in which this person wants to be told."""
+    """(channel, address) of each way in which this person wants to be notified."""
     preference = Preference.of(person)
     if preference.email_notices and person.email and settings.EMAIL_IS_ON:
         yield Channel.EMAIL, ""

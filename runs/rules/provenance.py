@@ -77,7 +77,7 @@ class Call:
 
 
 class Told:
-    """Everything the run has been told, in order: by the user, by trusted records, by others."""
+    """Every text that the run has received, in order: from the user, from trusted records, from others."""
 
     def __init__(self) -> None:
         self.said = Words()
@@ -197,7 +197,7 @@ def explained(found: Finding, told: Told) -> Finding:
 
 
 def of_prose(path: str, text: str, told: Told) -> Finding:
-    """What is said may be the model's own; the addresses in it may not be a stranger's. A single word may be a name."""
+    """The model may write the text itself, but without a stranger's addresses. A single word may be a name."""
     if len(text.split()) == 1 and (origin := told.origin_of(text)):
         return Finding(path, text, STRANGER, origin)
     for handle in handles_in(text):

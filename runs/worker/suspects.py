@@ -61,7 +61,7 @@ class Suspects:
             self.leave(turn)
 
     def take(self, turn: Turn) -> bool:
-        """Whether it is its turn now: nobody else had one, or the one who had it waits."""
+        """Whether it has its turn now: no other suspect had one, or that one waits."""
         with self.lock:
             earlier = self.turn
             if earlier is not None and earlier is not turn and not earlier.is_resting:

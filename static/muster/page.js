@@ -42,7 +42,7 @@ export function csrf() {
 /** @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem what the API refused, in words */
 
 /**
- * The API as the signed-in person. Resolves to JSON; rejects with a `Problem` that says what the API said.
+ * The API as the signed-in person. Resolves to JSON; rejects with a `Problem` that has the API's message.
  * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
  */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {

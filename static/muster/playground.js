@@ -148,7 +148,7 @@ class Column {
     facts.append(again);
   }
 
-  /** A session of its own with what was said before this message; the old one stays, and can be switched to. @param {HTMLElement} turn */
+  /** A new session with the messages before this one; the old one stays, and can be switched to. @param {HTMLElement} turn */
   async branch(turn) {
     const { run, seq } = turn.dataset;
     const body = JSON.stringify({ session: this.session, ...(seq ? { seq: Number(seq) } : { run }) });

@@ -18,7 +18,7 @@ export function offerSharing(session) {
     part("link").hidden = part("revoke").hidden = !link;
     field.value = link?.url ?? "";
     if (link) part("tools").checked = link.shows_tools;
-    part("make").textContent = link ? gettext("Share what was said until now") : gettext("Create the link");
+    part("make").textContent = link ? gettext("Share the messages up to now") : gettext("Create the link");
   }
 
   /** @param {() => Promise<any>} work */

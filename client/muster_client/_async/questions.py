@@ -121,7 +121,7 @@ class AsyncInputRequest:
         return await self._close({"value": value})
 
     async def fail(self, code: str, message: str) -> AsyncInputRequest:
-        """The tool cannot do it; the model is told why."""
+        """The tool cannot do it; the model reads why."""
         return await self._close({"error": {"code": code, "message": message}})
 
     async def decline(self) -> AsyncInputRequest:

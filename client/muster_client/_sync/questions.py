@@ -122,7 +122,7 @@ class InputRequest:
         return self._close({"value": value})
 
     def fail(self, code: str, message: str) -> InputRequest:
-        """The tool cannot do it; the model is told why."""
+        """The tool cannot do it; the model reads why."""
         return self._close({"error": {"code": code, "message": message}})
 
     def decline(self) -> InputRequest:

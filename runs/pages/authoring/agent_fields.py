@@ -25,7 +25,7 @@ WRITING: Table = [
         later("Instructions"),
         "long",
         later(
-            "What the model is told before each conversation. With variables (tab Data) it is a template: "
+            "The model gets them before each conversation. With variables (tab Data) they are a template: "
             "{{ customer }}, {% if orders %} … {% endif %}."
         ),
     ),

@@ -22,7 +22,7 @@ SETTINGS: Table = [
         later("The result must match this JSON Schema. Empty: anything."),
     ),
     ("strategy", later("Order of the steps"), "choice", later("As they are connected, or by one of the presets.")),
-    ("session", later("Conversation"), "choice", later("Whether the agents of the steps see what the others said.")),
+    ("session", later("Conversation"), "choice", later("Whether the agents of the steps see each other's messages.")),
     ("timeout", later("Time limit of a run"), "number", later("Seconds. Waiting for a person does not count.")),
     ("max_parallel", later("Items at the same time"), "number", later("Of one loop, 1 to 256.")),
     ("max_chain_depth", later("Chains below it"), "number", later("How deep chains may be nested, 0 to 10.")),

@@ -1,4 +1,4 @@
-"""The page behind a signed link: one approval, for the one person whom the link names."""
+"""The page of a signed link: it shows one approval to the person for whom the link was made."""
 
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,7 +16,7 @@ from .approvals import attempt, prepared
 
 @signed_in
 def approval(request: HttpRequest, token: str) -> HttpResponse:
-    """GET shows it; a POST of that person decides."""
+    """GET shows the approval; a POST decides it."""
     found = find(request, token)
     complaint, status = None, 200
     if request.method == "POST":
@@ -37,7 +37,7 @@ def find(request: HttpRequest, token: str) -> Approval:
     try:
         link = links.read(token)
     except signing.SignatureExpired:
-        raise LinkExpired(_("This link has expired."), hint=_("Open the page Approvals: what still waits is there."))
+        raise LinkExpired(_("This link has expired."), hint=_("Open the page Approvals. It lists what still waits."))
     except (signing.BadSignature, ValueError, TypeError):
         raise Http404(_("This link is not complete, or was changed."))
     if link.person != request.user.pk:

@@ -30,7 +30,7 @@ class Side {
     return answers;
   }
 
-  /** Draw what was said before this page was loaded, from the events of its runs. @param {() => void} moved */
+  /** Draw the messages from before this page was loaded, from the events of its runs. @param {() => void} moved */
   async restore(moved) {
     if (!this.session) return;
     const asked = this.session;

@@ -1,4 +1,4 @@
-// The versions of an agent: what changed, by whom; two of them compared; an earlier one made live again.
+// The versions of an agent: what changed and who changed it, a comparison of two, and the way back to an earlier one.
 import { api, localise, make, tell } from "../page.js";
 import { gettext } from "../texts.js";
 

@@ -49,7 +49,7 @@ function sorted(value) {
   return Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]));
 }
 
-// -- who waits for whom -------------------------------------------------------------------------------------------------
+// -- which step waits for which -----------------------------------------------------------------------------------------
 
 /** @param {Draft} draft keys of steps that only run in place of a failed one */
 export const fallbacks = (draft) => new Set(draft.steps.filter((step) => step.on_error === "fallback" && step.fallback).map((step) => step.fallback));

@@ -1,4 +1,4 @@
-// The picture of a chain: drawn as SVG, moved with the mouse or the keyboard. What is done in it is told by callbacks.
+// The picture of a chain: drawn as SVG, moved with the mouse or the keyboard. Callbacks report what the person does in it.
 import { kindOf } from "./draft.js";
 import { SIZE, layout, middleOf, pathOf } from "./layout.js";
 import { targetInWords, tookInWords } from "./words.js";

@@ -94,7 +94,7 @@ class Widget {
     this.opener.focus();
   }
 
-  // What was said before, then the reply that is being written.
+  // The earlier messages, then the reply that is being written.
   async load() {
     this.log.ariaLive = "off"; // old messages are not read out
     if (this.about.greeting) this.say("assistant", this.about.greeting);

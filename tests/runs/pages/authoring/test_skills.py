@@ -83,7 +83,7 @@ def test_what_is_refused_stays_in_the_form(browser):
 
 def test_an_import_is_read_file_by_file_and_reviewed(browser, imported):
     shown = text(browser.get(PAGE))
-    assert "nobody has said that they reviewed it" in shown and "references/terms.md" in shown
+    assert "nobody has reviewed it yet" in shown and "references/terms.md" in shown
     assert "Net is gross without tax." in text(browser.get(f"{PAGE}?file=references/terms.md"))
     assert "This is not a text" in text(browser.get(f"{PAGE}?file=assets/logo.png"))
     publish(browser)
