@@ -120,12 +120,13 @@ def quality(owner: Any) -> None:
     for chunks in meaning.lacking(row, 1000):
         meaning.keep(row, {chunk.pk: corpus.vector(chunk.text).tobytes() for chunk in chunks})
     row.refresh_from_db()
-    settings.COLLECTION_VECTORS = "benchmarks.knowledge.vector_of_question"
+    settings.COLLECTION_VECTORS = "benchmarks.knowledge.vectors_of_questions"
     show("words and meaning", *corpus.measure(find))
 
 
-def vector_of_question(collection: Any, text: str) -> bytes:
-    return Corpus().vector(text).tobytes()
+def vectors_of_questions(collection: Any, texts: Any) -> list[bytes]:
+    corpus = Corpus()
+    return [corpus.vector(text).tobytes() for text in texts]
 
 
 def show(name: str, reciprocal: float, recall: float) -> None:

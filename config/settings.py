@@ -530,6 +530,10 @@ MEMORIES_PER_PERSON = env.int("MUSTER_MEMORIES_PER_PERSON", default=1000)
 DOCUMENTS_PER_COLLECTION = env.int("MUSTER_DOCUMENTS_PER_COLLECTION", default=100_000)
 # pieces of one document; a document that gives more has failed
 CHUNKS_PER_DOCUMENT = env.int("MUSTER_CHUNKS_PER_DOCUMENT", default=10_000)
+# minimum cosine similarity of a piece and a question; depends on the embedding model
+COLLECTION_NEAR = env.float("MUSTER_COLLECTION_NEAR", default=0.3)
+# seconds in which the embedding model must answer a question; after that, words alone are compared
+COLLECTION_QUESTION_S = env.float("MUSTER_COLLECTION_QUESTION_S", default=1.0)
 # changes of memories that one message may lead to, with all runs that it starts
 MEMORIES_PER_RUN = env.int("MUSTER_MEMORIES_PER_RUN", default=20)
 # changes by agents of one person's memories in 24 hours; runs with text of strangers may use half
@@ -547,8 +551,8 @@ CATALOGUES = [
     "devices.catalog.ensure_tools",
     "knowledge.catalog.ensure_tools",
 ]
-# makes the vector of a question for a collection with an embedding model
-COLLECTION_VECTORS = "runs.indexing.vectors.of_question"
+# makes the vectors of questions for a collection with an embedding model
+COLLECTION_VECTORS = "runs.indexing.vectors.of_questions"
 
 # seconds between heartbeats; a device is offline after two missed ones
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from agents.exceptions import Conflict
 from knowledge.models import Chunk, Collection, Evaluation, EvaluationQuestion
 
-from .search import MOST, search
+from .search import MOST, Found, search_each
 from .storage import hold
 
 QUESTIONS = 100  # of a collection: they run within one request
@@ -32,7 +32,9 @@ def add_question(collection: Collection, question: str, document: str, place: st
 def evaluate(collection: Collection) -> Evaluation:
     """Search each question in the present version, and keep the result. Raises Conflict without questions."""
     version = collection.version
-    ranks = [ranked(collection, one, version) for one in questions_of(collection)[:QUESTIONS]]
+    questions = list(questions_of(collection)[:QUESTIONS])
+    each = search_each(collection, [one.question for one in questions], limit=MOST, version=version)
+    ranks = [ranked(found, one) for found, one in zip(each, questions, strict=True)]
     if not ranks:
         raise Conflict("This collection has no questions.", code="no_questions", hint="Add some to its questions.")
     earlier = Evaluation.objects.filter(collection=collection)
@@ -50,8 +52,7 @@ def questions_of(collection: Collection) -> QuerySet[EvaluationQuestion]:
     return EvaluationQuestion.objects.filter(collection=collection)
 
 
-def ranked(collection: Collection, asked: EvaluationQuestion, version: int) -> dict[str, Any]:
-    found = search(collection, asked.question, limit=MOST, version=version)
+def ranked(found: list[Found], asked: EvaluationQuestion) -> dict[str, Any]:
     rank = next((number for number, one in enumerate(found, 1) if answers(one.chunk, asked)), None)
     return {"question": asked.question, "document": asked.document, "place": asked.place, "rank": rank}
 

@@ -27,34 +27,45 @@ CHOSEN = ("vectors_number", "dimensions", "embed_after", "embeddings_error")  # 
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
-def nearest(collection: Collection, version: int, text: str, limit: int, among: Sequence[int]) -> list[int] | None:
-    """The pieces nearest in meaning, best first; None if there is no vector of the question.
+def nearest(
+    collection: Collection, version: int, texts: Sequence[str], limit: int, among: Sequence[Sequence[int]]
+) -> list[list[int]] | None:
+    """For each text the pieces nearest in meaning, best first; None if there are no vectors of the texts.
 
-    `among` are the pieces that words found.
+    `among` are the pieces that words found for each.
     """
     if collection.dimensions is None:
         return None
-    vector: bytes | None = import_string(settings.COLLECTION_VECTORS)(collection, text)
-    if vector is None or len(vector) != collection.dimensions * BYTES:
+    asked: list[bytes] | None = import_string(settings.COLLECTION_VECTORS)(collection, texts)
+    if asked is None or {len(one) for one in asked} != {collection.dimensions * BYTES}:
         return None
     documents = Document.objects.filter(collection=collection).of_version(version)
     rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
-    if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) > COMPARED:
-        rows = rows.filter(pk__in=among)
-    return best(vector, rows.values_list("pk", "vector").iterator(chunk_size=BLOCK), limit)
+    if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) <= COMPARED:
+        return best(asked, stored(rows), limit)
+    return [best([one], stored(rows.filter(pk__in=few)), limit)[0] for one, few in zip(asked, among, strict=True)]
 
 
-def best(vector: bytes, rows: Iterable[tuple[int, Any]], limit: int) -> list[int]:
+def stored(rows: Any) -> Iterator[tuple[int, Any]]:
+    found: Iterator[tuple[int, Any]] = rows.values_list("pk", "vector").iterator(chunk_size=BLOCK)
+    return found
+
+
+def best(asked: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
+    """For each vector the nearest rows that are near enough. All vectors are compared in one pass over the rows."""
     import numpy  # 0.1 s, and only collections with vectors need it
 
-    asked = numpy.frombuffer(vector, dtype="<f4")
-    kept: list[tuple[float, int]] = []
+    questions = numpy.frombuffer(b"".join(asked), dtype="<f4").reshape(len(asked), -1).T
+    kept: list[list[tuple[float, int]]] = [[] for _ in asked]
     left = iter(rows)
     while block := list(islice(left, BLOCK)):
         matrix = numpy.frombuffer(b"".join(one for _, one in block), dtype="<f4").reshape(len(block), -1)
-        scored = zip((matrix @ asked).tolist(), (pk for pk, _ in block), strict=True)
-        kept = sorted([*kept, *scored], key=lambda one: (-one[0], one[1]))[:limit]
-    return [pk for score, pk in kept if score > 0]
+        for number, scores in enumerate((matrix @ questions).T.tolist()):
+            near = (
+                (score, pk) for score, (pk, _) in zip(scores, block, strict=True) if score >= settings.COLLECTION_NEAR
+            )
+            kept[number] = sorted([*kept[number], *near], key=lambda one: (-one[0], one[1]))[:limit]
+    return [[pk for _, pk in found] for found in kept]
 
 
 # -- making vectors ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Finds the pieces of a collection's documents that answer a question."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,21 +22,32 @@ class Found:
 
 def search(collection: Collection, text: str, *, limit: int, version: int | None = None) -> list[Found]:
     """The best pieces of this version of the collection, by default of the present one."""
+    return next(search_each(collection, [text], limit=limit, version=version))
+
+
+def search_each(
+    collection: Collection, texts: Sequence[str], *, limit: int, version: int | None = None
+) -> Iterator[list[Found]]:
+    """The same for several texts, whose vectors are asked for at once."""
     number = collection.version if version is None else version
-    scores = dict(scored(collection, number, text, min(limit, MOST)))
-    rows = Chunk.objects.filter(pk__in=scores).select_related("document").defer("words")
-    chunks = {row.pk: row for row in rows}
-    return [Found(chunks[pk], score) for pk, score in scores.items() if pk in chunks]
+    for found in scored(collection, number, texts, min(limit, MOST)):
+        scores = dict(found)
+        rows = Chunk.objects.filter(pk__in=scores).select_related("document").defer("words")
+        chunks = {row.pk: row for row in rows}
+        yield [Found(chunks[pk], score) for pk, score in scores.items() if pk in chunks]
 
 
-def scored(collection: Collection, version: int, text: str, limit: int) -> list[tuple[int, float]]:
+def scored(collection: Collection, version: int, texts: Sequence[str], limit: int) -> list[list[tuple[int, float]]]:
     """By words; also by meaning where the collection has a model that answers."""
+    pool = POOL if collection.embeddings else limit
+    words = [full_text.search(collection.pk, version, text, pool) for text in texts]
     if not collection.embeddings:
-        return full_text.search(collection.pk, version, text, limit)
-    words = full_text.search(collection.pk, version, text, POOL)
-    found = [pk for pk, _ in words]
-    near = meaning.nearest(collection, version, text, POOL, found)
-    return words[:limit] if near is None else fused(found, near)[:limit]
+        return words
+    found = [[pk for pk, _ in one] for one in words]
+    near = meaning.nearest(collection, version, texts, POOL, found)
+    if near is None:
+        return [one[:limit] for one in words]
+    return [fused(*both)[:limit] for both in zip(found, near, strict=True)]
 
 
 def fused(*lists: list[int]) -> list[tuple[int, float]]:

@@ -161,6 +161,7 @@ def finish_collection(collection_id: int, read: list[Read]) -> int:
 
 
 def become_ready(row: Document, read: Read, number: int) -> None:
+    row.checksum, row.media_type = read.document.checksum, read.document.media_type
     if read.file:
         files.keep(read.file)
         row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type

@@ -219,7 +219,9 @@ class WatchedBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.NetworkStream:
-        stream = streams.connect(host, port, timeout, local_address, socket_options, httpcore2)
+        watch = current()
+        limit = timeout if watch is None else watch.at_most(timeout)
+        stream = streams.connect(host, port, limit, local_address, socket_options, httpcore2)
         address = stream.get_extra_info("server_addr")[0]
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):

@@ -5,6 +5,7 @@ Optional.
 import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from operator import mul
@@ -16,6 +17,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 
 from agents.models import Provider
+from plumbing import clock
 from plumbing.addresses import url_refusal
 from registry.cache import Cache
 from registry.exceptions import AttemptFailed, ModelFailed
@@ -152,9 +154,11 @@ def embed(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vec
 
 
 def counted(
-    provider: Provider, model_name: str, texts: Sequence[str], *, dimensions: int | None = None
-) -> tuple[list[Vector], int]:
+    provider: Provider, model_name: str, texts: Sequence[str], *, dimensions: int | None = None,
+    limit_s: float | None = None,
+) -> tuple[list[Vector], int]:  # fmt: skip
     """Unit vectors, and the number of tokens that the server counted: estimated if it counts none.
+    `limit_s` bounds the whole request.
 
     Raises ModelFailed (no_embeddings, private_address), AttemptFailed.
     """
@@ -164,7 +168,8 @@ def counted(
         return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimated, texts))
     endpoint, found, tokens = endpoint_of(provider), [], 0
     asked: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
-    with watching(Watch()):
+    deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
+    with watching(Watch(deadline=deadline)):
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
             answer = endpoint.post({**asked, "input": batch})

@@ -20,9 +20,10 @@ Vectors = list[embeddings.Vector]
 
 
 def embed(
-    user: Any, key: ApiKey | None, provider: Provider, model: str, texts: list[str], *, dimensions: int | None = None
-) -> tuple[Vectors, int]:
-    """Unit vectors of these texts, and their tokens. The texts are not stored.
+    user: Any, key: ApiKey | None, provider: Provider, model: str, texts: list[str], *, dimensions: int | None = None,
+    limit_s: float | None = None,
+) -> tuple[Vectors, int]:  # fmt: skip
+    """Unit vectors of these texts, and their tokens. The texts are not stored. `limit_s` bounds the whole request.
 
     Raises Invalid (no_embeddings), RateLimited (budget_exhausted), Unavailable.
     """
@@ -34,7 +35,7 @@ def embed(
     watch = budgets.Watch(run)
     hold(watch, provider, model, sum(len(text.encode()) + 1 for text in texts))
     try:
-        vectors, tokens = embeddings.counted(provider, model, texts, dimensions=dimensions)
+        vectors, tokens = embeddings.counted(provider, model, texts, dimensions=dimensions, limit_s=limit_s)
     except (ModelFailed, AttemptFailed) as error:
         watch.release()
         raise refusal(error)

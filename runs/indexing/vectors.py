@@ -7,6 +7,8 @@ import logging
 import time
 from collections.abc import Sequence
 
+from django.conf import settings
+
 from agents.exceptions import Invalid, MusterError
 from agents.models import Provider
 from knowledge.collections import meaning
@@ -22,6 +24,7 @@ LEASE_S = 180.0  # longer than the slowest request
 TURN_S = 5.0
 AGAIN_S = 60.0  # after a refusal or a failure
 REST_S = 15.0  # in which questions do not wait for a model that failed
+SEVERAL_S = 10.0  # for the questions of an evaluation, in one request
 _rested: dict[int, float] = {}  # collection → until when, on the monotonic clock
 
 
@@ -56,35 +59,36 @@ def of_chunks(collection: Collection, chunks: Sequence[Chunk]) -> dict[int, byte
     return {chunk.pk: vector for chunk, vector in zip(chunks, made, strict=True)}
 
 
-def of_question(collection: Collection, text: str) -> bytes | None:
-    """None if the model cannot be asked now."""
+def of_questions(collection: Collection, texts: Sequence[str]) -> list[bytes] | None:
+    """None if the model cannot be asked now, or takes so long that words should answer."""
     if time.monotonic() < _rested.get(collection.pk, 0.0):
         return None
     try:
-        [vector] = embed(collection, [embeddings.passed(text)])
+        limit_s = settings.COLLECTION_QUESTION_S if len(texts) == 1 else SEVERAL_S
+        found = embed(collection, [embeddings.passed(text) for text in texts], limit_s)
     except MusterError as error:
         log.warning("The collection %s is searched by words only: %s", collection.pk, error)
         _rested[collection.pk] = time.monotonic() + REST_S
         return None
     _rested.pop(collection.pk, None)
-    if len(vector) != (collection.dimensions or 0) * meaning.BYTES:
+    if {len(one) for one in found} != {(collection.dimensions or 0) * meaning.BYTES}:
         meaning.start_again(collection)
-    return vector
+    return found
 
 
-def embed(collection: Collection, texts: list[str]) -> list[bytes]:
+def embed(collection: Collection, texts: list[str], limit_s: float | None = None) -> list[bytes]:
     """Raises MusterError."""
     provider, model = model_of(collection)
     if collection.owner:
-        made = vectors.embed(collection.owner, None, provider, model, texts)[0]
+        made = vectors.embed(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
     else:
-        made = of_site(provider, model, texts)
+        made = of_site(provider, model, texts, limit_s)
     return [vector.tobytes() for vector in made]
 
 
-def of_site(provider: Provider, model: str, texts: list[str]) -> vectors.Vectors:
+def of_site(provider: Provider, model: str, texts: list[str], limit_s: float | None) -> vectors.Vectors:
     try:
-        return embeddings.embed(provider, model, texts)
+        return embeddings.counted(provider, model, texts, limit_s=limit_s)[0]
     except (ModelFailed, AttemptFailed) as error:
         raise vectors.refusal(error)
 

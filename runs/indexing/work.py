@@ -7,6 +7,7 @@ twice.
 import logging
 import time
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import httpx
 from django.conf import settings
@@ -91,11 +92,12 @@ def read_document(document: Document) -> Read | None:
     if document.url:
         content, declared = fetch(document.url)
         name, media_type = document.url, declared
-        if document.collection.owner_id:
+        document.checksum, document.media_type = sha256(content).hexdigest(), declared[:100]
+        if storage.is_unchanged(document, document.checksum):
+            storage.drop(document)
+            return None
+        if document.collection.owner_id:  # the site has no files
             file = files.prepared(document.collection.owner_id, document.name, content, declared=declared)
-            if storage.is_unchanged(document, file.sha256):
-                storage.drop(document)
-                return None
     else:
         content = content_of(document.file)
     parts = parts_of(str(document.pk), name, media_type, content)

@@ -131,14 +131,20 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @signed_in
 def document_page(request: HttpRequest, name: str, pk: UUID) -> HttpResponse:
-    """The text of a document around a place (`?at=`, from 0), for people who may use its collection."""
-    row = Collection.objects.for_use(request.user, name)
-    document = found_in(row, pk)
+    """The text of a document around a place (`?at=`, from 0), for people who may use its collection.
+
+    The id decides: the person may have a collection of the same name, and a collection may get another name.
+    """
+    usable = Collection.objects.usable_by(request.user).values("pk")
+    document = Document.objects.select_related("collection").filter(collection__in=usable, pk=pk).first()
+    if document is None:
+        row = Collection.objects.for_use(request.user, name)
+        raise Http404(f"There is no such document in the collection “{row.name}”.")
     at = number_in(request.GET.get("at", ""))
     pieces = list(document.chunks.defer("words").filter(position__gte=max(0, at - AROUND))[: 2 * AROUND + 1])
     return page(
-        request, "document.html", document.name, collection=row, document=document, pieces=pieces, at=at,
-        is_chosen="at" in request.GET,
+        request, "document.html", document.name, collection=document.collection, document=document, pieces=pieces,
+        at=at, is_chosen="at" in request.GET,
         earlier=max(0, at - 2 * AROUND - 1) if at > AROUND else None,
         later=at + 2 * AROUND + 1 if at + AROUND + 1 < document.chunk_count else None,
     )  # fmt: skip

@@ -1,5 +1,8 @@
 """Vectors of collections: who makes them, what happens without the model, and that search by meaning finds more."""
 
+import random
+import socket
+import time
 from datetime import timedelta
 
 import pytest
@@ -90,6 +93,50 @@ def test_words_go_on_while_the_model_is_away(shop, stub, mind):
     assert vectors.tick() == 2
     Provider.objects.filter(pk=mind.pk).update(base_url="http://127.0.0.1:9/v1")
     assert names(shop, "goods") == ["returns.md"] and shop.pk in vectors._rested
+
+
+@pytest.fixture
+def silent():
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+
+
+def test_words_answer_soon_while_the_model_hangs(shop, mind, silent, settings):
+    settings.COLLECTION_QUESTION_S = 0.3
+    vectors.tick()
+    Provider.objects.filter(pk=mind.pk).update(base_url=silent)
+    began = time.monotonic()
+    assert names(shop, "goods") == ["returns.md"] and shop.pk in vectors._rested
+    assert time.monotonic() - began < 5  # a model that writes a text may be silent for minutes
+
+
+def test_a_question_about_nothing_in_the_collection_finds_nothing(alice, alice_api, mind, monkeypatch, settings):
+    """Of 120 texts with scripted vectors: what each limit finds for 120 questions, and for 60 about nothing in them."""
+    corpus, chance = Corpus(), random.Random(3)
+    script(monkeypatch, corpus.vector)
+    collection_with(alice, corpus.texts, name="shop")
+    row = with_model(alice_api, "mind:embed")
+    vectors.tick()
+    strange = [" ".join("".join(chance.choices("qxvz", k=7)) for _ in range(5)) for _ in range(60)]
+    figures = {}
+    for limit in (0.0, 0.2, 0.3, 0.4):
+        settings.COLLECTION_NEAR = limit
+        junk = sum(len(names(row, question)) for question in strange) / len(strange)
+        figures[limit] = (junk, *corpus.measure(lambda question: names(row, question)))
+        print(f"least similarity {limit}: {junk:.1f} pieces for nothing, MRR and recall@5 {figures[limit][1:]}")
+    assert figures[0.0][0] == 10 and figures[0.3][0] < 1, "256 places cannot keep all words apart"
+    assert figures[0.3][1] >= figures[0.0][1] - 0.01 and figures[0.3][2] >= figures[0.0][2] - 0.01
+
+
+def test_all_questions_of_an_evaluation_are_one_request(shop, alice_api, stub):
+    vectors.tick()
+    for number in range(12):
+        question = {"question": f"How are goods {number} returned?", "document": "returns.md"}
+        assert alice_api.post("/api/v1/collections/shop/questions/", question).status_code == 201
+    stub.embedded.clear()
+    answer = alice_api.post("/api/v1/collections/shop/evaluate").json()
+    assert answer["recall_at_5"] == 1.0 and [len(one["input"]) for one in stub.embedded] == [12]
 
 
 def test_two_workers_do_not_make_the_same_vectors(shop):

@@ -214,6 +214,18 @@ def test_a_page_is_fetched_and_an_unchanged_one_makes_no_version(box, monkeypatc
     assert (box.version, Document.objects.count()) == (1, 1)
 
 
+def test_an_unchanged_page_of_the_site_makes_no_version_either(monkeypatch, db):
+    site = Collection.objects.create(name="site")
+    monkeypatch.setattr(work, "fetch", lambda url: (b"Parcels leave on Mondays.", "text/plain"))
+    row, _ = storage.add_url(site, "https://example.com/a", name="a")
+    assert work.tick() == 1
+    row.refresh_from_db()
+    storage.index_again(row)
+    assert work.tick() == 0
+    site.refresh_from_db()
+    assert (site.version, Document.objects.count(), row.media_type) == (1, 1, "text/plain")
+
+
 def test_rows_that_a_cascade_deletes_leave_the_index(box):
     """Django deletes chunks without a call of ours; the triggers of the table do the rest."""
     if connection.vendor != "sqlite":

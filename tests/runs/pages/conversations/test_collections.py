@@ -7,6 +7,8 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.models import AuditEvent, StoredFile, Tool
 from knowledge.collections import storage
+from knowledge.collections.calls import reference
+from knowledge.collections.search import search
 from knowledge.models import Collection, Document
 from tests.knowledge.documents import add, collection_with, index
 
@@ -51,6 +53,19 @@ def test_a_place_is_opened_in_its_document(alice, signed_in, handbook):
     assert "<mark>Parcels leave on Mondays.</mark>" in shown and "Goods may be returned" in shown
     assert "<mark>" not in text(signed_in(alice).get(f"{HANDBOOK}documents/{document.pk}/"))
     assert signed_in(alice).get(f"{HANDBOOK}documents/{NOBODYS}/").status_code == 404
+
+
+def test_a_source_opens_its_own_document_where_names_are_shared(alice, bob, signed_in, team, handbook):
+    """The person has a collection of the name of the team's, and later the team's gets another name."""
+    collection_with(bob, {"mine.md": "Nothing about goods."})
+    Collection.objects.filter(pk=handbook.pk).update(team=team)
+    [found] = search(handbook, "goods", limit=5)
+    address = reference(handbook, found.chunk)["url"]
+    assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
+    Collection.objects.filter(pk=handbook.pk).update(name="rules")
+    assert "<mark>Goods may be returned" in text(signed_in(bob).get(address))
+    Collection.objects.filter(pk=handbook.pk).update(team=None)
+    assert signed_in(bob).get(address).status_code == 404
 
 
 def test_a_document_is_stored_text_and_never_a_page(alice, signed_in, handbook):
