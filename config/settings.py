@@ -448,6 +448,8 @@ MAX_FUNCTION_MEMORY_MB = env.int("MUSTER_MAX_FUNCTION_MEMORY", default=1024)
 FUNCTION_IMPORTS = env.list("MUSTER_FUNCTION_IMPORTS", default=["*"])  # patterns of modules that functions may import
 # libraries that functions may require; `manage.py install_libraries` installs them into LIBRARIES_DIR
 LIBRARIES = env.list("MUSTER_LIBRARIES", default=[])
+# seconds that a worker keeps the variables of run_python while the run waits; 0: not at all
+INTERPRETER_WAIT_S = env.float("MUSTER_INTERPRETER_WAIT", default=600.0)
 # libraries that the tool run_python loads, if they are installed
 INTERPRETER_LIBRARIES = env.list(
     "MUSTER_INTERPRETER_LIBRARIES",

@@ -1,7 +1,7 @@
 """The built-in tool `run_python`: plain Python over the files of a conversation.
 
 The code runs in a sandbox process of its own that keeps its variables and files while its run is at
-work. It sees the files of the conversation in /mnt/inputs, and the agent's skills in /mnt/skills; what it writes to
+work, and for a while when the run waits. It sees the files of the conversation in /mnt/inputs, and the agent's skills in /mnt/skills; what it writes to
 /mnt/outputs is stored as files of the run.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
+
+from django.conf import settings
 
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult
 from functions import sandbox
@@ -23,6 +25,7 @@ LIMITS = sandbox.Limits(
 )
 INPUT_BYTES = 32 << 20  # all input files of a call together
 OF_SKILL = "skill:"  # before the id of an archive
+MOST_WAITING = 4  # processes of runs that wait, in one worker process
 LOST = "The variables and files of earlier calls are lost: the process was ended."
 
 
@@ -127,7 +130,7 @@ def in_turn(code: str, inputs: list[dict[str, Any]], context: ToolContext) -> sa
 
     with turn_of(run), watch.over(is_over) as cancellation:
         return sandbox.interpret(
-            code, inputs, session=run, host=Files(context), limits=LIMITS, owner=str(context.user_id),
+            code, inputs, session=session_of(run), host=Files(context), limits=LIMITS, owner=str(context.user_id),
             cancellation=cancellation,
         )  # fmt: skip
 
@@ -140,6 +143,56 @@ def turn_of(run: str) -> Iterator[None]:
             session = sessions[run] = Session()
     with session.lock:
         yield
+
+
+# -- while the run waits ------------------------------------------------------------------------------------------------
+
+
+waiting: dict[str, int] = {}  # runs whose process is kept, longest first, and the attempt that used it last
+
+
+def session_of(run: str) -> str:
+    """Not the id alone, under which the processes of functions are kept: those end when the run waits."""
+    return f"python {run}"
+
+
+def keep(run: str, attempt: int) -> None:
+    """The run waits: its process stays for a while, if this worker continues it."""
+    if settings.INTERPRETER_WAIT_S <= 0:
+        end(run)
+        return
+    with _lock:
+        waiting.pop(run, None)
+        waiting[run] = attempt
+        ending = list(waiting)[:-MOST_WAITING]
+    for other in ending:
+        end(other)
+    timer = threading.Timer(settings.INTERPRETER_WAIT_S, end_late, (run, attempt))
+    timer.daemon = True
+    timer.start()
+
+
+def go_on(run: str, attempt: int) -> None:
+    """The run continues here. If another worker had it in between, the process is out of date and ends."""
+    with _lock:
+        kept = waiting.pop(run, None)
+    if kept is not None and kept != attempt - 1:
+        sandbox.release(session_of(run))
+
+
+def end(run: str) -> None:
+    with _lock:
+        waiting.pop(run, None)
+    sandbox.release(session_of(run))
+
+
+def end_late(run: str, attempt: int) -> None:
+    """It has waited too long, unless it went on and waits for something else."""
+    with _lock:
+        if waiting.get(run) != attempt:
+            return
+        del waiting[run]
+    sandbox.release(session_of(run))
 
 
 def error_of(outcome: sandbox.Outcome) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.db.models import UUIDField
 
 from agents.exceptions import NewerFormat
 from devices.tools import has_settled
-from functions import sandbox
+from functions import interpreter, sandbox
 from plumbing import apart
 from plumbing.statements import Select
 from runs.calls import inputs
@@ -37,22 +37,29 @@ def execute(run_id: str) -> None:
 
 def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
+    id, waits = str(run.pk), False
     with hold(Lease(run)) as lease, apart.on_behalf_of(run.principal_id):
+        interpreter.go_on(id, run.attempt)
         try:
-            work_and_settle(run, lease)
+            waits = work_and_settle(run, lease)
         except LeaseLost:
             log.info("Run %s was taken over by another worker", run.pk)
         except DATABASE_GONE as error:
             log.warning("Run %s continues once its lease has expired: %s", run.pk, error)
         finally:
-            sandbox.release(str(run.pk))  # children kept for its calls end now, not at their time-out
+            sandbox.release(id)  # children kept for its calls end now, not at their time-out
+            if not waits:
+                interpreter.end(id)
 
 
-def work_and_settle(run: Run, lease: Lease) -> None:
+def work_and_settle(run: Run, lease: Lease) -> bool:
+    """Whether it waits now."""
     try:
         work(run, lease)
     except RunWaits as wait:
+        interpreter.keep(str(run.pk), run.attempt)  # before another thread can continue it
         rest(run, lease, wait)
+        return True
     except RunEnded as end:
         endings.finish(run, end.status, lease=lease, error={"code": end.code, "message": str(end)})
     except RunDone:
@@ -60,6 +67,7 @@ def work_and_settle(run: Run, lease: Lease) -> None:
     except NewerFormat as error:
         log.warning("Run %s is left for a newer worker: %s", run.pk, error)
         endings.leave(run, lease, needs=error.format)
+    return False
 
 
 def work(run: Run, lease: Lease) -> None:

@@ -1,10 +1,12 @@
 """The built-in tool run_python: files of the conversation in, files of the run out."""
 
 import pytest
+from django.db.models import F
 
 from agents.models import Tool
 from functions import interpreter
-from runs.models import Artifact, Session
+from runs.calls import approvals
+from runs.models import Artifact, Run, Session
 from tests.fakes import calls, says
 from tests.files import stored
 
@@ -83,6 +85,54 @@ def test_an_error_and_a_limit_are_told_with_what_is_lost(send, monkeypatch):
     assert (broken["code"], broken["type"], broken["line"]) == ("function_error", "ZeroDivisionError", 2)
     assert endless["code"] == "timeout" and interpreter.LOST in endless["message"]
     assert (after["value"], after["is_new"]) == ("False", True)
+
+
+@pytest.fixture
+def paused(send, make_tool, make_agent, stub_provider, stub, worker, alice, functions):
+    """A run that has a variable and waits for Alice's answer; `go_on` approves and uses the variable."""
+    agent = make_agent("careful", tools=[Tool.objects.get(name="run_python"), make_tool()], provider=stub_provider)
+    agent.grants.filter(tool__name="add").update(mode="ask")
+    stub.script(
+        calls(("run_python", {"code": "open('a.txt', 'w').write('1'); x = 41"})), calls(("add", {"a": 1, "b": 2})),
+        calls(("run_python", {"code": "x + int(open('a.txt').read()) if 'x' in globals() else 0"})),
+        says("Done."),
+    )  # fmt: skip
+    run = worker.send_message(alice, "Go", agent)
+    assert run.status == "waiting"
+
+    def go_on():
+        with worker.capture(execute=True):
+            approvals.decide(run.approvals.get(), "approve", by=alice)
+        worker.work()
+        return run.tool_calls.order_by("created_at").last().result
+
+    go_on.run = run
+    return go_on
+
+
+def test_variables_and_files_last_while_the_run_waits(paused):
+    after = paused()
+    assert (after["value"], after["is_new"]) == ("42", False)
+    assert not interpreter.waiting, "nothing is kept of a run that has ended"
+
+
+def test_a_process_that_another_worker_has_overtaken_is_not_used_again(paused):
+    Run.objects.update(attempt=F("attempt") + 1)
+    after = paused()
+    assert (after["value"], after["is_new"]) == ("0", True)
+
+
+def test_few_processes_wait_and_not_for_long(paused, settings, monkeypatch):
+    run = str(paused.run.pk)
+    assert list(interpreter.waiting) == [run]
+    for number in range(interpreter.MOST_WAITING):
+        interpreter.keep(f"other {number}", 1)
+    assert run not in interpreter.waiting and len(interpreter.waiting) == interpreter.MOST_WAITING
+    interpreter.end_late(f"other {number}", 2)
+    assert f"other {number}" in interpreter.waiting, "a timer of another wait"
+    for number in range(interpreter.MOST_WAITING):
+        interpreter.end_late(f"other {number}", 1)
+    assert not interpreter.waiting and paused()["is_new"] is True
 
 
 def test_the_output_of_a_run_that_read_a_strangers_file_is_marked(send, alice):
