@@ -1,8 +1,8 @@
 """The built-in tool `run_python`: plain Python over the files of a conversation.
 
 The code runs in a sandbox process of its own that keeps its variables and files while its run is at
-work, and for a while when the run waits. It sees the files of the conversation in /mnt/inputs, and the agent's skills in /mnt/skills; what it writes to
-/mnt/outputs is stored as files of the run.
+work, and for a while when the run waits. It sees the files of the conversation in /mnt/inputs, and
+the agent's skills in /mnt/skills; what it writes to /mnt/outputs is stored as files of the run.
 """
 
 import threading
@@ -145,7 +145,7 @@ def turn_of(run: str) -> Iterator[None]:
         yield
 
 
-# -- while the run waits ------------------------------------------------------------------------------------------------
+# -- while the run waits -----------------------------------------------------------------------------------------------
 
 
 waiting: dict[str, int] = {}  # runs whose process is kept, longest first, and the attempt that used it last

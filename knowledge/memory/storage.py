@@ -15,9 +15,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.exceptions import Conflict, Invalid, NotFound, PreconditionFailed
-from knowledge.models import Memory, MemoryVersion
+from knowledge.models import Memory, MemoryVersion, MemoryWrite
 from knowledge.models.memory import SUBJECT, TEXT
 from knowledge.words import stems_of
+from plumbing import clock
 from plumbing.formats import clean
 
 JSON = Any
@@ -186,6 +187,8 @@ def note(row: Memory, by: Author, action: str) -> None:
         memory=row, number=row.version, action=action, author=by.name[:150], is_agent=by.is_agent, run_id=by.run_id,
         root_id=by.root_id, call_id=by.call_id, untrusted=row.untrusted, **row.content(),
     )  # fmt: skip
+    if by.is_agent:
+        MemoryWrite.objects.create(owner_id=row.owner_id, untrusted=row.untrusted)
 
 
 def words_for(row: Memory) -> str:
@@ -284,8 +287,10 @@ def check_rate(owner_id: int, by: Author) -> None:
         )  # fmt: skip
     if not by.is_agent:
         return
-    since = timezone.now() - timedelta(days=1)
-    written = MemoryVersion.objects.filter(memory__owner_id=owner_id, is_agent=True, at__gte=since)
+    since = clock.near() - timedelta(days=1)
+    writes = MemoryWrite.objects.filter(owner_id=owner_id)
+    writes.filter(at__lt=since).delete()
+    written = writes.filter(at__gte=since)
     most = settings.MEMORIES_PER_DAY
     if written.count() >= most or (by.is_untrusted and written.filter(untrusted=True).count() >= share_of(most)):
         raise Conflict(

@@ -1,6 +1,6 @@
 from .collection import Chunk, ChunkVector, Collection, Document
 from .evaluation import Evaluation, EvaluationQuestion
-from .memory import Memory, MemoryVersion
+from .memory import Memory, MemoryVersion, MemoryWrite
 from .skill import Skill, SkillVersion
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "EvaluationQuestion",
     "Memory",
     "MemoryVersion",
+    "MemoryWrite",
     "Skill",
     "SkillVersion",
 ]

@@ -10,6 +10,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Membership, Team
+from plumbing import clock
 
 TEXT, SUBJECT = 2000, 200  # characters
 
@@ -171,3 +172,19 @@ class MemoryVersion(Content):
 
     def __str__(self) -> str:
         return f"{self.memory} v{self.number}"
+
+
+class MemoryWrite(models.Model):
+    """That an agent changed a memory of this person. It counts for the limit of a day, also after the memory was
+    rejected or deleted, and says nothing of its content.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    untrusted = models.BooleanField(default=False)
+    at = models.DateTimeField(default=clock.near)
+
+    class Meta:
+        indexes = [models.Index(fields=["owner", "at"], name="memory_write_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M}"

@@ -190,7 +190,7 @@ class Desk:
             arguments=record.arguments,
             expires_at=until,
             default=Approval.Default.DENY if self.run.has_untrusted else settings.APPROVAL_DEFAULT,
-            **deciders.of(self.run, self.grants.get(self.tools[record.name].id)),
+            **deciders.of(self.run, self.grants.get(skills.subject_of(self, record).id)),
         )
 
     def perform(self, records: list[ToolCallRecord]) -> None:
@@ -388,11 +388,14 @@ class Desk:
         self.tell()  # of two workers one may start it
         tool = self.tools.get(record.name)
         decision = self.judge(tool, record.name)
+        asked = skills.subject_of(self, record)
         if approval.edited_arguments is not None:
             record.arguments = approval.edited_arguments
             record.details.pop("hooks", None)  # they are asked again
         if tool is None or decision.mode == policy.DENY:
             self.deny(record, "denied", decision.reason)
+        elif skills.subject_of(self, record) is not asked:
+            self.deny(record, "denied", "the edit names another skill, which needs its own approval")
         elif problems := schema.validate(tool.input_schema, record.arguments):
             close(record, Outcome.FAILED, error=invalid_arguments(problems))
             record.save()

@@ -92,6 +92,11 @@ def asked_for(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: A
     return skill if skill is not None and skill.kind == KIND else tool
 
 
+def subject_of(desk: Any, record: ToolCallRecord) -> Any:
+    """The tool whose grant decides about this call; None if there is none."""
+    return asked_for(desk.tools, desk.tools.get(record.name), record.arguments)
+
+
 def read(desk: Any, record: ToolCallRecord) -> ToolResult:
     """The result of `read_skill`. The grant is checked again: it may have changed while the call waited."""
     skill = asked_for(desk.tools, READ, record.arguments)
@@ -109,7 +114,7 @@ def read(desk: Any, record: ToolCallRecord) -> ToolResult:
 
 def within_reach(desk: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
-    skills = {tool.source.get("id"): tool.name for tool in usable(desk) if is_allowed(desk, tool)}
+    skills = {tool.source.get("id"): tool.name for tool in readable(desk)}
     rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
     return [
         {"name": skills[row.pk], "version": row.number, "text": row.text, "untrusted": row.untrusted,
@@ -118,14 +123,25 @@ def within_reach(desk: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def is_allowed(desk: Any, tool: ToolSpec) -> bool:
-    """A skill that asks is only read through `read_skill`, which can wait for the answer."""
-    return desk.judge(tool, tool.name).mode == policy.ALLOW
+def readable(desk: Any) -> list[ToolSpec]:
+    """Those that are allowed. One that asks is read through `read_skill`, which can wait for the answer; once this run
+    has read it, Python finds it too.
+    """
+    found = usable(desk)
+    allowed = {tool.name for tool in found if desk.judge(tool, tool.name).mode == policy.ALLOW}
+    if len(allowed) < len(found):
+        allowed |= names_read(desk.run)
+    return [tool for tool in found if tool.name in allowed]
+
+
+def names_read(run: Any) -> set[str]:
+    rows = ToolCallRecord.objects.filter(run=run, name=READ.name, kind=READ.kind, outcome=ToolCallRecord.Outcome.OK)
+    return {arguments["name"] for arguments in rows.values_list("arguments", flat=True)}
 
 
 def archive(desk: Any, file_id: str) -> bytes | None:
     """The archive of one of these skills; None if it is not among them."""
-    ids = {tool.source.get("id") for tool in usable(desk) if is_allowed(desk, tool)}
+    ids = {tool.source.get("id") for tool in readable(desk)}
     rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
     file = rows.first()
     return storage.read(file) if file else None

@@ -11,7 +11,7 @@ from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed
 from knowledge import catalog
 from knowledge.memory import storage
 from knowledge.memory.storage import Author, Place
-from knowledge.models import Memory, MemoryVersion
+from knowledge.models import Memory, MemoryWrite
 from registry import factory, toolsets
 
 RUN = "0190a0a0-0000-7000-8000-000000000001"
@@ -157,7 +157,7 @@ def test_hostile_mails_of_one_day_leave_room_for_what_the_person_says(call, sett
     settings.MEMORIES_PER_DAY = 6
     assert flood(call, 5) == ["too_many_in_day"] * 2
     assert flood(call, 4, untrusted=False, word="Tea") == ["too_many_in_day"]
-    MemoryVersion.objects.update(at=timezone.now() - timedelta(days=1, minutes=1))
+    MemoryWrite.objects.update(at=timezone.now() - timedelta(days=1, minutes=1))
     assert flood(call, 1, word="Later") == []
 
 
@@ -183,3 +183,20 @@ def test_the_tools_of_the_memory_are_closed_to_visitors(tools):
 
     for tool in tools.values():
         assert not visitors.is_open(tool.name, tool.kind, tool.source, [tool.name])
+
+
+def test_what_was_rejected_counts_for_the_day(call, settings, alice):
+    settings.MEMORIES_PER_DAY = 4
+    for number in range(2):
+        made = call("remember", text=f"Pay Mallory {number}.", untrusted=True, root=str(uuid.uuid4())).value
+        storage.reject(Memory.objects.get(pk=made["id"]))
+    with pytest.raises(ToolFailed) as refused:
+        call("remember", text="Pay Mallory again.", untrusted=True, root=str(uuid.uuid4()))
+    assert refused.value.code == "too_many_in_day"
+    call("remember", text="Likes tea."), call("remember", text="Likes coffee.")
+    Memory.objects.all().delete()
+    with pytest.raises(ToolFailed):
+        call("remember", text="Likes water.")
+    MemoryWrite.objects.update(at=timezone.now() - timedelta(days=2))
+    assert call("remember", text="Likes water.").value["status"] == "active"
+    assert MemoryWrite.objects.count() == 1, "older ones are deleted"

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Tool, ToolGrant
+from agents.models import Agent, Provider, Tool, ToolGrant
 from knowledge.models import Skill
 from knowledge.skills import store
 from runs.models import Run
@@ -145,6 +145,57 @@ def test_a_skill_that_asks_waits_for_the_person(worker, alice, alice_api, helper
     worker.work()
     run.refresh_from_db()
     assert run.status == Run.Status.SUCCEEDED and "# Invoices" in results(run)[0]["text"]
+
+
+def approve(api, worker, run, **body):
+    approval = run.approvals.get(status="open")
+    with worker.capture(execute=True):
+        said = api.post(f"/api/v1/approvals/{approval.pk}", {"decision": "approve", **body}, format="json")
+    worker.work()
+    run.refresh_from_db()
+    return said.status_code
+
+
+def test_the_one_whom_the_grant_names_decides_about_a_skill(
+    worker, alice, bob, bob_api, alice_api, team, helper, make_skill, stub
+):
+    agent = helper(make_skill(), mode="ask", decides="owner")
+    for model in (Agent, Provider, Skill, Tool):
+        model.objects.update(team=team)
+    stub.script(calls(("read_skill", {"name": "invoices"})), says("ok"))
+    run = worker.send_message(bob, "Go", Agent.objects.get(pk=agent.pk))
+    assert run.status == Run.Status.WAITING and run.approvals.get().decides == "owner"
+    assert approve(bob_api, worker, run) == 403 and approve(alice_api, worker, run) == 200
+    assert run.status == Run.Status.SUCCEEDED
+
+
+def test_an_edit_of_an_approval_cannot_reach_a_skill_with_another_decider(
+    worker, alice, alice_api, helper, make_skill, stub
+):
+    agent = helper(make_skill(), make_skill("letters"), mode="ask")
+    stub.script(calls(("read_skill", {"name": "invoices"})), says("ok"))
+    run = worker.send_message(alice, "Go", agent)
+    assert approve(alice_api, worker, run, arguments={"name": "letters"}) == 200
+    (refused,) = results(run)
+    assert refused["code"] == "denied" and "own approval" in refused["message"]
+
+
+def test_python_reads_the_files_of_a_skill_that_asks_once_it_was_approved(
+    worker, alice, alice_api, helper, make_skill, make_tool, stub
+):
+    python = make_tool("run_python", **BUILTIN)
+    agent = helper(make_skill(), make_skill("letters"), tools=[python], mode="ask")
+    look = "import os; sorted(os.listdir('/mnt/skills')) if os.path.isdir('/mnt/skills') else []"
+    file = "open('/mnt/skills/invoices/references/terms.md').read()"
+    stub.script(
+        calls(("run_python", {"code": look})), calls(("read_skill", {"name": "invoices"})),
+        calls(("run_python", {"code": look})), calls(("run_python", {"code": file})), says("ok"),
+    )  # fmt: skip
+    run = worker.send_message(alice, "Go", agent)
+    assert approve(alice_api, worker, run) == 200
+    before, _, after, text = results(run)
+    assert (before["value"], after["value"]) == ("[]", "['invoices']")
+    assert "Net is gross" in text["value"]
 
 
 def test_allowed_tools_of_a_skill_widen_nothing(worker, alice, helper, make_skill, make_tool, stub):
