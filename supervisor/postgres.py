@@ -58,14 +58,18 @@ def home(data_dir: Path) -> Path:
 
 def prepare(data_dir: Path, **options: str) -> Cluster:
     """Create the cluster if it is missing. `options` are settings for postgresql.conf."""
-    root = home(data_dir)
-    make_private(root)
-    cluster = Cluster(root / "data", root / "run", programs(root), options)
+    make_private(home(data_dir))
+    cluster = cluster_of(data_dir, **options)
     make_private(cluster.sockets)
     wait_for_earlier(cluster)
     if not (cluster.data / "PG_VERSION").exists():
         initialise(cluster)
     return cluster
+
+
+def cluster_of(data_dir: Path, **options: str) -> Cluster:
+    root = home(data_dir)
+    return Cluster(root / "data", root / "run", programs(root), options)
 
 
 def wait_for_earlier(cluster: Cluster) -> None:

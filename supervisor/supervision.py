@@ -20,7 +20,16 @@ STARTS_WITHIN = 600.0  # a slow machine is not a failed start; what ends is noti
 PATIENCE_S = 30.0  # after which a start that goes on says so
 STARTS = 4  # attempts of a child that is killed while it starts
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)  # by somebody else: no fault of its own
-Notify = Callable[[], None]
+
+
+@dataclass(slots=True)
+class Notify:
+    """What a program calls when it is ready to serve: one byte into a pipe."""
+
+    descriptor: int
+
+    def __call__(self) -> None:
+        os.write(self.descriptor, b"1")
 
 
 class StartFailed(Exception):
@@ -50,6 +59,7 @@ class Child:
     starts: int = 0
     code: int = 0
     log: Log | None = field(default=None, repr=False)
+    output: int = -1  # the pipe that its output comes through
 
 
 class Supervision:
@@ -108,31 +118,36 @@ class Supervision:
         reading, writing = os.pipe()
         hearing, telling = os.pipe()
 
-        def notify() -> None:
-            os.write(telling, b"1")
-
         def work() -> None:
             processes.name_process(child.title or f"muster {child.name}")
-            child.work(notify)
+            child.work(Notify(telling))
 
         child.ready, child.started = False, time.monotonic()
         child.pid = processes.fork(work, output=writing, death_signal=child.death_signal)
         os.close(writing)
         os.close(telling)
-        self.selector.register(reading, selectors.EVENT_READ, lambda: self.carry(child, reading))
+        self.carry_from(child, reading)
         self.selector.register(hearing, selectors.EVENT_READ, lambda: self.hear(child, hearing))
 
     # Running
 
-    def watch(self) -> None:
-        """Run until a signal asks to stop."""
-        while not self.stopping:
+    def watch(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Run until a signal asks to stop, or until this is true."""
+        while not self.stopping and not until():
             self.turn(self.next_pause())
             self.restart_fallen()
+
+    def is_settled(self) -> bool:
+        """Whether every child runs and none is starting."""
+        return all(child.pid and (child.ready or child.answers) for child in self.children)
 
     def turn(self, timeout: float | None) -> None:
         for key, _ in self.selector.select(timeout):
             key.data()
+
+    def carry_from(self, child: Child, reading: int) -> None:
+        child.output = reading
+        self.selector.register(reading, selectors.EVENT_READ, lambda: self.carry(child, reading))
 
     def carry(self, child: Child, reading: int) -> None:
         if data := os.read(reading, 65536):

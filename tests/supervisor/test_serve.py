@@ -6,6 +6,7 @@ import socket
 import stat
 
 import httpx
+import psutil
 import pytest
 
 from tests.live import Live, is_gone, running, serve, wait_for
@@ -76,6 +77,23 @@ def test_a_fallen_program_is_started_again(served, name):
     wait_for(lambda: served.programs().get(name, before[name]) != before[name])
     others = [other for other in before if other != name]
     assert [served.programs()[other] for other in others] == [before[other] for other in others]
+
+
+def test_the_supervisor_keeps_no_memory_of_the_start(served):
+    """It has loaded Django and every model to fork the programs."""
+    assert psutil.Process(served.process.pid).memory_full_info().uss < 20 << 20
+
+
+@pytest.mark.parametrize("name", ["web", "worker"])
+def test_a_program_that_was_started_again_holds_nothing_of_the_supervisor(served, name):
+    served.programs()[name].kill()
+    wait_for(lambda: served.programs().get(name) and served.http.get("/login/").status_code == 200)
+
+    files = {one.path for one in served.programs()[name].open_files()}
+    lines = served.programs()[name].net_connections()
+
+    assert not [path for path in files if path.endswith(("serve.lock", ".log"))]
+    assert bool([one for one in lines if one.status == "LISTEN"]) == (name == "web")
 
 
 def test_a_broker_that_falls_while_it_is_written_to_takes_nobody_with_it(served):

@@ -2,19 +2,18 @@
 
 import gc
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from supervisor import greeting, options, postgres, preparation, programs, refusals, valkey
+from supervisor import greeting, handover, options, postgres, preparation, programs, refusals
 from supervisor.logs import say
-from supervisor.supervision import Child, Notify, StartFailed, Supervision
+from supervisor.supervision import Child, StartFailed, Supervision
 
 
 class Command(BaseCommand):
@@ -44,18 +43,20 @@ class Command(BaseCommand):
             sys.exit(f"muster: {refusal}")
         gc.collect()
         gc.freeze()  # forked children share the loaded memory as long as it is not written to
-        supervision = Supervision(None if given["only"] else settings.DATA_DIR / "logs")
+        place = place_of(line, lock, only=given["only"])
+        supervision = Supervision(Path(place.logs) if place.logs else None)
         try:
             if given["only"]:
                 supervision.start(program(given["only"], line))
                 say(f"muster: {given['only']} is ready" + (f" at {address}" if line else ""))
-                supervision.watch()
             else:
-                start_all(supervision, line, lock)
-            if not supervision.stopping:
+                start_all(supervision, place, line)
+            if not supervision.stopping and not given["only"]:
                 took = time.monotonic() - started
                 supervision.do(partial(greeting.greet, address, took, speak=not given["no_greeting"]))
-                supervision.watch()
+            supervision.watch(until=supervision.is_settled)
+            handover.become_small(supervision, place)
+            supervision.watch()
             say("muster: stopping")
         except StartFailed as failure:
             sys.exit(f"muster: {failure}")
@@ -65,9 +66,21 @@ class Command(BaseCommand):
             supervision.stop()
 
 
-def start_all(supervision: Supervision, line: Any, lock: int) -> None:
+def place_of(line: Any, lock: int, *, only: str | None) -> handover.Place:
+    """What the small supervisor needs of the settings."""
+    return handover.Place(
+        line=line.fileno() if line else -1,
+        lock=lock,
+        logs="" if only else str(settings.DATA_DIR / "logs"),
+        data_dir=str(settings.DATA_DIR),
+        valkey=str(settings.VALKEY_SOCKET) if settings.EMBEDDED_VALKEY else "",
+        drain_s=settings.DRAIN_S,
+    )
+
+
+def start_all(supervision: Supervision, place: handover.Place, line: Any) -> None:
     """Servers first, then the database's preparation, then the programs that use both."""
-    supervision.start(*embedded_servers(lock))
+    supervision.start(*embedded_servers(place))
     if supervision.stopping or preparation.is_done():
         pass
     elif code := supervision.do(preparation.prepare):
@@ -77,32 +90,15 @@ def start_all(supervision: Supervision, line: Any, lock: int) -> None:
 
 
 def program(name: str, line: Any) -> Child:
-    """One of ours. A stopping worker finishes what it has begun, and a web server its requests, for DRAIN_S."""
-    if name == "worker":
-        return Child(name, programs.work, patience=1.2 + settings.DRAIN_S)
-    work = partial(programs.serve_web, line)
-    return Child(name, work, patience=0.6 + settings.DRAIN_S, title="muster web (daphne)")
+    """One of ours, forked with what this process has loaded."""
+    return handover.program(
+        name, programs.work if name == "worker" else partial(programs.serve_web, line), settings.DRAIN_S
+    )
 
 
-def embedded_servers(lock: int) -> list[Child]:
-    """The embedded servers in use. They hold the lock: no other `serve` may start while one of them
-    still writes.
-    """
-    servers = []
-    if settings.EMBEDDED_VALKEY:
-        at = settings.VALKEY_SOCKET
-        become = valkey.command(settings.DATA_DIR / "valkey", at)
-        servers.append(server("valkey", become, partial(valkey.is_ready, at), signal.SIGTERM, lock))
+def embedded_servers(place: handover.Place) -> list[Child]:
+    """The embedded servers in use."""
     if settings.EMBEDDED_POSTGRES:
-        cluster = postgres.prepare(settings.DATA_DIR)
-        become = postgres.command(cluster)
-        servers.append(server("postgres", become, partial(postgres.is_ready, cluster), signal.SIGINT, lock))
-    return servers
-
-
-def server(name: str, become: Callable[[], None], answers: Callable[[], bool], stop_signal: int, lock: int) -> Child:
-    def become_with_lock(_notify: Notify) -> None:
-        os.set_inheritable(lock, True)
-        become()
-
-    return Child(name, become_with_lock, stop_signal=stop_signal, death_signal=stop_signal, answers=answers)
+        postgres.prepare(settings.DATA_DIR)
+    names = {"valkey": settings.EMBEDDED_VALKEY, "postgres": settings.EMBEDDED_POSTGRES}
+    return [handover.server(name, place) for name, is_ours in names.items() if is_ours]

@@ -1,0 +1,165 @@
+"""After the start the supervisor replaces itself, by exec, with one that has not loaded Django
+(docs/adr/0103). Its pid, its children and their pipes stay; the memory goes.
+
+It starts a fallen program as a new interpreter (`alone.py`), so what fails there is only that
+program's fall.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from . import postgres, processes, valkey
+from .logs import Log, say
+from .supervision import Child, Notify, Supervision
+
+ROOT = Path(__file__).resolve().parent.parent
+# The path is that of `manage.py`, without the directory where it was started.
+CODE = (
+    "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
+    "from supervisor.{module} import main; main(*sys.argv[2:])"
+)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+SERVERS = ("valkey", "postgres")
+Server = tuple[
+    Callable[[], None], Callable[[], bool], int
+]  # how it starts, whether it answers, the signal that stops it
+MOST = 4096  # bytes of a line that a child has half written: arguments of a program are limited
+KEPT = ("name", "pid", "ready", "started", "falls", "starts", "code", "output")  # of a child
+
+
+@dataclass(slots=True)
+class Place:
+    """What the children need to be started again: descriptors, and values of settings."""
+
+    line: int  # the listening socket; -1 without a web server
+    lock: int
+    logs: str  # the directory of the log files; empty where another program collects the output
+    data_dir: str
+    valkey: str  # the socket of the embedded one
+    drain_s: float
+
+
+# Before the exec
+
+
+def become_small(supervision: Supervision, place: Place) -> None:
+    """Comes back only when the supervisor has to stop, or when the exec failed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # those that come meanwhile wait for the new supervisor
+    try:
+        supervision.turn(0)  # those that came before
+        if not supervision.stopping and supervision.is_settled():
+            state = json.dumps(state_of(supervision, place))
+            for descriptor in descriptors(supervision, place):
+                os.set_inheritable(descriptor, True)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.execv(sys.executable, [*interpreter("handover"), state, *sys.argv])  # noqa: S606  (no shell)
+    except OSError as error:
+        for descriptor in descriptors(supervision, place):
+            os.set_inheritable(descriptor, False)
+        say(f"muster: the supervisor keeps its memory, since it cannot be started anew: {error.strerror}")
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def interpreter(module: str) -> list[str]:
+    """The command line that runs a module's main, wherever this process was started."""
+    return [sys.executable, "-c", CODE.format(module=module), str(ROOT)]
+
+
+def state_of(supervision: Supervision, place: Place) -> dict[str, Any]:
+    children = [{name: getattr(child, name) for name in KEPT} for child in supervision.children]
+    for kept, child in zip(children, supervision.children, strict=True):
+        kept["rest"] = child.log.rest[-MOST:].decode("latin-1") if child.log else ""
+    return {"place": asdict(place), "children": children}
+
+
+def descriptors(supervision: Supervision, place: Place) -> list[int]:
+    ours = [place.line, place.lock, *(child.output for child in supervision.children)]
+    return [descriptor for descriptor in ours if descriptor > 2]
+
+
+# After it
+
+
+def main(state: str, *argv: str) -> None:
+    processes.name_process(" ".join(["python", *argv]))
+    sys.argv = list(argv)
+    known = json.loads(state)
+    place = Place(**known["place"])
+    supervision = Supervision(Path(place.logs) if place.logs else None)
+    for kept in known["children"]:
+        supervision.children.append(adopted(supervision, place, kept))
+    for descriptor in descriptors(supervision, place):
+        os.set_inheritable(descriptor, False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    supervision.reap()
+    try:
+        supervision.watch()
+        say("muster: stopping")
+    finally:
+        if place.line > 2:
+            os.close(place.line)  # a proxy then sends new requests to another web server
+        supervision.stop()
+
+
+def adopted(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Child:
+    """A child that runs, with what is known of it."""
+    rest, reading = kept.pop("rest"), kept.pop("output")
+    name = kept["name"]
+    child = server(name, place) if name in SERVERS else program(name, partial(start_alone, place, name), place.drain_s)
+    for field, value in kept.items():
+        setattr(child, field, value)
+    child.log = Log(name, supervision.logs, shown=not child.answers)
+    child.log.rest = rest.encode("latin-1")
+    supervision.carry_from(child, reading)
+    return child
+
+
+def start_alone(place: Place, name: str, notify: Notify) -> None:
+    """Runs in the forked child: becomes a new interpreter with this program."""
+    line = place.line if name == "web" else -1
+    for descriptor in (line, notify.descriptor):
+        if descriptor > 2:
+            os.set_inheritable(descriptor, True)
+    os.execv(  # noqa: S606  (no shell)
+        sys.executable, [*interpreter("alone"), name, str(line), str(notify.descriptor)]
+    )
+
+
+# The children
+
+
+def program(name: str, work: Callable[[Notify], None], drain_s: float) -> Child:
+    """One of ours. A stopping worker finishes what it has begun, and a web server its requests, for `drain_s`."""
+    if name == "worker":
+        return Child(name, work, patience=1.2 + drain_s)
+    return Child(name, work, patience=0.6 + drain_s, title="muster web (daphne)")
+
+
+def server(name: str, place: Place) -> Child:
+    """An embedded server. It holds the lock: no other `serve` may start while it still writes."""
+    become, answers, stop_signal = valkey_at(place) if name == "valkey" else postgres_at(place)
+
+    def become_with_lock(_notify: Notify) -> None:
+        os.set_inheritable(place.lock, True)
+        become()
+
+    return Child(name, become_with_lock, stop_signal=stop_signal, death_signal=stop_signal, answers=answers)
+
+
+def valkey_at(place: Place) -> Server:
+    at = Path(place.valkey)
+    return valkey.command(Path(place.data_dir) / "valkey", at), partial(valkey.is_ready, at), signal.SIGTERM
+
+
+def postgres_at(place: Place) -> Server:
+    cluster = postgres.cluster_of(Path(place.data_dir))
+    return postgres.command(cluster), partial(postgres.is_ready, cluster), signal.SIGINT
