@@ -21,6 +21,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from agents import scanning
 from agents.exceptions import Conflict, TooLarge
@@ -194,9 +195,11 @@ def remove(names: Iterable[str]) -> None:
 
 
 def erase(*owner_ids: Any) -> None:
-    """Delete all stored bytes of people whose rows are deleted."""
+    """Delete all stored bytes of people whose rows are deleted, and what the rows left in the database's files."""
     for owner_id in owner_ids:
         remove(names_of(str(owner_id)))
+    for name in settings.SCRUBS:
+        import_string(name)()
 
 
 def sweep(now: datetime | None = None) -> int:

@@ -555,6 +555,8 @@ CATALOGUES = [
 ]
 # makes the vectors of questions for a collection with an embedding model
 COLLECTION_VECTORS = "runs.indexing.vectors.of_questions"
+# functions that remove what deleted rows left in the database's files; called after a person was deleted
+SCRUBS = ["knowledge.full_text.scrub"]
 
 # seconds between heartbeats; a device is offline after two missed ones
 DEVICE_HEARTBEAT_S = env.float("MUSTER_DEVICE_HEARTBEAT", default=15.0)

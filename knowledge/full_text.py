@@ -70,12 +70,13 @@ class WordsIndex(models.Index):
         [column] = (model._meta.get_field(name).column for name in self.fields)
         parts = {"table": Table(model._meta.db_table, schema_editor.quote_name), "index": f'"{self.name}"',
                  "column": f'"{column}"', "name": self.name, "tokenizer": TOKENIZER}  # fmt: skip
-        schema_editor.deferred_sql.extend(Statement(sql, **parts) for sql in TRIGGERS)
+        schema_editor.deferred_sql.extend(Statement(sql, **parts) for sql in (*TRIGGERS, TERMS))
         return Statement(VIRTUAL_TABLE, **parts)
 
     def remove_sql(self, model: Any, schema_editor: Any, **kwargs: Any) -> Any:
         if schema_editor.connection.vendor == "postgresql":
             return super().remove_sql(model, schema_editor, **kwargs)
+        schema_editor.execute(f'DROP TABLE IF EXISTS "{self.name}_terms"')
         for trigger in ("added", "removed", "changed"):
             schema_editor.execute(f'DROP TRIGGER IF EXISTS "{self.name}_{trigger}"')
         return f'DROP TABLE IF EXISTS "{self.name}"'
@@ -92,6 +93,8 @@ TRIGGERS = (
     f'CREATE TRIGGER IF NOT EXISTS "%(name)s_removed" AFTER DELETE ON %(table)s BEGIN {REMOVE} END',
     f'CREATE TRIGGER IF NOT EXISTS "%(name)s_changed" AFTER UPDATE OF %(column)s ON %(table)s BEGIN {REMOVE} {ADD} END',
 )
+# Where each word stands, read from the index itself: it stores nothing.
+TERMS = "CREATE VIRTUAL TABLE IF NOT EXISTS \"%(name)s_terms\" USING fts5vocab('%(name)s', 'instance')"
 
 
 # -- searching ---------------------------------------------------------------------------------------------------------
@@ -125,19 +128,32 @@ def rarest(counts: dict[str, int]) -> list[str]:
     return kept
 
 
+def weight_of(count: int) -> float:
+    """Of a word that is in so many chunks of the collection."""
+    return math.log(1 + 10 * COMMON / count)
+
+
 # The names of tables and columns are our own; tokens are parameters.
 OF_VERSION = "d.collection_id = %s AND d.from_version <= %s AND (d.until_version IS NULL OR d.until_version > %s)"
 
 
 class Sqlite:
+    """Not `bm25`, which counts the chunks of all collections: its scores would tell what others store. The weight of
+    a word in a chunk grows with how often it is there and with how rare it is in this collection.
+    """
+
     COUNT = "(SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH %s LIMIT 2001))"
-    SEARCH = f"""
-        SELECT c.id, -chunk_words.rank FROM chunk_words
-        CROSS JOIN knowledge_chunk c ON c.id = chunk_words.rowid
+    OFTEN = "SELECT doc, %s * count(*) / (count(*) + 1.2) FROM chunk_words_terms WHERE term = %s GROUP BY doc"
+    THERE = "SELECT rowid, %s / 2.2 FROM chunk_words WHERE chunk_words MATCH %s"
+    SEARCH = """
+        WITH hit(id, weight) AS ({hits}), hits(id, weight, words) AS (
+            SELECT id, sum(weight), count(*) FROM hit GROUP BY id)
+        SELECT c.id, hits.weight / (1 + ln(1 + length(c.text))) AS score FROM hits
+        CROSS JOIN knowledge_chunk c ON c.id = hits.id
         CROSS JOIN knowledge_document d ON d.id = c.document_id
-        WHERE chunk_words MATCH %s AND {OF_VERSION}
-        ORDER BY chunk_words.rank, c.id LIMIT %s
-    """  # noqa: S608
+        WHERE hits.words >= %s AND {of_version}
+        ORDER BY score DESC, c.id LIMIT %s
+    """
 
     @classmethod
     def counts(cls, tokens: Sequence[str]) -> Sequence[int]:
@@ -147,11 +163,16 @@ class Sqlite:
     def search(
         cls, collection: int, version: int, tokens: list[str], rare: list[str], counts: dict[str, int], limit: int
     ) -> list[tuple[int, float]]:
-        terms = [cls.term(token) for token in tokens]
-        match = " AND ".join(terms)
-        if rare:
-            match = f"({match}) OR {' OR '.join(cls.term(token) for token in rare)}"
-        return rows(cls.SEARCH, [match, collection, version, version, limit])
+        """Rare words find chunks, and common ones are looked for in those. Without rare words, all must be there."""
+        finding = rare or tokens
+        common = [token for token in tokens if token not in finding]
+        among = " OR ".join(map(cls.term, finding))
+        hits = " UNION ALL ".join([cls.OFTEN] * len(finding) + [cls.THERE] * len(common))
+        values: list[Any] = [value for token in finding for value in (weight_of(counts[token]), token)]
+        for token in common:
+            values += [weight_of(counts[token]), f"({among}) AND {cls.term(token)}"]
+        sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION)
+        return rows(sql, [*values, 1 if rare else len(tokens), collection, version, version, limit])
 
     @staticmethod
     def term(token: str) -> str:
@@ -175,7 +196,7 @@ class Postgres:
         if rare:
             match = f"({match}) | {' | '.join(map(quoted, rare))}"
         ranks = " + ".join([cls.RANK] * len(tokens))
-        weights = [value for token in tokens for value in (quoted(token), math.log(1 + 10 * COMMON / counts[token]))]
+        weights = [value for token in tokens for value in (quoted(token), weight_of(counts[token]))]
         sql = f"""
             SELECT c.id, ({ranks})::float8 AS score FROM knowledge_chunk c
             JOIN knowledge_document d ON d.id = c.document_id

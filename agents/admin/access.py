@@ -46,6 +46,11 @@ class SuperusersOnly:
 class UserAdmin(SuperusersOnly, DjangoUserAdmin, ModelAdmin):
     """People who may sign in."""
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Only superusers come here, and all that a person owns goes too, also what the admin only shows."""
+        shown, counts, _, protected = super().get_deleted_objects(objs, request)
+        return shown, counts, set(), protected
+
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         person = obj.pk
         super().delete_model(request, obj)

@@ -5,9 +5,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import MULTIPART_CONTENT
 
 from agents.models import AuditEvent, Membership, StoredFile, Tool, ToolGrant
+from knowledge import full_text
 from knowledge.models import Chunk, Collection, Document
 from tests.files import stored
-from tests.knowledge.documents import collection_with, index
+from tests.knowledge.documents import add, collection_with, index
 
 URL = "/api/v1/collections/"
 HANDBOOK = f"{URL}handbook"
@@ -148,6 +149,30 @@ def test_two_collections_never_mix(alice, bob, alice_api, bob_api, handbook):
     of_alice, of_bob = (question(api).json()["results"] for api in (alice_api, bob_api))
     assert {one["document"]["name"] for one in of_alice} == {"returns.md"}
     assert [one["text"] for one in of_bob] == ["Goods may be returned by magic."]
+
+
+def test_scores_do_not_tell_what_others_store(alice_api, bob, handbook):
+    """Neither which documents another person has, nor how long or how many they are."""
+    more = {"shipping.md": "Parcels leave on Mondays. " * 20, "hours.md": "Goods and parcels, from nine to five."}
+    for name, text in more.items():
+        add(handbook, name, text)
+    index()
+    asked = "Which goods and parcels leave on Mondays?"
+    before = question(alice_api, asked).json()["results"]
+    collection_with(bob, {f"{number}.md": "Parcels, parcels. " * (1 + number % 9) for number in range(60)})
+    assert len(before) == 4 and question(alice_api, asked).json()["results"] == before
+
+
+def test_words_in_most_pieces_rank_and_do_not_find(alice, alice_api, handbook, monkeypatch):
+    monkeypatch.setattr(full_text, "COMMON", 4)
+    for number in range(6):
+        add(handbook, f"{number}.md", f"Goods of kind {number}." + (" They are returned." if number == 4 else ""))
+    add(handbook, "kept.md", "Returned parcels.")
+    index()
+    found = [one["document"]["name"] for one in question(alice_api, "returned goods").json()["results"]]
+    assert set(found[:2]) == {"4.md", "returns.md"} and set(found[2:]) == {"kept.md", "returns.md"}
+    found = [one["document"]["name"] for one in question(alice_api, "goods").json()["results"]]
+    assert len(found) == 7 and "kept.md" not in found
 
 
 def test_a_collection_goes_with_its_documents_unless_its_tools_are_granted(alice_api, alice, agent):

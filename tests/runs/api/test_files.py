@@ -206,19 +206,16 @@ def test_nothing_of_a_deleted_person_stays_on_the_disk(charlie, settings):
     assert not in_storage(settings, b"what charlie wrote")
 
 
-def test_an_administrator_who_deletes_a_person_deletes_their_bytes_at_once(
-    admin_client, alice, charlie, settings, django_capture_on_commit_callbacks
-):
+@pytest.mark.django_db(transaction=True)
+def test_an_administrator_who_deletes_a_person_deletes_their_bytes_at_once(admin_client, alice, charlie, settings):
     words = b"what both of them wrote"
     stored(charlie, "diary.txt", words)
     kept = stored(alice, "diary.txt", words)
-    with django_capture_on_commit_callbacks(execute=True):
-        answer = admin_client.post(f"/admin/auth/user/{charlie.pk}/delete/", {"post": "yes"})
+    answer = admin_client.post(f"/admin/auth/user/{charlie.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302 and not type(charlie).objects.filter(pk=charlie.pk).exists()
     assert [one.name for one in in_storage(settings, words)] == [kept.stored.split("/")[1]]
     chosen = {"action": "delete_selected", "_selected_action": [alice.pk], "post": "yes"}
-    with django_capture_on_commit_callbacks(execute=True):
-        assert admin_client.post("/admin/auth/user/", chosen).status_code == 302
+    assert admin_client.post("/admin/auth/user/", chosen).status_code == 302
     assert not in_storage(settings, words)
 
 

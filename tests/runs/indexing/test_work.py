@@ -11,6 +11,7 @@ from uuid import uuid4
 import docx
 import pypdf
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.files.storage import storages
 from django.db import connection
 from django.utils import timezone
@@ -258,6 +259,22 @@ def test_nothing_of_an_erased_document_is_left(box):
     assert storage.erase(row) == 1
     assert found(box, word) == [] and found(box, "other words") != []
     assert not Path(stored_at).exists()
+    assert_nothing_left(word)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_of_the_documents_of_a_deleted_person_is_left(admin_client, bob):
+    word = "timbuktu"
+    row = put(Collection.objects.create(owner=bob, name="trips"), "trip.txt", f"We meet in {word}.".encode())
+    assert work.tick() == 1
+    stored_at = storages["files"].path(row.file.stored)
+    answer = admin_client.post(f"/admin/auth/user/{bob.pk}/delete/", {"post": "yes"})
+    assert answer.status_code == 302, answer.content.decode()[-3000:]
+    assert not get_user_model().objects.filter(pk=bob.pk).exists() and not Path(stored_at).exists()
+    assert_nothing_left(word)
+
+
+def assert_nothing_left(word):
     for table in connection.introspection.table_names():
         with connection.cursor() as cursor:
             cursor.execute(f'SELECT * FROM "{table}"')
