@@ -45,7 +45,10 @@ class NoticeQuerySet(models.QuerySet):
 
 
 class Notice(models.Model):
-    """One message to one person over one channel, about one approval or question. It is sent at most once."""
+    """One message to one person over one channel, about one approval or question. It is sent once.
+
+    Only if its sender dies before it has noted that, it is sent again.
+    """
 
     class Channel(models.TextChoices):
         EMAIL = "email", "E-mail"
@@ -54,7 +57,7 @@ class Notice(models.Model):
 
     class State(models.TextChoices):
         PENDING = "pending"
-        SENDING = "sending", "being sent; it stays so if the sender died"
+        SENDING = "sending", "being sent; due again at next_attempt_at if the sender died"
         SENT = "sent"
         DROPPED = "dropped", "not needed any more"
         DEAD = "dead", "given up"
@@ -76,7 +79,10 @@ class Notice(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="notice_due")]
+        indexes = [
+            models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="notice_due"),
+            models.Index(fields=["next_attempt_at"], condition=Q(state="sending"), name="notice_sending"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(approval=None, question__isnull=False) | Q(approval__isnull=False, question=None),

@@ -2,7 +2,7 @@
 
 import logging
 from concurrent import futures
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from .words import words_of
 log = logging.getLogger(__name__)
 State = Notice.State
 WAITS_S = (30, 120, 600, 3600)  # seconds after the 1st … 4th failure; then it is given up
+LEASE_S = 300.0  # longer than any attempt takes
 AT_ONCE = 16
 SENDERS = futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="notice")
 UNDER_WAY: set[futures.Future] = set()
@@ -37,9 +38,20 @@ def tick() -> int:
 
 
 def claim_due(now: datetime, room: int = AT_ONCE) -> list[Any]:
-    """Take those that are due. What a sender that dies has taken is not sent again."""
-    rows = Notice.objects.filter(state=State.PENDING)
-    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(state=State.SENDING)]
+    """Take those that are due, each for the time of a lease."""
+    rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)
+    taken = {"state": State.SENDING, "next_attempt_at": until}
+    return [pk for [pk] in DUE.all(now=now)[: max(room, 0)] if rows.filter(pk=pk).update(**taken)]
+
+
+def take_back(now: datetime | None = None) -> int:
+    """What a sender that died had taken is due again, unless it was tried often enough. It may have left: then the
+    person gets it twice, which is better than a run that waits unnoticed.
+    """
+    late = Notice.objects.filter(state=State.SENDING, next_attempt_at__lte=now or clock.now())
+    died = {"attempts": F("attempts") + 1, "last_error": "its sender ended before it was sent"}
+    late.filter(attempts__gte=len(WAITS_S)).update(state=State.DEAD, **died)
+    return late.update(state=State.PENDING, **died)
 
 
 DUE = Select(

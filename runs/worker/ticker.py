@@ -58,6 +58,7 @@ OFTEN = (
     Job("schedules", 1, start_due),
     Job("deliveries", 1, webhooks.send_due),
     Job("notices-of-approvals", 2, sending.tick),
+    Job("lost-notices", 60, sending.take_back),
     Job("lost", 1, recovery.line_up_lost),
     Job("recovery", 5, recovery.tick),
     Job("remote-tasks", 5, remote_tasks.cancel_left),

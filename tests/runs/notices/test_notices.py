@@ -142,11 +142,30 @@ def test_a_mail_server_that_is_away_is_tried_again_and_given_up_in_the_end(asked
     assert Notice.objects.get().state == "dead" and "ConnectionRefusedError" in Notice.objects.get().last_error
 
 
-def test_a_notice_whose_sender_died_is_not_sent_twice(asked, alice):
+def test_a_notice_whose_sender_was_killed_is_sent_again_after_its_lease(asked, alice):
     asked()
     planning.plan()
-    Notice.objects.update(state="sending")
-    assert sent() == []
+    [taken] = sending.claim_due(clock.now())
+    assert Notice.objects.get().state == "sending" and sent() == [], "its sender may still be at work"
+    later = clock.now() + timedelta(seconds=sending.LEASE_S + 1)
+    sending.take_back(later)
+    assert sending.claim_due(later) == [taken]
+    sending.deliver(taken)
+    assert len(mail.outbox) == 1 and Notice.objects.get().state == "sent"
+    sending.take_back(later + timedelta(days=1))
+    assert sent() == list(mail.outbox) and len(mail.outbox) == 1
+
+
+def test_a_notice_whose_senders_keep_dying_is_given_up(asked, alice):
+    asked()
+    planning.plan()
+    now = clock.now()
+    for _ in range(len(sending.WAITS_S) + 1):
+        assert sending.claim_due(now)
+        now += timedelta(seconds=sending.LEASE_S + 1)
+        sending.take_back(now)
+    notice = Notice.objects.get()
+    assert (notice.state, notice.attempts) == ("dead", 5) and sending.claim_due(now) == []
 
 
 @pytest.mark.parametrize(
